@@ -1,0 +1,41 @@
+# The two commands: `make demo` and `make test`. Both set up what they need in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: demo test lint format bench clean
+
+demo: .venv/demo.stamp
+	$(BIN)/recaudit demo --out runs/demo
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/test.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/bench.stamp
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv runs
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/test.stamp: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $@ .venv/demo.stamp
+
+.venv/bench.stamp: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
+	touch $@ .venv/test.stamp .venv/demo.stamp

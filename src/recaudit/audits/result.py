@@ -1,0 +1,91 @@
+"""What an audit gives back: a frozen object with frames, a summary that prints well, and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import polars as pl
+
+from recaudit.audits.metrics import METRICS
+from recaudit.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUMMARY_SCHEMA = {
+    "metric": pl.String,
+    "value": pl.Float64,
+    "lower": pl.Float64,
+    "upper": pl.Float64,
+    "status": pl.String,
+    "baseline": pl.Float64,
+    "users": pl.Int64,
+    "excluded": pl.Int64,
+}
+"""`lower` and `upper` enclose the value (here: a bootstrap interval over users); `baseline` is what the value
+is compared with, where there is one; `users` is how many users it stands on, `excluded` how many had nothing
+to measure."""
+
+GROUP_SCHEMA = {"by": pl.String, "group": pl.String, **SUMMARY_SCHEMA}
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The answer of one audit."""
+
+    audit: str
+    settings: Mapping[str, object]
+    """What the numbers depend on: the list length, the confidence level, the seed."""
+    frame: pl.DataFrame
+    """One row a metric, columns as in SUMMARY_SCHEMA."""
+    groups: pl.DataFrame
+    """The same by group of users or items, columns as in GROUP_SCHEMA."""
+    users: pl.DataFrame
+    """One row a user: the id and the user's own value of each metric, null where it has none."""
+    items: pl.DataFrame
+    """One row an item, where the audit says something about items; else empty."""
+
+    def __getitem__(self, metric: str) -> float:
+        """The overall value of one metric."""
+        rows = self.frame.filter(pl.col("metric") == metric)
+        if rows.is_empty():
+            remedy = did_you_mean(metric, self.frame["metric"])
+            raise InputError("metric", received=metric, expected=f"a metric of {self.audit}", remedy=remedy)
+        return float(rows["value"][0])
+
+    def by(self, name: str) -> pl.DataFrame:
+        """The rows of `groups` for one way of grouping."""
+        rows = self.groups.filter(pl.col("by") == name)
+        if rows.is_empty():
+            remedy = did_you_mean(name, self.groups["by"].unique())
+            raise InputError("name", received=name, expected="a way of grouping in this result", remedy=remedy)
+        return rows
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The `frame` as a pandas frame (needs the `pandas` extra)."""
+        return self.frame.to_pandas()
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Every non-empty frame by name, as a run folder stores them."""
+        named = {"summary": self.frame, "groups": self.groups, "users": self.users, "items": self.items}
+        return {name: frame for name, frame in named.items() if frame.width}
+
+    def summary(self) -> str:
+        """The overall values with their intervals, a line each."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        lines = [f"{self.audit} ({settings})"]
+        width = max(len(METRICS[name].label) for name in self.frame["metric"])
+        for row in self.frame.iter_rows(named=True):
+            label = METRICS[row["metric"]].label.ljust(width)
+            if row["value"] is None:
+                lines.append(f"  {label}  {row['status']}")
+                continue
+            interval = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
+            left_out = f", {row['excluded']:,} excluded" if row["excluded"] else ""
+            lines.append(f"  {label}  {row['value']:8.4f}{interval}  {row['users']:,} users{left_out}")
+        return "\n".join(lines)
+
+    __repr__ = summary

@@ -1,0 +1,68 @@
+"""What an item is about: a distribution p(g|i) over the categories of one system (genre, language, ...)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from recaudit.data.checks import offending
+from recaudit.errors import DataError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """One category system: a row p(.|i) for each item that sums to one, or to zero for an item without any."""
+
+    names: tuple[str, ...]
+    weights: sparse.csr_array
+    """(items, categories)"""
+
+    @classmethod
+    def from_column(cls, column: pl.Series, rows: NDArray[np.int64], n_items: int, separator: str) -> Categories:
+        """From one cell an item: a list of names, or names in one text cut at `separator`; equal shares."""
+        if not isinstance(column.dtype, (pl.List, pl.Array)):
+            column = column.cast(pl.String).str.split(separator)
+        table = pl.DataFrame({"row": rows, "category": column.cast(pl.List(pl.String))})
+        table = table.explode("category", empty_as_null=True).with_columns(pl.col("category").str.strip_chars())
+        table = table.filter(pl.col("category").is_not_null() & (pl.col("category") != "")).unique(maintain_order=True)
+        return cls.from_pairs(table["category"], None, table["row"].to_numpy(), n_items)
+
+    @classmethod
+    def from_pairs(
+        cls, category: pl.Series, weight: pl.Series | None, rows: NDArray[np.int64], n_items: int
+    ) -> Categories:
+        """From (item, category, weight) triples; weights are scaled to sum to one for each item."""
+        if category.null_count():
+            raise DataError(
+                f"column {category.name!r}",
+                received=offending(category, category.is_null().to_numpy()),
+                expected="a category in every row",
+                remedy="Drop those rows: an item without categories is allowed.",
+            )
+        values = np.ones(len(rows)) if weight is None else _checked_weights(weight)
+        text = category.cast(pl.String)
+        names = tuple(text.unique().sort())
+        columns = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
+        matrix = sparse.csr_array((values, (rows, columns)), shape=(n_items, len(names)))
+        totals = matrix.sum(axis=1)
+        matrix.data /= np.repeat(np.where(totals > 0, totals, 1.0), np.diff(matrix.indptr))
+        return cls(names, matrix)
+
+
+def _checked_weights(weight: pl.Series) -> NDArray[np.float64]:
+    values = weight.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    wrong = ~(np.isfinite(values) & (values > 0))
+    if wrong.any():
+        raise DataError(
+            f"column {weight.name!r}",
+            received=offending(weight, wrong),
+            expected="weights above 0 and finite",
+            remedy="Drop the rows of categories that an item does not have.",
+        )
+    return values

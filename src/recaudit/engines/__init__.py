@@ -1,0 +1,7 @@
+"""The one seam through which work is spread: the same map and the same numbers on any engine."""
+
+from recaudit.engines.base import Engine
+from recaudit.engines.local import Processes, Serial, Threads
+from recaudit.engines.progress import Step, listening, track
+
+__all__ = ["Engine", "Processes", "Serial", "Step", "Threads", "listening", "track"]

@@ -1,0 +1,35 @@
+"""What an engine is: an ordered map over independent pieces of work."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
+
+BLOCK = 256
+"""Users in a block: large enough for fast matrix products, small enough that 10^5 items fit in memory."""
+
+
+class Engine(ABC):
+    """Runs a function on each piece and gives the answers back in the order of the pieces.
+
+    The function must be pure: its answer depends on its piece alone, so that no engine, block size or worker
+    count can change a number. For an engine that leaves the process, the function must be picklable.
+    """
+
+    @abstractmethod
+    def map(
+        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
+    ) -> Iterator[Answer]:
+        """The answers, in the order of the pieces, as they become ready; `label` names the progress bar."""
+
+
+def blocks(users: NDArray[np.int64], size: int = BLOCK) -> list[NDArray[np.int64]]:
+    """User positions cut into blocks of at most `size`."""
+    return [users[start : start + size] for start in range(0, len(users), size)]

@@ -1,0 +1,100 @@
+"""Engines on one machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, final
+
+from recaudit.engines.base import Answer, Engine, Piece
+from recaudit.engines.progress import track
+from recaudit.errors import InputError
+
+
+@final
+@dataclass(frozen=True)
+class Serial(Engine):
+    """One piece after the other, in this thread. The default: torch already uses every core within a piece."""
+
+    def map(
+        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
+    ) -> Iterator[Answer]:
+        """The answers in order."""
+        return track(map(function, pieces), label, len(pieces))
+
+
+@final
+@dataclass(frozen=True)
+class Threads(Engine):
+    """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
+
+    workers: int = 2
+
+    def __post_init__(self) -> None:
+        _check_workers(self.workers)
+
+    def map(
+        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
+    ) -> Iterator[Answer]:
+        """The answers in order; at most twice as many pieces as workers are under way."""
+        with ThreadPoolExecutor(self.workers) as pool:
+            yield from track(_windowed(pool, function, pieces, 2 * self.workers), label, len(pieces))
+
+
+@final
+@dataclass(frozen=True)
+class Processes(Engine):
+    """Several pieces at a time, in fresh processes: for work that holds Python's lock."""
+
+    workers: int = 2
+
+    def __post_init__(self) -> None:
+        _check_workers(self.workers)
+
+    def map(
+        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
+    ) -> Iterator[Answer]:
+        """The answers in order; the function travels to each worker once."""
+        threads = max(1, (os.cpu_count() or 1) // self.workers)
+        with ProcessPoolExecutor(
+            self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, threads)
+        ) as pool:
+            yield from track(_windowed(pool, _run_in_worker, pieces, 2 * self.workers), label, len(pieces))
+
+
+def _windowed(
+    pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int
+) -> Iterator[Any]:
+    """Ordered answers with a bounded number of pieces under way, so that answers do not pile up in memory."""
+    under_way: deque[Future[Any]] = deque()
+    for piece in pieces:
+        if len(under_way) == window:
+            yield under_way.popleft().result()
+        under_way.append(pool.submit(function, piece))
+    while under_way:
+        yield under_way.popleft().result()
+
+
+_work: Callable[[Any], Any] | None = None
+
+
+def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
+    import torch  # noqa: PLC0415  a worker shares the cores: set before anything is computed
+
+    torch.set_num_threads(threads)
+    global _work  # noqa: PLW0603  one function a worker process, sent once
+    _work = function
+
+
+def _run_in_worker(piece: object) -> object:
+    assert _work is not None
+    return _work(piece)
+
+
+def _check_workers(workers: int) -> None:
+    if workers < 1:
+        raise InputError("workers", received=workers, expected="a whole number of 1 or more")

@@ -1,0 +1,50 @@
+"""How long work says how far it is, without knowing who listens.
+
+A command listens and draws a bar; in a script nobody listens and nothing is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One report of progress: `done` of `total` pieces of the work called `label`."""
+
+    label: str
+    done: int
+    total: int
+
+
+Listener = Callable[[Step], None]
+_listener: ContextVar[Listener | None] = ContextVar("recaudit_progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Send every report made inside the block to `listener`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def track(pieces: Iterable[Item], label: str, total: int) -> Iterator[Item]:
+    """The pieces, unchanged, reported one by one; a report says how many are finished."""
+    listener = _listener.get()
+    if listener is None or not label:
+        yield from pieces
+        return
+    listener(Step(label, 0, total))
+    for done, piece in enumerate(pieces):
+        yield piece
+        listener(Step(label, done + 1, total))
+    listener(Step(label, total, total))

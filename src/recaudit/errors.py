@@ -1,0 +1,53 @@
+"""What can go wrong, as one tree.
+
+RecauditError
+├── InputError        an argument is not what it must be (also a ValueError)
+│   ├── DataError     a table, file or id is not what it must be
+│   └── ConfigError   a configuration file is not what it must be
+├── NotSupportedError the model cannot answer this question; says which ones can
+└── DownloadError     a data set could not be fetched; says where to put it by hand
+
+Every message names the argument, what was received, what was expected, and what to do next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RecauditError(Exception):
+    """The root of every error that recaudit raises on purpose."""
+
+
+class InputError(RecauditError, ValueError):
+    """An argument is not what it must be."""
+
+    def __init__(self, argument: str, *, received: object, expected: str, remedy: str = "") -> None:
+        self.argument = argument
+        shown = received if isinstance(received, str) else repr(received)
+        message = f"{argument}: received {shown}; expected {expected}."
+        super().__init__(f"{message} {remedy}".rstrip())
+
+
+class DataError(InputError):
+    """A table, a file or an id is not what it must be."""
+
+
+class ConfigError(InputError):
+    """A configuration file is not what it must be."""
+
+
+class NotSupportedError(RecauditError):
+    """The model cannot answer this question; the message says which ones can."""
+
+
+class DownloadError(RecauditError):
+    """A data set could not be fetched; the message says where to put which files by hand."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest known word as a sentence, or the list of all of them when none is near."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."

@@ -1,0 +1,88 @@
+"""What a recommender is: a frozen configuration whose `fit` returns a fitted model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, NotSupportedError
+
+if TYPE_CHECKING:
+    from recaudit.models.response import AffineResponse
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+Tensor = torch.Tensor
+
+
+class Recommender(BaseModel, ABC):
+    """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @abstractmethod
+    def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
+        """A model of this log. The same log and seed give the same model, number by number."""
+
+
+class FittedModel(ABC):
+    """Scores from data, by position. Rows do not depend on which other users stand in the same block."""
+
+    data: Interactions
+    """The log that the model was fitted to."""
+
+    predicts_ratings: ClassVar[bool] = True
+    """Whether a score estimates a rating on the log's scale; False for scores that only rank."""
+
+    @abstractmethod
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items), double precision: the score of every item, seen ones too."""
+
+    def predict(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(len(users),): the score of each pair; a model whose scores are ratings stays inside the scale."""
+        out = np.empty(len(users))
+        distinct, row = np.unique(users, return_inverse=True)
+        order = np.argsort(row, kind="stable")
+        ends = np.searchsorted(row[order], np.arange(0, len(distinct) + 256, 256))
+        for block, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+            pairs = order[start:end]
+            scores = self.scores(distinct[block * 256 : (block + 1) * 256])
+            out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
+        return np.clip(out, *self.data.scale) if self.predicts_ratings else out
+
+    def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
+        """How the viewer's scores of all items move when the editor rates `items` (positions) anew.
+
+        Scores are a function of the ratings given: `s = slope @ a + intercept`. What the model does with the
+        ratings is its update rule; everything that the rule does not touch, biases included, stays as fitted.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__} has no affine response to edited ratings. Models that have one: BiasedMF, "
+            "ALS, ItemKNN, EASE, SLIM, and what models.from_factors and models.from_weights return."
+        )
+
+
+def pad_matmul(rows: Tensor, columns: Tensor) -> Tensor:
+    """`rows @ columns.T` whose every row is the same number by number, however many rows there are.
+
+    Matrix libraries sum in another order for a handful of rows than for many; at least 16 rows keeps them on
+    one path (a contract test holds every model to it).
+    """
+    count = len(rows)
+    if count < 16:
+        rows = torch.cat([rows, rows.new_zeros(16 - count, rows.shape[1])])
+    return (rows @ columns.T)[:count]
+
+
+def check_data(data: Interactions) -> None:
+    """A log with at least one rating."""
+    if len(data) == 0:
+        raise InputError(
+            "data", received="a log without ratings", expected="at least one rating", remedy="Check the split."
+        )

@@ -1,0 +1,58 @@
+"""What a policy is: scores in, a distribution over the allowed items out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from recaudit.errors import InputError
+from recaudit.policies.ranking import top_items
+from recaudit.seeding import Keys, uniforms
+
+Tensor = torch.Tensor
+
+
+class Policy(BaseModel, ABC):
+    """A frozen configuration that turns scores into recommendations.
+
+    A user without any allowed item gets no recommendation: a row of -inf, never NaN.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @final
+    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """(users, items): the log-probability of recommending each item; -inf where not `allowed`."""
+        if not torch.isfinite(scores[allowed]).all():
+            raise InputError(
+                "scores",
+                received="NaN or infinite scores of allowed items",
+                expected="finite scores",
+                remedy="Check the model: it may have diverged.",
+            )
+        return self._log_probabilities(scores.double().masked_fill(~allowed, -torch.inf), allowed)
+
+    @abstractmethod
+    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """As `log_probabilities`; scores are double, finite where allowed and -inf elsewhere."""
+
+    @final
+    def sample(
+        self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys
+    ) -> NDArray[np.int64]:
+        """(users, n): item positions drawn one after the other without replacement; -1 where none is left.
+
+        `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and `item_keys`: a
+        user's draw follows from the seed and the keys, whatever block it is drawn in.
+        """
+        # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without
+        # replacement (Plackett-Luce). A deterministic policy has one item above -inf: the rest follow by score.
+        noise = -np.log(-np.log(uniforms(rng, users[:, None], items[None, :])))
+        perturbed = self.log_probabilities(scores, allowed) + torch.from_numpy(noise)
+        return top_items(perturbed, allowed, n, tiebreak=scores)
+

@@ -1,0 +1,18 @@
+"""How an answer stands: every result row carries one of these."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """A failure is never a zero and never silently averaged."""
+
+    SOLVED = "solved"
+    """The value is exact, to the stated tolerance."""
+    BOUNDED = "bounded"
+    """The truth lies between `lower` and `upper`; the value is the best found."""
+    FAILED = "failed"
+    """No value was found; the row counts as failed in every aggregate."""
+    NOT_APPLICABLE = "not_applicable"
+    """The question has no answer here: nothing to measure, or the model cannot be asked."""
