@@ -77,9 +77,11 @@ class Result:
         """The overall values with their intervals, a line each."""
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         lines = [f"{self.audit} ({settings})"]
-        width = max(len(METRICS[name].label) for name in self.frame["metric"])
-        for row in self.frame.iter_rows(named=True):
-            label = METRICS[row["metric"]].label.ljust(width)
+        k = str(self.settings.get("k", "k"))
+        labels = [METRICS[name].label.replace("@k", f"@{k}") for name in self.frame["metric"]]
+        width = max(map(len, labels))
+        for name, row in zip(labels, self.frame.iter_rows(named=True), strict=True):
+            label = name.ljust(width)
             if row["value"] is None:
                 lines.append(f"  {label}  {row['status']}")
                 continue

@@ -175,8 +175,8 @@ class Interactions:
         """Add user attributes (gender, age group, region, ...) from a frame with one row a user."""
         table = as_polars(frame, [user, *attributes], argument="frame")
         rows, table = positions(self.user_ids, table, user, unknown, "with_users")
-        added = [_align(table[name], rows, self.n_users).alias(name) for name in attributes]
-        return replace(self, attributes=self.attributes.with_columns(added))
+        added = {name: _align(table[name], rows, self.n_users) for name in attributes}
+        return replace(self, attributes=pl.DataFrame({**self.attributes.to_dict(), **added}))
 
     @property
     def categories(self) -> Mapping[str, Categories]:

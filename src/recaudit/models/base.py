@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -37,8 +37,11 @@ class FittedModel(ABC):
     data: Interactions
     """The log that the model was fitted to."""
 
-    predicts_ratings: ClassVar[bool] = True
-    """Whether a score estimates a rating on the log's scale; False for scores that only rank."""
+    predicts_ratings: bool = True
+    """Whether a score estimates a rating on the log's scale; False for scores that only rank.
+
+    A field of the fitted model where it depends on the configuration (EASE centred or not).
+    """
 
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
@@ -86,3 +89,16 @@ def check_data(data: Interactions) -> None:
         raise InputError(
             "data", received="a log without ratings", expected="at least one rating", remedy="Check the split."
         )
+
+
+def check_actions(items: IntArray, n_items: int) -> IntArray:
+    """Positions of acted-on items: inside the catalogue, each once."""
+    items = np.asarray(items, dtype=np.int64)
+    if items.ndim != 1 or len(np.unique(items)) != len(items) or ((items < 0) | (items >= n_items)).any():
+        raise InputError(
+            "items",
+            received=items.tolist(),
+            expected=f"a list of distinct item positions from 0 to {n_items - 1}",
+            remedy="Turn ids into positions with data.items_at(ids).",
+        )
+    return items

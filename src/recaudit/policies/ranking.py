@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 
@@ -21,11 +21,11 @@ def top_items(
     return _top(first, second, allowed.contiguous().numpy(), n)
 
 
-@njit(parallel=True, cache=True)
+@njit(nogil=True, cache=True)
 def _top(first: NDArray[np.float64], second: NDArray[np.float64], allowed: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
     rows, columns = first.shape
     best = np.full((rows, n), -1, dtype=np.int64)
-    for row in prange(rows):
+    for row in range(rows):
         filled = 0
         for column in range(columns):
             if not allowed[row, column]:

@@ -1,0 +1,77 @@
+"""recaudit: what does a recommender let people do, and what does it do to them?
+
+    import recaudit as ra
+
+    data = ra.datasets.load("demo")
+    train, test = ra.splits.leave_last(data, k=5)
+    model = ra.models.BiasedMF(factors=32).fit(train)
+    print(ra.accuracy(model, test, k=10).summary())
+
+Names are imported when they are first used: `import recaudit` itself is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recaudit import audits, data, engines, errors, models, policies, report, runs, solvers
+    from recaudit.audits import Result, accuracy, exposure, recommend
+    from recaudit.data import Interactions, datasets, splits
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Interactions": "recaudit.data",
+    "Result": "recaudit.audits",
+    "accuracy": "recaudit.audits",
+    "audits": "recaudit",
+    "data": "recaudit",
+    "datasets": "recaudit.data",
+    "engines": "recaudit",
+    "errors": "recaudit",
+    "exposure": "recaudit.audits",
+    "models": "recaudit",
+    "policies": "recaudit",
+    "recommend": "recaudit.audits",
+    "report": "recaudit",
+    "runs": "recaudit",
+    "solvers": "recaudit",
+    "splits": "recaudit.data",
+}
+"""Where each public name lives; a name that lives in `recaudit` is a package of its own."""
+
+__all__ = [
+    "Interactions",
+    "Result",
+    "accuracy",
+    "audits",
+    "data",
+    "datasets",
+    "engines",
+    "errors",
+    "exposure",
+    "models",
+    "policies",
+    "recommend",
+    "report",
+    "runs",
+    "solvers",
+    "splits",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        from recaudit.errors import did_you_mean  # noqa: PLC0415  only on the way to an error
+
+        raise AttributeError(f"module 'recaudit' has no attribute {name!r}. {did_you_mean(name, _HOME)}")
+    home = _HOME[name]
+    value = importlib.import_module(f"{home}.{name}") if home == "recaudit" else getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

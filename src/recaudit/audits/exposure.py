@@ -1,0 +1,175 @@
+"""Exposure: what is shown, and is it only what is popular already?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+from scipy import sparse, stats
+
+from recaudit.audits.groups import groupings
+from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, row
+from recaudit.audits.lists import IntArray, Recommend, check_length
+from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, Serial
+from recaudit.engines.base import blocks
+from recaudit.models.base import FittedModel
+from recaudit.policies import Policy, Top1
+
+
+def exposure(
+    model: FittedModel,
+    *,
+    k: int = 10,
+    policy: Policy | None = None,
+    by: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    samples: int = 1000,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Result:
+    """Item coverage, Gini, popularity correlation, popularity lift and novelty of every user's list of k.
+
+    Lists hold unseen items only; with a stochastic policy they are drawn without replacement. Popularity is the
+    number of ratings in the model's training log. By group of items: the share of all recommended places, beside
+    the group's share of the ratings.
+    """
+    check_length(k, "k")
+    data = model.data
+    policy = policy or Top1()
+    work = _ListItems(Recommend(model, policy, k, rng))
+    parts = (engine or Serial()).map(work, blocks(np.arange(data.n_users)), "exposure")
+    shown = _incidence(np.concatenate(list(parts)), data.n_items)
+
+    bootstrap = Bootstrap(confidence, samples, rng)
+    places = np.diff(shown.indptr).astype(np.float64)
+    known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
+    own = {
+        "popularity_lift": _popularity_lift(shown, data),
+        "novelty": _mean_over(shown, -np.log2(known), places),
+    }
+
+    def averaged(labels: tuple[str, ...], part: FloatArray) -> list[Ratio]:
+        population = int((part > 0).sum())
+        return [
+            Ratio((*labels, name), np.nan_to_num(own[name]) * part, ~np.isnan(own[name]) * part, identity, population)
+            for name in own
+        ]
+
+    ratios = averaged((), np.ones(data.n_users))
+    for grouping in groupings(data, by):
+        if grouping.over == "users":
+            for name, column in zip(grouping.names, grouping.weights.T, strict=True):
+                ratios += averaged((grouping.by, name), column)
+        else:
+            taken = shown @ grouping.weights
+            rated = data.item_counts @ grouping.weights / max(1, len(data))
+            ratios += [
+                Ratio((grouping.by, name, "share"), taken[:, g], places, identity, data.n_users, float(rated[g]))
+                for g, name in enumerate(grouping.names)
+            ]
+    named = list(zip((ratio.labels for ratio in ratios), aggregate(ratios, bootstrap), strict=True))
+    summary = [*_spread_rows(shown, data, bootstrap)]
+    summary += [{"metric": labels[0], **cells} for labels, cells in named if len(labels) == 1]
+    grouped = [
+        dict(zip(("by", "group", "metric"), labels, strict=True)) | cells for labels, cells in named if len(labels) == 3
+    ]
+    return Result(
+        audit="exposure",
+        settings={"k": k, "policy": repr(policy), "confidence": confidence, "samples": samples, "rng": rng},
+        frame=pl.DataFrame(summary, SUMMARY_SCHEMA),
+        groups=pl.DataFrame(grouped, GROUP_SCHEMA),
+        users=pl.DataFrame({"user": data.user_ids, **{name: pl.Series(own[name]).fill_nan(None) for name in own}}),
+        items=_item_table(shown, data),
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _ListItems:
+    recommend: Recommend
+
+    def __call__(self, users: IntArray) -> IntArray:
+        return self.recommend(users).items
+
+
+def gini(counts: FloatArray) -> FloatArray:
+    """The Gini coefficient of each row of counts (rows, items): 0 equal, towards 1 all on one item.
+
+    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with x sorted ascending; NaN for a row of zeros.
+    """
+    n = counts.shape[1]
+    ordered = np.sort(counts, axis=1)
+    total = ordered.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(ordered @ (2 * np.arange(1, n + 1) - n - 1) / (n * total))
+
+
+def _incidence(lists: IntArray, n_items: int) -> sparse.csr_array:
+    """(users, items): 1 where the item is in the user's list."""
+    user, place = np.nonzero(lists >= 0)
+    items = lists[user, place]
+    return sparse.csr_array((np.ones(len(items)), (user, items)), shape=(len(lists), n_items))
+
+
+def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:
+    """(rows, 3): coverage, Gini and Spearman correlation with popularity of each row of item counts."""
+    ranks = stats.rankdata(counts, axis=1)
+    ranks = ranks - ranks.mean(axis=1, keepdims=True)
+    other = stats.rankdata(popularity)
+    other = other - other.mean()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spearman = ranks @ other / np.sqrt((ranks**2).sum(axis=1) * (other**2).sum())
+    return np.column_stack([(counts > 0).mean(axis=1), gini(counts), spearman])
+
+
+def _spread_rows(shown: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> list[dict[str, object]]:
+    """Rows for the numbers that are not averages over users, with intervals around the estimate."""
+    popularity = data.item_counts.astype(np.float64)
+    values = _spread(np.asarray(shown.sum(axis=0))[None, :], popularity)[0]
+    transposed = shown.T.tocsr()
+    replicates = np.concatenate(
+        [_spread(np.asarray(transposed @ drawn.T).T, popularity) for drawn in bootstrap.resamples(data.n_users)]
+    )
+    bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
+    lower, upper = np.clip(bootstrap.around(values, replicates), bounds[0], bounds[1])
+    users = int((np.diff(shown.indptr) > 0).sum())
+    return [
+        {"metric": name, **row(values[i], lower[i], upper[i], users, data.n_users)}
+        for i, name in enumerate(("coverage", "gini", "popularity_correlation"))
+    ]
+
+
+def _mean_over(lists: sparse.csr_array, values: FloatArray, places: FloatArray) -> FloatArray:
+    """(users,): the mean of an item value over each user's list; NaN for an empty one."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(lists @ values) / places
+
+
+def _popularity_lift(shown: sparse.csr_array, data: Interactions) -> FloatArray:
+    """(users,): mean popularity of the list over mean popularity of the history, minus 1."""
+    popularity = data.item_counts.astype(np.float64)
+    history = np.bincount(data.users, popularity[data.items], data.n_users)
+    with np.errstate(invalid="ignore"):
+        before = history / data.user_counts
+        return _mean_over(shown, popularity, np.diff(shown.indptr).astype(np.float64)) / before - 1
+
+
+def _item_table(shown: sparse.csr_array, data: Interactions) -> pl.DataFrame:
+    total = np.bincount(data.items, data.ratings, data.n_items)
+    with np.errstate(invalid="ignore"):
+        mean = pl.Series(total / data.item_counts).fill_nan(None)
+    titles = pl.Series([None] * data.n_items, dtype=pl.String) if data.titles is None else data.titles
+    return pl.DataFrame(
+        {
+            "item": data.item_ids,
+            "title": titles,
+            "ratings": data.item_counts,
+            "mean_rating": mean,
+            "recommended": np.asarray(shown.sum(axis=0)).astype(np.int64),
+        }
+    )

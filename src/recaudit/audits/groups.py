@@ -1,0 +1,88 @@
+"""Ways to slice a result: by what is known about users and items, by history length, by popularity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, did_you_mean
+
+_MOST_GROUPS = 25
+"""An attribute with more distinct values than this (a postcode, say) is cut into quartiles or left out."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Users or items in groups; an item can belong to several in part, as its categories say."""
+
+    by: str
+    over: Literal["users", "items"]
+    names: tuple[str, ...]
+    weights: NDArray[np.float64]
+    """(units, groups): how much of each unit belongs to each group; rows sum to one, or to zero."""
+
+
+def groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
+    """The named groupings of this log, or all that it offers.
+
+    Users: each attribute, and "history" (quartiles of how many ratings they gave). Items: "popularity" (quartiles
+    of how many ratings they got) and each category system.
+    """
+    offered = {grouping.by: grouping for grouping in _offered(data)}
+    if by is None:
+        return list(offered.values())
+    for name in by:
+        if name not in offered:
+            raise InputError(
+                "by",
+                received=name,
+                expected="a user attribute, a category system, 'history' or 'popularity'",
+                remedy=did_you_mean(name, offered),
+            )
+    return [offered[name] for name in by]
+
+
+def _offered(data: Interactions) -> list[Grouping]:
+    found: list[Grouping | None] = []
+    for column in data.attributes:
+        found.append(_by_value(column))
+    found.append(_by_quartile("history", "users", data.user_counts, "ratings"))
+    found.append(_by_quartile("popularity", "items", data.item_counts, "ratings"))
+    for name, categories in data.categories.items():
+        found.append(Grouping(name, "items", categories.names, categories.weights.toarray()))
+    return [grouping for grouping in found if grouping is not None]
+
+
+def _by_value(column: pl.Series) -> Grouping | None:
+    values = column.drop_nulls().unique().sort()
+    if len(values) > _MOST_GROUPS:
+        if not column.dtype.is_numeric():
+            return None
+        return _by_quartile(column.name, "users", column.cast(pl.Float64).to_numpy(), "")
+    weights = np.column_stack([(column == value).fill_null(value=False).to_numpy() for value in values])
+    return Grouping(column.name, "users", tuple(map(str, values)), weights.astype(np.float64))
+
+
+def _by_quartile(
+    by: str, over: Literal["users", "items"], values: NDArray[np.int64] | NDArray[np.float64], unit: str
+) -> Grouping:
+    """Four groups cut at the quartiles; equal values stay together, so groups can differ in size or be fewer."""
+    known = np.isfinite(values)
+    cuts = np.unique(np.quantile(values[known], [0.25, 0.5, 0.75]))
+    group = np.searchsorted(cuts, values, side="left")
+    names, columns = [], []
+    for number in range(len(cuts) + 1):
+        inside = known & (group == number)
+        if inside.any():
+            low, high = values[inside].min(), values[inside].max()
+            span = f"{low:g}" if low == high else f"{low:g}-{high:g}"
+            names.append(f"{len(names) + 1}: {span} {unit}".rstrip())
+            columns.append(inside)
+    return Grouping(by, over, tuple(names), np.column_stack(columns).astype(np.float64))

@@ -1,0 +1,95 @@
+"""What is recommended to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from recaudit.engines import Engine, Serial
+from recaudit.engines.base import blocks
+from recaudit.errors import InputError
+from recaudit.models.base import FittedModel
+from recaudit.policies import Policy, Top1
+
+IntArray = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """A list of unseen items for each user of a block, and the scores behind it."""
+
+    items: IntArray
+    """(users, n): item positions, best or first drawn first; -1 where none is left."""
+    scores: torch.Tensor
+    """(users, items): every score."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Recommend:
+    """Block of users in, their lists out; picklable, and pure, so that any engine gives the same lists."""
+
+    model: FittedModel
+    policy: Policy
+    n: int
+    rng: int
+
+    def __call__(self, users: IntArray) -> Lists:
+        """The lists of these users."""
+        data = self.model.data
+        scores = self.model.scores(users)
+        allowed = torch.from_numpy(~data.seen(users))
+        keys = (data.user_keys[users], data.item_keys)
+        return Lists(self.policy.sample(scores, allowed, self.n, self.rng, *keys), scores)
+
+
+def recommend(
+    model: FittedModel,
+    *,
+    n: int = 10,
+    policy: Policy | None = None,
+    users: Iterable[object] | None = None,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> pl.DataFrame:
+    """Lists of n items that each user has not seen, under the original ids: user, item, rank, score.
+
+    `users` are ids (all where none are named). A stochastic policy draws without replacement; the draw follows
+    from `rng` and the ids alone.
+    """
+    check_length(n)
+    positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
+    work = _Rows(Recommend(model, policy or Top1(), n, rng))
+    return pl.concat((engine or Serial()).map(work, blocks(positions), "lists"))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    recommend: Recommend
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        data, lists = self.recommend.model.data, self.recommend(users)
+        row, rank = np.nonzero(lists.items >= 0)
+        items = lists.items[row, rank]
+        return pl.DataFrame(
+            {
+                "user": data.user_ids.gather(users[row]),
+                "item": data.item_ids.gather(items),
+                "rank": rank + 1,
+                "score": lists.scores[torch.from_numpy(row), torch.from_numpy(items)].numpy(),
+            }
+        )
+
+
+def check_length(n: int, argument: str = "n") -> None:
+    """A list has at least one place."""
+    if n < 1:
+        raise InputError(argument, received=n, expected="a list length of 1 or more")

@@ -1,0 +1,66 @@
+"""The command line. Only typer and rich are imported here: `--help` must not wait for torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from recaudit import __version__
+from recaudit.cli import audits, data, doctor
+from recaudit.cli.messages import debugging
+
+app = typer.Typer(
+    name="recaudit",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"recaudit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _recaudit(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="RECAUDIT_DEBUG", help="Show the traceback of every error.")
+    ] = False,
+) -> None:
+    """Audit recommender systems: what they let people do, and what they do to them.
+
+    \b
+      recaudit demo                         audit built-in data, in a minute
+      recaudit audit my.toml --out runs/my  audit your own recommenders
+      recaudit data list                    the data sets known by name
+      recaudit doctor                       is everything here that is needed?
+
+    Every command explains itself: 'recaudit audit --help' has a configuration to start from.
+
+    \b
+    Exit codes: 0    done
+                1    a fault in recaudit
+                2    bad input or configuration
+                3    not available: a download, a part of the installation
+                130  interrupted
+    """
+    debugging.set(debug)
+
+
+app.command("demo")(audits.demo)
+app.command("audit")(audits.audit)
+app.command("report")(audits.report)
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,162 @@
+"""`recaudit audit`, `recaudit demo` and `recaudit report`."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.progress import shown
+
+if TYPE_CHECKING:
+    from recaudit.runs import Configuration, Run
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
+
+
+@command(interrupted="Interrupted. Run the same command again to resume.")
+def audit(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME if not given.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, whatever run the folder holds.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Spread the work; overrides \\[engine]. Never changes a number.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Audit recommenders as a configuration says, into a run folder with a report.
+
+    Interrupted, it resumes: run the same command again.
+
+    A configuration to start from:
+
+    \b
+      \\[data]
+      name = "ml-1m"         # see 'recaudit data list', or your own file:
+      # file = "ratings.csv"
+      # user = "userId"
+      # item = "movieId"
+      # rating = "rating"
+      # time = "timestamp"
+    \b
+      \\[split]
+      kind = "leave-last"    # the last k ratings of each user are held out
+      k = 5                  # or kind = "random" or "by-time", fraction = 0.1
+    \b
+      \\[\\[model]]            # as many as you like
+      kind = "als"           # or biased-mf, item-knn, user-knn, ease, slim,
+      factors = 32           # top-pop, random
+    \b
+      \\[\\[model]]
+      kind = "factors"       # vectors that you already have
+      path = "model.npz"     # user_factors, item_factors, user_ids, item_ids
+    \b
+      \\[audits.accuracy]     # without any, both audits run
+      k = 10
+      \\[audits.exposure]
+      k = 10
+
+    Then:
+
+    \b
+      recaudit audit my.toml --out runs/my
+    """
+    from recaudit import runs  # noqa: PLC0415  torch comes with it
+
+    configuration = runs.read(config)
+    if workers is not None:
+        engine = configuration.engine.with_workers(workers)
+        configuration = configuration.model_copy(update={"engine": engine})
+    run = _carry_out(configuration, out or Path("runs") / config.stem, fresh=fresh)
+    if as_json:
+        print_json(_document(run))
+    else:
+        _print_outcome(run)
+
+
+@command(interrupted="Interrupted. Run the same command again: the demo starts over.")
+def demo(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The run folder; a former demo in it is replaced.")
+    ] = Path("runs/demo"),
+) -> None:
+    """Audit seven recommenders on built-in data: the quickest way to see what recaudit does.
+
+    Takes about a minute, needs no download, and always starts over.
+    """
+    from recaudit import runs  # noqa: PLC0415  torch comes with it
+
+    text = (resources.files("recaudit.cli") / "demo.toml").read_text(encoding="utf-8")
+    run = _carry_out(runs.parse(text, source="demo.toml", folder=Path()), out, fresh=True)
+    _print_outcome(run)
+    answers().print("\nOpen the report in a browser: every number has its definition one click away.")
+    answers().print(
+        "Audit your own recommender next: 'recaudit audit --help' has a configuration to start from."
+    )
+
+
+@command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+) -> None:
+    """Write the report of a run folder again, from its tables.
+
+    \b
+      recaudit report runs/demo
+    """
+    from recaudit.report import write  # noqa: PLC0415  polars comes with it
+    from recaudit.runs import Run  # noqa: PLC0415
+
+    with shown(notes()):
+        path = write(Run.open(folder))
+    answers().print(f"Report: {path}")
+
+
+def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
+    from recaudit.report import write  # noqa: PLC0415  torch comes with these
+    from recaudit.runs import execute  # noqa: PLC0415
+
+    with shown(notes()):
+        return execute(configuration, out, fresh=fresh, report=write)
+
+
+def _print_outcome(run: Run) -> None:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from recaudit.report import headlines  # noqa: PLC0415
+    from recaudit.runs.folder import REPORT  # noqa: PLC0415
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for headline in headlines(run):
+        table.add_row(Text(headline.label), Text(headline.value, style="bold"), Text(headline.meaning))
+    answers().print(f"Report: {run.path / REPORT}\n")
+    answers().print(table, soft_wrap=False)
+
+
+def _document(run: Run) -> dict[str, object]:
+    """What a program wants to know about a finished run."""
+    from recaudit.report import headlines  # noqa: PLC0415
+    from recaudit.runs.folder import REPORT  # noqa: PLC0415
+
+    results = [
+        {"model": model, "audit": audit, **row}
+        for model in run.models
+        for audit in run.audits(model)
+        for row in run.table(model, audit, "summary").fill_nan(None).iter_rows(named=True)
+    ]
+    return {
+        "run": str(run.path),
+        "report": str(run.path / REPORT),
+        "status": run.manifest.status,
+        "seconds": run.manifest.seconds,
+        "headlines": [{"label": h.label, "value": h.value, "meaning": h.meaning} for h in headlines(run)],
+        "results": results,
+    }

@@ -1,0 +1,77 @@
+"""MIND, the Microsoft News data set, with news subcategories as the items (paper 000, appendix B.1)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from recaudit.data.datasets.formats import Layout, bad_line, read_fast, records
+from recaudit.data.interactions import Interactions
+from recaudit.errors import DataError
+
+_BEHAVIORS = Layout(
+    ("impression", "user", "time", "history", "shown"),
+    keep={"user": pl.String, "history": pl.String, "shown": pl.String},
+    optional=frozenset({"history"}),
+)
+_NEWS = Layout(
+    ("news", "category", "subcategory", "title", "abstract", "url", "title_entities", "abstract_entities"),
+    keep={"news": pl.String, "category": pl.String, "subcategory": pl.String},
+)
+
+_SHOWN = r"^\S+-[01]$"
+
+
+def read_small(folder: Path) -> Interactions:
+    """Subcategories as items, a rating of log(1 + clicks), and the system "category" above them.
+
+    A click is one article that the user opened, in the history or among the articles shown, counted once: the
+    history stands again in each of the user's lines. Clicks on articles that news.tsv does not describe have
+    no subcategory and are left out. A subcategory that stands under several categories has each of them in
+    proportion to its articles.
+    """
+    behaviors, news = folder / "behaviors.tsv", folder / "news.tsv"
+    articles = read_fast(news, _NEWS)
+    clicks = (
+        _clicks(behaviors)
+        .join(articles, on="news")
+        .group_by("user", "subcategory")
+        .agg(rating=pl.len().log1p())
+        .rename({"subcategory": "item"})
+    )
+    if clicks.is_empty():
+        raise DataError(
+            str(behaviors),
+            received="no click on any article of news.tsv",
+            expected="clicks on articles that news.tsv describes",
+            remedy="Take both files from the same archive.",
+        )
+    highest = clicks["rating"].max()
+    assert isinstance(highest, float)
+    log = Interactions.from_frame(clicks, scale=(0.0, highest))
+    parents = articles.group_by("subcategory", "category").len().sort("subcategory", "category")
+    return log.with_categories("category", parents, item="subcategory", weight="len", unknown="ignore")
+
+
+def _clicks(path: Path) -> pl.DataFrame:
+    """One row for each user and article opened: columns user, news."""
+    table = read_fast(path, _BEHAVIORS).with_columns(
+        pl.col("history", "shown").str.strip_chars().str.split(" ")
+    )
+    shown = table.select("user", news="shown").explode("news", empty_as_null=True)
+    if not shown["news"].str.contains(_SHOWN).all():
+        raise _bad_impression(path)
+    opened = shown.filter(pl.col("news").str.ends_with("-1"))
+    history = table.select("user", news="history").explode("news", empty_as_null=True).drop_nulls()
+    return pl.concat([opened.with_columns(pl.col("news").str.strip_suffix("-1")), history]).unique()
+
+
+def _bad_impression(path: Path) -> DataError:
+    for line, fields in records(path, _BEHAVIORS):
+        for article in fields[-1].strip().split(" "):
+            if not re.search(_SHOWN, article):
+                expected = "every article shown as N1-0, passed over, or as N1-1, opened"
+                return bad_line(path, line, received=article, expected=expected)
+    raise AssertionError("unreachable: called for a file with such an article")

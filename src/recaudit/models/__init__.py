@@ -1,0 +1,31 @@
+"""Scores from data: recommenders, and models from arrays that you already have."""
+
+from recaudit.models.als import ALS
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.factors import FactorModel, from_factors
+from recaudit.models.linear import EASE, SLIM, LinearModel, from_weights
+from recaudit.models.neighbours import ItemKNN, UserKNN
+from recaudit.models.popularity import Random, TopPop
+from recaudit.models.response import AffineResponse
+from recaudit.models.sgd import BiasedMF
+from recaudit.models.updates import AlsSolve, SgdStep
+
+__all__ = [
+    "ALS",
+    "EASE",
+    "SLIM",
+    "AffineResponse",
+    "AlsSolve",
+    "BiasedMF",
+    "FactorModel",
+    "FittedModel",
+    "ItemKNN",
+    "LinearModel",
+    "Random",
+    "Recommender",
+    "SgdStep",
+    "TopPop",
+    "UserKNN",
+    "from_factors",
+    "from_weights",
+]

@@ -1,0 +1,135 @@
+"""Matrix factorisation, fitted: scores `mean + f_u + g_i + p_u . q_i`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
+from recaudit.models.base import FittedModel, FloatArray, IntArray, Tensor, check_actions, pad_matmul
+from recaudit.models.response import AffineResponse
+from recaudit.models.updates import AlsSolve, SgdStep
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FactorModel(FittedModel):
+    """User and item vectors with biases, and the rule by which new ratings move them."""
+
+    data: Interactions
+    user_factors: FloatArray
+    """(users, factors): P."""
+    item_factors: FloatArray
+    """(items, factors): Q."""
+    user_bias: FloatArray
+    """(users,): f."""
+    item_bias: FloatArray
+    """(items,): g."""
+    mean: float
+    """The global mean, mu."""
+    update: SgdStep | AlsSolve
+    """How ratings move vectors when a user acts."""
+
+    def with_update(self, update: SgdStep | AlsSolve) -> FactorModel:
+        """The same model, responding to ratings by another rule."""
+        return replace(self, update=update)
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items): predicted ratings, not clipped."""
+        products = pad_matmul(torch.from_numpy(self.user_factors[users]), torch.from_numpy(self.item_factors))
+        return products + torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
+
+    def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
+        """The response to own edits (the viewer's vector moves) or another's (the edited items' vectors move)."""
+        items = check_actions(items, self.data.n_items)
+        return self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
+
+    def _own(self, user: int, items: IntArray) -> AffineResponse:
+        Q, g, level = self.item_factors, self.item_bias, self.mean + self.user_bias[user]
+        seen, ratings = self.data.history(user)
+        kept = ~np.isin(seen, items)
+        matrix, constant = self.update.affine(
+            self.user_factors[user], Q[items], g[items] + level, Q[seen[kept]], (ratings - g[seen] - level)[kept]
+        )
+        slope, intercept = Q @ matrix, Q @ constant + g + level
+        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
+
+    def _others(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
+        P, level = self.user_factors, self.mean + self.user_bias
+        slope = np.zeros((self.data.n_items, len(items)))
+        intercept = self.scores(np.array([viewer]))[0].numpy()
+        csc = self.data.csc
+        for action, item in enumerate(items):
+            rows = slice(csc.indptr[item], csc.indptr[item + 1])
+            raters, ratings = csc.indices[rows], csc.data[rows]
+            kept = raters != editor
+            offset = level + self.item_bias[item]
+            matrix, constant = self.update.affine(
+                self.item_factors[item], P[[editor]], offset[[editor]], P[raters[kept]], (ratings - offset[raters])[kept]
+            )
+            slope[item, action] = P[viewer] @ matrix[:, 0]
+            intercept[item] = P[viewer] @ constant + offset[viewer]
+        return AffineResponse(
+            items, torch.from_numpy(slope), torch.from_numpy(intercept), moves_own_item_only=True
+        )
+
+
+def from_factors(
+    user_factors: ArrayLike,
+    item_factors: ArrayLike,
+    data: Interactions,
+    *,
+    user_bias: ArrayLike | None = None,
+    item_bias: ArrayLike | None = None,
+    mean: float = 0.0,
+    update: SgdStep | AlsSolve | None = None,
+) -> FactorModel:
+    """A model from arrays that you already have, rows in the order of `data.user_ids` and `data.item_ids`.
+
+    `data` is the log that the model was trained on. `update` says how your system moves a vector when new
+    ratings come in; one gradient step of 0.1 where nothing is said.
+    """
+    P = _matrix("user_factors", user_factors, data.n_users, None)
+    Q = _matrix("item_factors", item_factors, data.n_items, P.shape[1])
+    f = np.zeros(data.n_users) if user_bias is None else _vector("user_bias", user_bias, data.n_users)
+    g = np.zeros(data.n_items) if item_bias is None else _vector("item_bias", item_bias, data.n_items)
+    if not np.isfinite(mean):
+        raise InputError("mean", received=mean, expected="a finite number")
+    return FactorModel(data, P, Q, f, g, float(mean), update or SgdStep())
+
+
+def _matrix(name: str, values: ArrayLike, rows: int, columns: int | None) -> FloatArray:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != rows or columns not in (None, array.shape[1]):
+        raise InputError(
+            name,
+            received=f"an array of shape {array.shape}",
+            expected=f"shape ({rows}, {'factors' if columns is None else columns})",
+            remedy="Put the rows in the order of data.user_ids or data.item_ids.",
+        )
+    return _finite(name, array)
+
+
+def _vector(name: str, values: ArrayLike, length: int) -> FloatArray:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (length,):
+        raise InputError(name, received=f"an array of shape {array.shape}", expected=f"shape ({length},)")
+    return _finite(name, array)
+
+
+def _finite(name: str, array: FloatArray) -> FloatArray:
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        first = np.argwhere(wrong)[0].tolist()
+        raise InputError(
+            name,
+            received=f"{int(wrong.sum()):,} values that are NaN or infinite, the first at {first}",
+            expected="finite numbers",
+            remedy="Check that the model did not diverge in training.",
+        )
+    return array

@@ -1,0 +1,207 @@
+"""Linear models: a user's scores are their ratings times a matrix of item-to-item weights."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import torch
+from numba import njit, prange
+from numpy.typing import ArrayLike
+from pydantic import Field
+from scipy import sparse
+
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.base import (
+    FittedModel,
+    FloatArray,
+    IntArray,
+    Recommender,
+    Tensor,
+    check_actions,
+    check_data,
+)
+from recaudit.models.popularity import item_means
+from recaudit.models.response import AffineResponse
+from recaudit.models.similarity import Rows, gram
+from recaudit.models.slim import sparse_weights
+
+Center = Literal["none", "item"]
+
+
+@final
+class EASE(Recommender):
+    """The weights that minimise `|X - X W|^2 + regularization |W|^2` with a zero diagonal, in closed form.
+
+    `P = (X^T X + regularization I)^-1`, `W_ij = -P_ij / P_jj` (Steck 2019). Items squared in memory.
+    """
+
+    regularization: float = Field(default=500.0, gt=0, allow_inf_nan=False)
+    """The weight of the squared weights."""
+    center: Center = "none"
+    """"none": X holds the ratings, 0 where there is none, and scores only rank. "item": X holds ratings minus
+    the item's mean, which is added again to the scores, and scores predict ratings."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
+        """Invert one matrix. Nothing is drawn: `rng` has no effect."""
+        check_data(data)
+        offset = _offset(data, self.center)
+        products = torch.from_numpy(gram(_deviations(data.csr, offset)))
+        products.diagonal().add_(self.regularization)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
+        weights = inverse / -inverse.diagonal()
+        weights.fill_diagonal_(0.0)
+        return LinearModel(data, weights.numpy(), offset, predicts_ratings=self.center == "item")
+
+
+@final
+class SLIM(Recommender):
+    """Sparse weights: column i of W minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0`.
+
+    Ning and Karypis (2011); coordinate descent, one item at a time. Items squared in memory.
+    """
+
+    l1: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """The weight of the absolute weights: higher, fewer weights differ from 0."""
+    l2: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """The weight of the squared weights."""
+    nonnegative: bool = True
+    """Whether weights must be 0 or more."""
+    center: Center = "none"
+    """As for EASE."""
+    max_iter: int = Field(default=1000, ge=1)
+    """Most rounds over the coordinates of one item; a warning says how many items would have needed more."""
+    tolerance: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
+    """Where to stop: no weight, moved alone, would move by more than this."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
+        """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""
+        check_data(data)
+        offset = _offset(data, self.center)
+        weights, unfinished = sparse_weights(
+            gram(_deviations(data.csr, offset)),
+            l1=self.l1,
+            l2=self.l2,
+            nonnegative=self.nonnegative,
+            max_iter=self.max_iter,
+            tolerance=self.tolerance,
+        )
+        if len(unfinished):
+            warnings.warn(
+                f"SLIM: the weights of {len(unfinished):,} of {data.n_items:,} items did not settle in "
+                f"max_iter={self.max_iter} rounds. Raise max_iter, tolerance, l1 or l2.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return LinearModel(data, weights, offset, predicts_ratings=self.center == "item")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LinearModel(FittedModel):
+    """`s_u = offset + (r_u - offset) W`, the bracket over the items that u has rated, 0 elsewhere."""
+
+    data: Interactions
+    weights: FloatArray
+    """(items, items): W_ji is what a rating of j adds to the score of i, so scores are `r_u W`."""
+    offset: FloatArray
+    """(items,): the mean that is taken off each rating and added to each score; zeros where not centred."""
+    predicts_ratings: bool
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items)"""
+        histories = _deviations(self.data.csr[users], self.offset)
+        return torch.from_numpy(_products(Rows.of(histories), self.weights, self.offset))
+
+    def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
+        """The user's scores as a function of their own ratings of `items`, the weights held.
+
+        With K the rated items that are not acted on: `s = offset + (r_K - offset_K) W_K + (a - offset_A) W_A`.
+        The old rating of an acted-on item no longer counts (paper 000, Example 6, corrected).
+        """
+        items = check_actions(items, self.data.n_items)
+        if viewer != editor:
+            raise NotSupportedError(
+                "Linear models: with the weights held, another user's ratings move no score, and no affine "
+                "function says how they move the weights. Ask for viewer == editor, or use a factor model: "
+                "BiasedMF, ALS, models.from_factors."
+            )
+        seen, ratings = self.data.history(viewer)
+        kept = ~np.isin(seen, items)
+        slope = self.weights[items].T
+        immutable = (ratings - self.offset[seen])[kept] @ self.weights[seen[kept]]
+        intercept = self.offset + immutable - slope @ self.offset[items]
+        return AffineResponse(items, torch.from_numpy(slope.copy()), torch.from_numpy(intercept))
+
+
+def from_weights(
+    weights: ArrayLike | sparse.sparray | sparse.spmatrix,
+    data: Interactions,
+    *,
+    offset: ArrayLike | None = None,
+    predicts_ratings: bool = False,
+) -> LinearModel:
+    """A linear model from weights that you already have, rows and columns in the order of `data.item_ids`.
+
+    `weights` (items, items), dense or sparse: `weights[j, i]` is what a rating of j adds to the score of i.
+    `offset` (items,) is taken off the ratings and added to the scores, as in `LinearModel`; none where nothing
+    is said. Say `predicts_ratings=True` if your scores are ratings on the scale of `data`.
+    """
+    dense = weights.toarray() if sparse.issparse(weights) else weights
+    W = _checked("weights", dense, (data.n_items, data.n_items))
+    g = np.zeros(data.n_items) if offset is None else _checked("offset", offset, (data.n_items,))
+    return LinearModel(data, W, g, predicts_ratings=predicts_ratings)
+
+
+def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """A copy of the values as finite numbers of this shape."""
+    array: FloatArray = np.array(values, dtype=np.float64, order="C")
+    if array.shape != shape:
+        raise InputError(
+            name,
+            received=f"an array of shape {array.shape}",
+            expected=f"shape {shape}",
+            remedy="Put rows and columns in the order of data.item_ids.",
+        )
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        raise InputError(
+            name,
+            received=f"{int(wrong.sum()):,} values that are NaN or infinite, the first at {np.argwhere(wrong)[0]}",
+            expected="finite numbers",
+            remedy="Check that the model did not diverge in training.",
+        )
+    return array
+
+
+def _offset(data: Interactions, center: Center) -> FloatArray:
+    return item_means(data) if center == "item" else np.zeros(data.n_items)
+
+
+def _deviations(ratings: sparse.csr_array, offset: FloatArray) -> sparse.csr_array:
+    """(users, items): `r_ui - offset_i` where there is a rating."""
+    values = ratings.data - offset[ratings.indices]
+    return sparse.csr_array((values, ratings.indices, ratings.indptr), shape=ratings.shape)
+
+
+_TILE = 64
+"""Columns of W that are worked on together, so that they stay in the cache while user after user is scored."""
+
+
+@njit(parallel=True, cache=True)
+def _products(histories: Rows, weights: FloatArray, offset: FloatArray) -> FloatArray:
+    """(rows, items): `offset + histories @ weights`, each entry summed in the order of its history."""
+    count = len(offset)
+    out = np.empty((len(histories.indptr) - 1, count))
+    for tile in prange(-(-count // _TILE)):
+        start, end = tile * _TILE, min((tile + 1) * _TILE, count)
+        for row in range(len(out)):
+            sums = np.zeros(end - start)
+            for entry in range(histories.indptr[row], histories.indptr[row + 1]):
+                value = histories.values[entry]
+                sums += value * weights[histories.indices[entry], start:end]
+            out[row, start:end] = offset[start:end] + sums
+    return out

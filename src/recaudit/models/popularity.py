@@ -1,0 +1,83 @@
+"""Recommenders that know nothing of the user: what every other model has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from recaudit.data.interactions import Interactions
+from recaudit.models.base import FittedModel, FloatArray, IntArray, Recommender, Tensor, check_data
+from recaudit.seeding import derive, uniforms
+
+
+@final
+class TopPop(Recommender):
+    """The same scores for everybody: how often an item was rated, or how well."""
+
+    by: Literal["count", "mean"] = "count"
+    """"count": the number of ratings, which only ranks; "mean": the damped mean rating, which predicts."""
+    damping: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """For "mean": so many pseudo-ratings at the global mean are added, so that one rating of 5 tops no list."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> PopularityModel:
+        """Count, or average. Nothing is drawn: `rng` has no effect."""
+        check_data(data)
+        if self.by == "count":
+            return PopularityModel(data, data.item_counts.astype(np.float64), predicts_ratings=False)
+        return PopularityModel(data, item_means(data, self.damping), predicts_ratings=True)
+
+
+@final
+class Random(Recommender):
+    """A score for every pair, uniform on the rating scale and fixed by the seed and the ids alone.
+
+    A floor for every metric. It is on the scale, so its RMSE can be measured (paper 003 does).
+    """
+
+    def fit(self, data: Interactions, rng: int = 0) -> RandomModel:
+        """Nothing is learned but the ids and the scale."""
+        check_data(data)
+        return RandomModel(data, derive(rng, "models.Random"))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PopularityModel(FittedModel):
+    """One score an item, whoever asks."""
+
+    data: Interactions
+    item_scores: FloatArray
+    """(items,)"""
+    predicts_ratings: bool
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items): the same row for every user."""
+        return torch.from_numpy(np.tile(self.item_scores, (len(users), 1)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RandomModel(FittedModel):
+    """Uniform scores, a pure function of the seed and of the ids of the pair."""
+
+    data: Interactions
+    seed: int
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items): draws on the rating scale."""
+        draws = uniforms(self.seed, self.data.user_keys[users][:, None], self.data.item_keys[None, :])
+        low, high = self.data.scale
+        return torch.from_numpy(low + (high - low) * draws)
+
+
+def item_means(data: Interactions, damping: float = 0.0) -> FloatArray:
+    """(items,): `(sum of ratings + damping mu) / (count + damping)`, mu the global mean; mu without ratings."""
+    overall = data.ratings.mean()
+    totals = np.bincount(data.items, weights=data.ratings, minlength=data.n_items) + damping * overall
+    counts = data.item_counts + damping
+    means: FloatArray = np.where(counts > 0, totals / np.where(counts > 0, counts, 1), overall)
+    return means

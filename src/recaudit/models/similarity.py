@@ -1,0 +1,258 @@
+"""Sums over co-ratings: nearest neighbours, weighted averages over them, Gram matrices.
+
+Every row is summed by one thread in the order of the log, so that no number depends on the thread count or
+on which rows are asked for together.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+from numpy.typing import NDArray
+from scipy import sparse
+
+from recaudit.engines.progress import track
+from recaudit.models.base import FloatArray, IntArray
+
+Similarity = Literal["cosine", "pearson"]
+
+_BLOCK = 1024
+"""Rows between two reports of progress; no number depends on it."""
+
+
+class Rows(NamedTuple):
+    """A sparse matrix by rows: the entries of row r are `indptr[r]:indptr[r + 1]`, columns ascending."""
+
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+    values: FloatArray
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_array | sparse.csc_array) -> Rows:
+        """A copy of the rows of a CSR matrix, or of the columns of a CSC one.
+
+        numba compiles a kernel anew for every index type, and for read-only arrays: this is one type for all.
+        Unsigned positions need no test for "counted from the end", which halves the time of the inner loops.
+        """
+        return cls(
+            np.array(matrix.indptr, dtype=np.uint64),
+            np.array(matrix.indices, dtype=np.uint32),
+            np.array(matrix.data, dtype=np.float64),
+        )
+
+
+def nearest(
+    vectors: sparse.csr_array,
+    *,
+    k: int,
+    similarity: Similarity,
+    shrinkage: float = 0.0,
+    minimum: float = 0.0,
+    label: str = "",
+) -> sparse.csr_array:
+    """(rows, rows): for each row of `vectors` its k most similar other rows, and how similar they are.
+
+    Over the columns that both rows have, with n of them:
+
+    - cosine: `sum x y / (|x| |y| + shrinkage)`, the norms over all columns of each row;
+    - pearson: the correlation of x and y over the shared columns, times `n / (n + shrinkage)`.
+
+    A pair without a shared column is never a neighbour, nor one at or below `minimum`; where the similarity
+    is 0 / 0 (a row without variation) it is 0. Equal similarities: the row that comes first. `label` names
+    the progress bar.
+    """
+    if similarity == "pearson":
+        vectors = _shifted(vectors)
+    count = vectors.shape[0]
+    norms = np.sqrt(_row_sums(vectors, vectors.data**2))
+    rows, columns = Rows.of(vectors), Rows.of(vectors.tocsc())
+    found = [
+        _nearest(
+            np.arange(start, min(start + _BLOCK, count)),
+            rows,
+            columns,
+            norms,
+            min(k, count - 1),
+            shrinkage,
+            minimum,
+            similarity == "pearson",
+            get_num_threads(),
+        )
+        for start in track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
+    ]
+    neighbours, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    filled = neighbours >= 0
+    indptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
+    result = sparse.csr_array((weights[filled], neighbours[filled], indptr), shape=(count, count))
+    result.sort_indices()
+    return result
+
+
+def _row_sums(matrix: sparse.csr_array, values: FloatArray) -> FloatArray:
+    """(rows,): the sum of each row's entries, an entry of the matrix standing for one of `values`."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    sums: FloatArray = np.bincount(row, weights=values, minlength=matrix.shape[0]).astype(np.float64)
+    return sums
+
+
+def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
+    """The matrix with the mean of each row's entries taken off them.
+
+    No correlation changes, but large ratings that differ little do not cancel in the sums.
+    """
+    counts = np.diff(matrix.indptr)
+    means = _row_sums(matrix, matrix.data) / np.maximum(counts, 1)
+    values = matrix.data - np.repeat(means, counts)
+    return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+@njit(parallel=True, cache=True)
+def _nearest(
+    wanted: IntArray,
+    rows: Rows,
+    columns: Rows,
+    norms: FloatArray,
+    k: int,
+    shrinkage: float,
+    minimum: float,
+    pearson: bool,
+    workers: int,
+) -> tuple[NDArray[np.int32], FloatArray]:
+    """(wanted, k) each: the neighbours in no particular order, -1 where there are fewer, and similarities."""
+    count = len(rows.indptr) - 1
+    neighbours = np.full((len(wanted), k), -1, dtype=np.int32)
+    weights = np.zeros((len(wanted), k))
+    for worker in prange(workers):
+        # One scratch row a worker, cleaned only where it was written: O(rows) memory a thread.
+        sums = np.zeros((count, 6 if pearson else 2))
+        touched = np.empty(count, dtype=np.uint32)
+        for at in range(worker, len(wanted), workers):
+            row = wanted[at]
+            found = _co_rating_sums(row, rows, columns, pearson, sums, touched)
+            filled = 0
+            for place in range(found):
+                other = touched[place]
+                if pearson:
+                    value = _correlation(sums[other], shrinkage)
+                else:
+                    scale = norms[row] * norms[other] + shrinkage
+                    value = sums[other, 1] / scale if scale > 0 else 0.0
+                sums[other] = 0.0
+                if other != row and value > minimum:
+                    filled = _keep_best(neighbours[at], weights[at], filled, other, value)
+    return neighbours, weights
+
+
+@njit(cache=True)
+def _co_rating_sums(
+    row: int, rows: Rows, columns: Rows, pearson: bool, sums: FloatArray, touched: NDArray[np.uint32]
+) -> int:
+    """Fill `sums[other]` with (n, xy) or (n, xy, x, y, xx, yy) over the columns shared with `row`.
+
+    Returns how many others share a column; they are the first entries of `touched`.
+    """
+    found = 0
+    for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+        column, x = rows.indices[entry], rows.values[entry]
+        for shared in range(columns.indptr[column], columns.indptr[column + 1]):
+            other, y = columns.indices[shared], columns.values[shared]
+            if sums[other, 0] == 0:
+                touched[found] = other
+                found += 1
+            sums[other, 0] += 1
+            sums[other, 1] += x * y
+            if pearson:
+                sums[other, 2] += x
+                sums[other, 3] += y
+                sums[other, 4] += x * x
+                sums[other, 5] += y * y
+    return found
+
+
+@njit(cache=True)
+def _correlation(sums: FloatArray, shrinkage: float) -> np.float64:
+    """Pearson's correlation from its sums, shrunk by n / (n + shrinkage); 0 where a side is constant."""
+    n, xy, x, y, xx, yy = sums
+    spread_x, spread_y = n * xx - x * x, n * yy - y * y
+    # A constant side has a spread of 0 up to rounding, which must not pass for a correlation.
+    if spread_x <= 1e-10 * n * xx or spread_y <= 1e-10 * n * yy:
+        return 0.0
+    return (n * xy - x * y) / math.sqrt(spread_x * spread_y) * (n / (n + shrinkage))
+
+
+@njit(cache=True)
+def _keep_best(ids: NDArray[np.int32], values: FloatArray, filled: int, new: int, value: float) -> int:
+    """Offer one more to a heap of the best, whose root is the worst of them; returns how many it holds."""
+    if filled < len(ids):
+        place = filled
+        while place > 0:
+            parent = (place - 1) // 2
+            if not _is_worse(value, new, values[parent], ids[parent]):
+                break
+            ids[place], values[place] = ids[parent], values[parent]
+            place = parent
+        ids[place], values[place] = new, value
+        return filled + 1
+    if _is_worse(value, new, values[0], ids[0]):
+        return filled
+    place, child = 0, 1
+    while child < filled:
+        if child + 1 < filled and _is_worse(values[child + 1], ids[child + 1], values[child], ids[child]):
+            child += 1
+        if _is_worse(value, new, values[child], ids[child]):
+            break
+        ids[place], values[place] = ids[child], values[child]
+        place, child = child, 2 * child + 1
+    ids[place], values[place] = new, value
+    return filled
+
+
+@njit(cache=True)
+def _is_worse(value: float, position: int, other_value: float, other_position: int) -> bool:
+    """Less similar, or as similar and further down the list."""
+    return value < other_value or (value == other_value and position > other_position)
+
+
+@njit(parallel=True, cache=True)
+def weighted_averages(
+    rows: IntArray, left: Rows, right: Rows, weights_left: bool, fallback: FloatArray
+) -> FloatArray:
+    """(len(rows), columns): `sum_k left[r, k] right[k, c] / sum_k |w|` over the k that both hold.
+
+    w is the left factor or the right one; `fallback` (columns,) stands where there is no such k, or only
+    weights of 0.
+    """
+    out = np.zeros((len(rows), len(fallback)))
+    for block_row in prange(len(rows)):
+        row = rows[block_row]
+        totals = np.zeros(len(fallback))
+        for entry in range(left.indptr[row], left.indptr[row + 1]):
+            middle, a = left.indices[entry], left.values[entry]
+            for inner in range(right.indptr[middle], right.indptr[middle + 1]):
+                column, b = right.indices[inner], right.values[inner]
+                out[block_row, column] += a * b
+                totals[column] += abs(a if weights_left else b)
+        for column in range(len(fallback)):
+            total = totals[column]
+            out[block_row, column] = out[block_row, column] / total if total > 0 else fallback[column]
+    return out
+
+
+def gram(vectors: sparse.csr_array) -> FloatArray:
+    """(columns, columns): `X^T X` of a sparse X (rows, columns), dense."""
+    return _gram(Rows.of(vectors.tocsc()), Rows.of(vectors))
+
+
+@njit(parallel=True, cache=True)
+def _gram(columns: Rows, rows: Rows) -> FloatArray:
+    count = len(columns.indptr) - 1
+    out = np.zeros((count, count))
+    for column in prange(count):
+        for entry in range(columns.indptr[column], columns.indptr[column + 1]):
+            row, x = columns.indices[entry], columns.values[entry]
+            for inner in range(rows.indptr[row], rows.indptr[row + 1]):
+                out[column, rows.indices[inner]] += x * rows.values[inner]
+    return out

@@ -1,0 +1,239 @@
+"""What the page is made from: the tables of a run side by side, and which model stands in front."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, final
+
+import polars as pl
+
+from recaudit.audits.metrics import METRICS
+from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
+from recaudit.report.numbers import Estimate, finite
+from recaudit.runs import Run
+from recaudit.status import Status
+
+QUALITY = "ndcg"
+"""The metric that puts models in order: a recommender is there to rank."""
+
+_ITEM_SCHEMA = {
+    "item": pl.String,
+    "title": pl.String,
+    "ratings": pl.Int64,
+    "mean_rating": pl.Float64,
+    "recommended": pl.Int64,
+}
+_REFERENCE_KINDS = frozenset({"toppop", "random"})
+
+
+@final
+@dataclass(frozen=True)
+class Group:
+    """One group of users or items, and what was measured for it."""
+
+    by: str
+    name: str
+    estimate: Estimate
+
+    @property
+    def people(self) -> str:
+        """A group of users in a sentence."""
+        return f"users with {self.name}" if self.by == "history" else f"users of {self.by} {self.name}"
+
+    @property
+    def things(self) -> str:
+        """A group of items in a sentence."""
+        return f"items with {self.name}" if self.by == "popularity" else f"{self.by} {self.name}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A run, ready for questions: every answer comes from its tables."""
+
+    run: Run
+    models: tuple[str, ...]
+    """Every model, best ranking first; those without a value after them, references last."""
+    references: tuple[str, ...]
+    """The models that do not personalise: what every other model has to beat."""
+    summaries: Mapping[tuple[str, str], Estimate]
+    """The overall numbers by (model, metric)."""
+    audit_of: Mapping[str, str]
+    """Which audit measured a metric, in the order in which metrics are defined."""
+    grouped: pl.DataFrame
+    """The numbers by group: a column model and those of GROUP_SCHEMA."""
+    items: Mapping[str, pl.DataFrame]
+    """A frame for each model that was audited for exposure, a row an item: item, title (the id where there is
+    none), ratings, mean_rating, recommended."""
+    settings: Mapping[str, Mapping[str, Any]]
+    """What the numbers depend on, by audit."""
+
+    @classmethod
+    def of(cls, run: Run) -> Evidence:
+        """Read a run's tables."""
+        pairs = [(model, audit) for model in run.models for audit in run.audits(model)]
+        summaries: dict[tuple[str, str], Estimate] = {}
+        audit_of: dict[str, str] = {}
+        for model, audit in pairs:
+            for row in _table(run, model, audit, "summary", SUMMARY_SCHEMA).iter_rows(named=True):
+                summaries[model, row["metric"]] = _estimate(row)
+                audit_of[row["metric"]] = audit
+        grouped = [
+            _table(run, model, audit, "groups", GROUP_SCHEMA).select(pl.lit(model).alias("model"), *GROUP_SCHEMA)
+            for model, audit in pairs
+        ]
+        items = {model: _items(run, model) for model, audit in pairs if audit == "exposure"}
+        references = tuple(model.label for model in run.manifest.models if _is_reference(model.kind))
+
+        def place(model: str) -> tuple[bool, bool, float]:
+            found = summaries.get((model, QUALITY))
+            value = None if found is None else found.value
+            return model in references, value is None, -(value or 0.0)
+
+        return cls(
+            run=run,
+            models=tuple(sorted(run.models, key=place)),
+            references=references,
+            summaries=summaries,
+            audit_of={name: audit_of[name] for name in METRICS if name in audit_of},
+            grouped=pl.concat(grouped or [pl.DataFrame(schema={"model": pl.String, **GROUP_SCHEMA})]),
+            items={model: frame for model, frame in items.items() if len(frame)},
+            settings={step.audit: step.settings for step in run.manifest.steps},
+        )
+
+    # ---- models ----------------------------------------------------------------------------------------
+
+    @property
+    def main(self) -> str:
+        """The model meant where the page speaks of one: the best ranking of those that personalise."""
+        return self.models[0]
+
+    @property
+    def personalised(self) -> list[str]:
+        """The models that are no references, best ranking first."""
+        return [model for model in self.models if model not in self.references]
+
+    @property
+    def rival(self) -> str | None:
+        """The reference with the best ranking, where the main model is not a reference itself."""
+        if self.main in self.references:
+            return None
+        return next((model for model in self.known(QUALITY) if model in self.references), None)
+
+    # ---- numbers ---------------------------------------------------------------------------------------
+
+    def known(self, metric: str) -> dict[str, Estimate]:
+        """The overall number of every model that has one, in the order of `models`."""
+        found = {model: self.summaries.get((model, metric)) for model in self.models}
+        return {model: row for model, row in found.items() if row is not None and row.value is not None}
+
+    def ranked(self, metric: str) -> list[str]:
+        """The models that have a value, best first."""
+        found = self.known(metric)
+        sign = 1 if METRICS[metric].better == "lower" else -1
+        return sorted(found, key=lambda model: sign * (found[model].value or 0.0))
+
+    def metrics(self, audit: str) -> list[str]:
+        """What this audit measured for any model."""
+        return [name for name, source in self.audit_of.items() if source == audit]
+
+    def label(self, metric: str) -> str:
+        """What the metric is called, with the list length filled in: nDCG@10."""
+        k = self.list_length(self.audit_of.get(metric, "exposure"))
+        return METRICS[metric].label.replace("@k", "" if k is None else f"@{k}")
+
+    def list_length(self, audit: str) -> int | None:
+        """How many items a list has in this audit."""
+        return self.settings.get(audit, {}).get("k")
+
+    @property
+    def confidence(self) -> float:
+        """The level of the intervals."""
+        levels = (settings.get("confidence") for settings in self.settings.values())
+        return next((float(level) for level in levels if level is not None), 0.95)
+
+    def groups(self, model: str, metric: str, by: str) -> list[Group]:
+        """The number of every group that has one, in the table's order."""
+        wanted = (pl.col("model") == model) & (pl.col("metric") == metric) & (pl.col("by") == by)
+        rows = self.grouped.filter(wanted)
+        names = _readable(rows["group"].to_list())
+        found = [Group(by, name, _estimate(row)) for name, row in zip(names, rows.iter_rows(named=True), strict=True)]
+        return [group for group in found if group.estimate.value is not None]
+
+    @property
+    def user_groupings(self) -> list[str]:
+        """The ways in which users are grouped, the length of their history first."""
+        return self._groupings({"history", *self.run.manifest.data.attributes})
+
+    @property
+    def item_groupings(self) -> list[str]:
+        """The ways in which items are grouped, popularity first."""
+        return self._groupings({"popularity", *self.run.manifest.data.categories})
+
+    def _groupings(self, wanted: set[str]) -> list[str]:
+        found = self.grouped["by"].unique(maintain_order=True)
+        return sorted((by for by in found if by in wanted), key=lambda by: by not in ("history", "popularity"))
+
+    def difference(self, model: str, other: str, metric: str) -> Estimate | None:
+        """How much more the same users get from one model than from the other, with a paired interval.
+
+        mean(d) +- z sd(d) / sqrt(n) over the differences d of users who have both values: two models are
+        compared on the same people, so this interval is tighter than the two separate ones suggest.
+        """
+        schema = {"user": pl.String, metric: pl.Float64}
+        left, right = (_table(self.run, name, "accuracy", "users", schema) for name in (model, other))
+        gains = left.join(right, on="user").select(pl.col(metric) - pl.col(f"{metric}_right")).to_series()
+        gains = gains.filter(gains.is_finite().fill_null(value=False))
+        mean, spread = gains.mean(), gains.std()
+        if not isinstance(mean, float) or not isinstance(spread, float):
+            return None
+        reach = NormalDist().inv_cdf((1 + self.confidence) / 2) * spread / len(gains) ** 0.5
+        return Estimate(metric, mean, mean - reach, mean + reach, Status.SOLVED, None, len(gains), 0)
+
+
+def widest_gap(groups: list[Group]) -> tuple[Group, Group] | None:
+    """The lowest and the highest group, if their intervals do not overlap."""
+    ordered = sorted(groups, key=lambda group: group.estimate.value or 0.0)
+    if len(ordered) < 2 or not ordered[0].estimate.apart_from(ordered[-1].estimate):
+        return None
+    return ordered[0], ordered[-1]
+
+
+def _readable(names: list[str]) -> list[str]:
+    """Group names without the numbers that only keep them in order ("1: 3-9 ratings", "2: ...")."""
+    if all(name.startswith(f"{place}: ") for place, name in enumerate(names, start=1)):
+        return [name.split(": ", 1)[1] for name in names]
+    return names
+
+
+def _is_reference(kind: str) -> bool:
+    return re.sub(r"[^a-z]", "", kind.lower()) in _REFERENCE_KINDS
+
+
+def _items(run: Run, model: str) -> pl.DataFrame:
+    rows = _table(run, model, "exposure", "items", _ITEM_SCHEMA)
+    return rows.with_columns(pl.coalesce("title", "item").alias("title"))
+
+
+def _table(run: Run, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """The named columns of a table as the types the page works with; no rows where the run has no such table."""
+    if audit not in run.audits(model):
+        return pl.DataFrame(schema=dict(schema))
+    return run.table(model, audit, name).select(pl.col(column).cast(kind) for column, kind in schema.items())
+
+
+def _estimate(row: dict[str, Any]) -> Estimate:
+    value = finite(row["value"])
+    return Estimate(
+        metric=row["metric"],
+        value=value,
+        lower=finite(row["lower"]),
+        upper=finite(row["upper"]),
+        status=row["status"],
+        baseline=finite(row["baseline"]),
+        users=row["users"] or 0,
+        excluded=row["excluded"] or 0,
+    )

@@ -1,0 +1,37 @@
+"""What the tables say, in plain sentences: computed, with numbers and intervals, or not said at all.
+
+Each question looks at the evidence and answers with findings or with none. A difference is claimed only where
+intervals do not overlap or, between two models on the same users, where the paired interval excludes zero.
+"""
+
+from __future__ import annotations
+
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings.exposure import catalogue, categories, popular_items
+from recaudit.report.findings.finding import Finding
+from recaudit.report.findings.people import best_and_worst_served, no_gain, pushed_most, rare_items
+from recaudit.report.findings.ranking import beats_reference, lead, two_orders
+from recaudit.report.findings.trust import failures, left_out
+
+__all__ = ["Finding", "findings_of"]
+
+_QUESTIONS = (
+    failures,
+    beats_reference,
+    two_orders,
+    lead,
+    catalogue,
+    popular_items,
+    no_gain,
+    best_and_worst_served,
+    categories,
+    rare_items,
+    pushed_most,
+    left_out,
+)
+"""In the order of importance: can the numbers be trusted, does it work, what does it hide, whom does it fail."""
+
+
+def findings_of(evidence: Evidence) -> list[Finding]:
+    """Everything that the tables have to say, the most important first."""
+    return [finding for question in _QUESTIONS for finding in question(evidence)]

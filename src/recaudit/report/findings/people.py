@@ -1,0 +1,87 @@
+"""Whom does it fail: quality and popularity by group of users, and what becomes of rare items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gap
+from recaudit.report.findings.finding import Finding
+from recaudit.report.numbers import Estimate, listing
+
+
+def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
+    """Which users get the worst lists, which the best?"""
+    gaps = _gaps(evidence, QUALITY)
+    if gaps:
+        worst, best = gaps[0]
+        yield Finding(
+            f"{evidence.main} ranks worst for {worst.people} and best for {best.people}",
+            f"{evidence.label(QUALITY)}: {_numbers(gaps)}.",
+            "people",
+        )
+
+
+def no_gain(evidence: Evidence) -> Iterator[Finding]:
+    """For which users is the model no better than what does not personalise?"""
+    rival = evidence.rival
+    if rival is None:
+        return
+    for by in evidence.user_groupings:
+        beside = {group.name: group.estimate for group in evidence.groups(rival, QUALITY, by)}
+        groups = [group for group in evidence.groups(evidence.main, QUALITY, by) if group.name in beside]
+        without = [group for group in groups if not _is_gain(group.estimate, beside[group.name])]
+        if without and len(without) < len(groups):
+            numbers = [
+                f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without
+            ]
+            yield Finding(
+                f"For {listing([group.people for group in without])}, {evidence.main} is no clear gain over {rival}",
+                f"{evidence.label(QUALITY)}: {listing(numbers)}. For every other group by {by} the intervals are apart.",
+                "people",
+            )
+
+
+def rare_items(evidence: Evidence) -> Iterator[Finding]:
+    """Are held-out items found again less often when they are rare?"""
+    groups = evidence.groups(evidence.main, "recall", "popularity")
+    if len(groups) < 2:
+        return
+    least, most = groups[0], groups[-1]
+    if _is_gain(most.estimate, least.estimate):
+        yield Finding(
+            f"{evidence.main} finds {least.things} less often than {most.things}",
+            f"{evidence.label('recall')} of held-out {least.things} is {least.estimate.full}; "
+            f"of {most.things} it is {most.estimate.full}.",
+            "accuracy",
+        )
+
+
+def pushed_most(evidence: Evidence) -> Iterator[Finding]:
+    """Whose lists are pulled furthest from their own choices towards the popular?"""
+    gaps = _gaps(evidence, "popularity_lift")
+    if gaps:
+        least, most = gaps[0]
+        yield Finding(
+            f"{evidence.main} pulls {most.people} towards the popular more than {least.people}",
+            f"{evidence.label('popularity_lift')}: {_numbers(gaps)}.",
+            "people",
+        )
+
+
+def _gaps(evidence: Evidence, metric: str) -> list[tuple[Group, Group]]:
+    """The lowest and highest group of every grouping in which their intervals are apart, the widest gap first."""
+    found = [widest_gap(evidence.groups(evidence.main, metric, by)) for by in evidence.user_groupings]
+    return sorted(
+        (gap for gap in found if gap is not None),
+        key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0),
+    )
+
+
+def _numbers(gaps: list[tuple[Group, Group]]) -> str:
+    return "; ".join(
+        f"{low.estimate.full} for {low.people}, {high.estimate.full} for {high.people}" for low, high in gaps
+    )
+
+
+def _is_gain(estimate: Estimate, base: Estimate) -> bool:
+    return base.upper is not None and estimate.above(base.upper)

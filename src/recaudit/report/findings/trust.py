@@ -1,0 +1,43 @@
+"""Can the numbers be trusted: what failed, and who could not be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recaudit.report.evidence import QUALITY, Evidence
+from recaudit.report.findings.finding import Finding
+from recaudit.report.numbers import count, listing, percent, plural
+from recaudit.status import Status
+
+_NAMED = 5
+_NOTABLE = 0.05
+
+
+def failures(evidence: Evidence) -> Iterator[Finding]:
+    """Which numbers could not be computed?"""
+    failed = [
+        f"{evidence.label(metric)} of {model}"
+        for (model, metric), row in evidence.summaries.items()
+        if row.status == Status.FAILED
+    ]
+    if failed:
+        others = [plural(len(failed) - _NAMED, "other")] if len(failed) > _NAMED else []
+        yield Finding(
+            f"{plural(len(failed), 'number')} could not be computed",
+            f"Failed: {listing([*failed[:_NAMED], *others])}. Everything else on this page stands without them.",
+            "gaps",
+        )
+
+
+def left_out(evidence: Evidence) -> Iterator[Finding]:
+    """Does the ranking quality leave a notable part of the users out?"""
+    quality = evidence.known(QUALITY).get(evidence.main)
+    if quality is None or quality.excluded < _NOTABLE * (quality.users + quality.excluded):
+        return
+    everybody = quality.users + quality.excluded
+    yield Finding(
+        f"Ranking quality says nothing about {percent(quality.excluded / everybody)} of the users",
+        f"{count(quality.excluded)} of {plural(everybody, 'user')} have no relevant held-out item to be found; "
+        f"{evidence.label(QUALITY)} stands on the other {count(quality.users)}.",
+        "gaps",
+    )

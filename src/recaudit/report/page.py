@@ -1,0 +1,128 @@
+"""The page: one HTML file that needs nothing else, put together from a run's tables."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from recaudit.audits.metrics import METRICS
+from recaudit.report import charts
+from recaudit.report.catalogue import FEWEST_RATINGS
+from recaudit.report.evidence import QUALITY, Evidence
+from recaudit.report.findings import findings_of
+from recaudit.report.findings.exposure import SMALLEST_SHARE
+from recaudit.report.headlines import Headline, headlines_of
+from recaudit.report.numbers import count, duration, listing, percent, plural
+from recaudit.report.sections import sections_of
+from recaudit.report.tables import gaps, left_out_lines
+from recaudit.runs import Run, atomic
+
+FILE = "report.html"
+
+
+def headlines(run: Run) -> list[Headline]:
+    """The five numbers that matter most, each with a sentence that says what it means."""
+    return headlines_of(Evidence.of(run))
+
+
+def write(run: Run) -> Path:
+    """Write the page into the run's folder, whole or not at all, and say where it is."""
+    path = run.path / FILE
+    atomic.write(path, render(run).encode())
+    return path
+
+
+def render(run: Run) -> str:
+    """The page as text."""
+    evidence = Evidence.of(run)
+    scripts = [_chart_library(), _part("charts.js")]
+    sections = sections_of(evidence)
+    shares = ["share"] if sections.shares else []
+    return _environment().get_template("page.html.j2").render(
+        evidence=evidence,
+        manifest=run.manifest,
+        headlines=headlines_of(evidence),
+        findings=findings_of(evidence),
+        sections=sections,
+        gaps=gaps(evidence),
+        left_out=left_out_lines(evidence),
+        metrics=[METRICS[name] for name in [*evidence.audit_of, *shares]],
+        quality=QUALITY,
+        most_categories=charts.MOST_CATEGORIES,
+        smallest_share=SMALLEST_SHARE,
+        fewest_ratings=FEWEST_RATINGS,
+        series=[charts.series_color(place) for place in range(len(evidence.models))],
+        theme=charts.THEME,
+        style=Markup(_part("style.css")),
+        scripts=[Markup(script) for script in scripts],
+        content_policy=_content_policy(scripts),
+    )
+
+
+def script_json(value: object) -> Markup:
+    """JSON that may stand inside a script element: no text in it can end the element or open a comment."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _content_policy(scripts: list[str]) -> str:
+    """What the browser may do: run these very scripts and nothing else, and load nothing from anywhere."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("recaudit.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": count,
+        "percent": percent,
+        "plural": plural,
+        "listing": listing,
+        "duration": duration,
+        "moment": _moment,
+        "settings": _settings,
+        "script_json": script_json,
+        "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
+    }
+    return environment
+
+
+@cache
+def _chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the package that carries them."""
+    return str(vl_convert.javascript_bundle())
+
+
+def _part(name: str) -> str:
+    return (resources.files("recaudit.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _moment(iso: str) -> str:
+    """A moment as a person reads it: 5 March 2025, 14:02 UTC."""
+    moment = datetime.fromisoformat(iso)
+    return f"{moment.day} {moment:%B %Y, %H:%M} {moment.tzname() or ''}".rstrip()
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "defaults"

@@ -1,0 +1,8 @@
+"""Run folders: a configuration carried out into a manifest, tables and a report; resumed after a kill."""
+
+from recaudit.runs.configuration import Configuration, parse, read
+from recaudit.runs.execution import execute
+from recaudit.runs.folder import Run
+from recaudit.runs.manifest import Manifest
+
+__all__ = ["Configuration", "Manifest", "Run", "execute", "parse", "read"]

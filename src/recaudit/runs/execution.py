@@ -1,0 +1,95 @@
+"""Carry a configuration out: read, split, fit, audit, report; interrupted, it goes on where it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from recaudit import __version__
+from recaudit.audits.groups import groupings
+from recaudit.engines import track
+from recaudit.runs import lock
+from recaudit.runs.configuration import Configuration
+from recaudit.runs.folder import Run, read_manifest
+from recaudit.runs.inputs import load_data, make_engine, name_of, split_data
+from recaudit.runs.journal import Journal, check_same
+from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
+
+Report = Callable[[Run], object]
+
+
+def execute(
+    config: Configuration, out: str | Path, *, fresh: bool = False, report: Report | None = None
+) -> Run:
+    """Run every audit of every model into the folder `out`, then `report`, and return the complete run.
+
+    A folder that holds this very run (same configuration, data and version) is gone on with: finished steps
+    stay as they are, and a model whose steps are all finished is not fitted again. The numbers are those of a
+    run that was never interrupted. `fresh` starts over.
+    """
+    stages = 2 + len(config.models) * (1 + len(config.audits.chosen()))
+    for _ in track(_stages(config, Path(out), fresh, report), "Run", stages):
+        pass
+    return Run.open(out)
+
+
+def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None) -> Iterator[None]:
+    """The work, pausing after each stage so that progress can be told."""
+    former = read_manifest(out)
+    if former is not None and not fresh:
+        check_same(out, former, config.hash, __version__, None)
+    data = load_data(config.data)
+    train, test = split_data(data, config.split, config.seed)
+    for audit in config.audits.chosen().values():
+        groupings(
+            train, audit.by
+        )  # a grouping that the data does not offer is told before anything is fitted
+    record = DataRecord.of(name_of(config.data), data, train, test)
+    del data
+    out.mkdir(parents=True, exist_ok=True)
+    with lock.alone(out):
+        journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
+        yield
+        engine = make_engine(config.engine)
+        for model in config.models:
+            audits = config.audits.chosen()
+            if all(journal.is_finished(model.label, name) for name in audits):
+                yield from (None for _ in range(1 + len(audits)))
+                continue
+            start = time.perf_counter()
+            fitted = model.recommender.fit(train, rng=config.seed)
+            journal.add_fit(model.label, _seconds_since(start))
+            yield
+            for name, audit in audits.items():
+                if not journal.is_finished(model.label, name):
+                    start = time.perf_counter()
+                    result = audit.run(fitted, test, config.seed, engine)
+                    journal.add_step(model.label, name, result, _seconds_since(start))
+                yield
+        if journal.manifest.status != "complete":
+            if report is not None:
+                report(Run.open(out))
+            journal.complete()
+        yield
+
+
+def _new_manifest(config: Configuration, data: DataRecord) -> Manifest:
+    return Manifest(
+        recaudit=__version__,
+        status="running",
+        seed=config.seed,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=0.0,
+        config=config.written,
+        config_hash=config.hash,
+        data=data,
+        versions=versions(),
+        models=tuple(map(ModelRecord.of, config.models)),
+        steps=(),
+    )
+
+
+def _seconds_since(start: float) -> float:
+    return round(time.perf_counter() - start, 3)

@@ -1,0 +1,121 @@
+"""What a run folder says about itself: configuration, versions, data, timings."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import Any, Literal, final
+
+from pydantic import BaseModel, ConfigDict
+
+from recaudit import __version__
+from recaudit.data import Interactions
+from recaudit.runs.recommenders import Model
+
+
+class _Record(BaseModel):
+    # Fields that a later version adds do not stop this one from opening the folder.
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+@final
+class DataRecord(_Record):
+    """The data that the run looked at."""
+
+    name: str
+    fingerprint: str
+    users: int
+    items: int
+    ratings: int
+    train: int
+    test: int
+    scale: tuple[float, float]
+    attributes: tuple[str, ...]
+    categories: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, data: Interactions, train: Interactions, test: Interactions) -> DataRecord:
+        """Describe a log and its split."""
+        return cls(
+            name=name,
+            fingerprint=data.fingerprint,
+            users=data.n_users,
+            items=data.n_items,
+            ratings=len(data),
+            train=len(train),
+            test=len(test),
+            scale=data.scale,
+            attributes=tuple(data.attributes.columns),
+            categories=tuple(data.categories),
+        )
+
+
+@final
+class ModelRecord(_Record):
+    """A recommender of the run."""
+
+    label: str
+    kind: str
+    settings: dict[str, Any]
+    fit_seconds: float | None = None
+    """None until it was fitted."""
+
+    @classmethod
+    def of(cls, model: Model) -> ModelRecord:
+        """Describe a configured model."""
+        settings = model.recommender.model_dump(mode="json")
+        return cls(label=model.label, kind=model.kind, settings=settings)
+
+
+@final
+class StepRecord(_Record):
+    """One finished audit of one model: its tables are in the folder."""
+
+    model: str
+    audit: str
+    settings: dict[str, Any]
+    """What the numbers depend on, as the result says it."""
+    seconds: float
+
+
+@final
+class Manifest(_Record):
+    """The contents of manifest.json."""
+
+    recaudit: str
+    """The version that wrote the folder."""
+    status: Literal["running", "complete"]
+    """Complete once every step and the report are written."""
+    seed: int
+    started: str
+    """ISO 8601, UTC."""
+    seconds: float
+    """Time spent, over all sittings of an interrupted run."""
+    config: dict[str, Any]
+    """As in the TOML file."""
+    config_hash: str
+    data: DataRecord
+    versions: dict[str, str]
+    models: tuple[ModelRecord, ...]
+    steps: tuple[StepRecord, ...]
+
+    def with_fit(self, model: str, seconds: float) -> Manifest:
+        """The manifest once a model is fitted."""
+        models = (
+            record.model_copy(update={"fit_seconds": seconds}) if record.label == model else record
+            for record in self.models
+        )
+        return self.model_copy(update={"models": tuple(models)})
+
+    def with_step(self, step: StepRecord) -> Manifest:
+        """The manifest once a step is written."""
+        return self.model_copy(update={"steps": (*self.steps, step)})
+
+
+_PACKAGES = ("numpy", "scipy", "torch", "numba", "polars", "pydantic")
+
+
+def versions() -> dict[str, str]:
+    """Of Python, of recaudit and of everything that numbers come from."""
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), "recaudit": __version__, **packages}

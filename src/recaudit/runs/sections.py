@@ -1,0 +1,105 @@
+"""What the parts of a configuration have in common: frozen, strict about keys, chosen by `kind`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from recaudit.errors import did_you_mean
+from recaudit.runs.problems import missing, problem, with_known_keys
+
+Made = TypeVar("Made", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """A frozen part of the configuration that refuses keys it does not know and suggests those it does."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _suggest_keys(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise with_known_keys(error, keys_of(cls)) from None
+
+
+def keys_of(section: type[BaseModel]) -> list[str]:
+    """The keys that a section is written with."""
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def by_kind(kinds: Mapping[str, type[Made]]) -> Callable[[object, ValidationInfo], Made]:
+    """A validator: a table with the key `kind` becomes the class of that name; a ready-made one stays."""
+
+    def validate(value: object, info: ValidationInfo) -> Made:
+        for made in kinds.values():
+            if isinstance(value, made):
+                return value
+        kind, table = take_kind(value, kinds)
+        return build(kinds[kind], table, info, "kind")
+
+    return validate
+
+
+def take_kind(value: object, kinds: Collection[str]) -> tuple[str, dict[str, object]]:
+    """The known `kind` of a table, and the table without it."""
+    if not isinstance(value, Mapping):
+        raise problem((), value, "a table with the key 'kind'")
+    expected = f"one of {', '.join(kinds)}"
+    if "kind" not in value:
+        raise missing("kind", expected)
+    table = dict(value)
+    kind = table.pop("kind")
+    if kind not in kinds:
+        near = did_you_mean(str(kind), kinds)
+        raise problem(("kind",), kind, expected, near if near.startswith("Did") else "")
+    return str(kind), table
+
+
+def build(section: type[Made], table: Mapping[str, object], info: ValidationInfo, *also: str) -> Made:
+    """The section from its table; an unknown key is told the section's own keys and `also`."""
+    try:
+        return section.model_validate(dict(table), context=info.context)
+    except ValidationError as error:
+        raise with_known_keys(error, [*also, *keys_of(section)]) from None
+
+
+def _resolved(path: Path, info: ValidationInfo) -> Path:
+    folder = (info.context or {}).get("folder", Path())
+    return Path(folder) / path.expanduser()
+
+
+def _existing_file(path: Path) -> Path:
+    if not path.is_file():
+        raise problem(
+            (), str(path), "a file that exists", "A relative path starts at the configuration file."
+        )
+    return path
+
+
+def _existing_folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise problem(
+            (), str(path), "a folder that exists", "A relative path starts at the configuration file."
+        )
+    return path
+
+
+InputFile = Annotated[Path, AfterValidator(_resolved), AfterValidator(_existing_file)]
+"""A file that exists; a relative path starts at the folder of the configuration file."""
+
+InputFolder = Annotated[Path, AfterValidator(_resolved), AfterValidator(_existing_folder)]
+"""The same for a folder."""

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import recaudit as ra
+from recaudit.audits.exposure import gini
+from recaudit.data import Interactions
+from recaudit.data.splits import Split
+from recaudit.models import ALS, from_factors
+from recaudit.policies import Softmax
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> Any:
+    return ALS(factors=4, iterations=5, regularization=0.1).fit(split.train)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"), [([3, 3, 3], 0), ([0, 0, 6], 2 / 3), ([0, 1], 1 / 2), ([1, 3], 1 / 4), ([1, 2, 3, 4], 0.25)]
+)
+def test_gini_known_answers(counts: list[float], expected: float) -> None:
+    assert gini(np.array([counts], dtype=float))[0] == pytest.approx(expected)
+
+
+def test_gini_is_the_mean_difference(model: Any) -> None:
+    counts = ra.exposure(model, samples=2).items["recommended"].to_numpy().astype(float)
+    n = len(counts)
+    expected = np.abs(counts[:, None] - counts[None, :]).sum() / (2 * n * counts.sum())
+    assert ra.exposure(model, samples=2)["gini"] == pytest.approx(expected)
+
+
+def test_a_case_worked_by_hand() -> None:
+    """Scores a 4, b 3, c 2, d 1. u saw a; v saw a and b; w saw a, b and c."""
+    frame = pl.DataFrame({"user": list("uvvwww") + ["x"], "item": list("aababc") + ["d"], "rating": [3.0] * 7})
+    data = Interactions.from_frame(frame, scale=(0, 5))
+    model = from_factors(np.ones((4, 1)), np.array([[4.0], [3], [2], [1]]), data)
+    result = ra.exposure(model, k=1, samples=2)
+    # u gets b, v gets c, w gets d, x gets a; popularity a 3, b 2, c 1, d 1.
+    assert result.items["recommended"].to_list() == [1, 1, 1, 1]
+    assert result["coverage"] == 1
+    assert result["gini"] == pytest.approx(0)
+    lifts = [2 / 3 - 1, 1 / 2.5 - 1, 1 / 2 - 1, 3 / 1 - 1]
+    assert result.users["popularity_lift"].to_list() == pytest.approx(lifts)
+    assert result.users["novelty"].to_list() == pytest.approx([-np.log2(2 / 4), -np.log2(1 / 4), -np.log2(1 / 4), -np.log2(3 / 4)])
+    assert result["novelty"] == pytest.approx(np.mean([1, 2, 2, -np.log2(0.75)]))
+    row = result.frame.row(by_predicate=pl.col("metric") == "popularity_correlation", named=True)
+    assert row["status"] == "not_applicable"  # every item is shown equally often: no order to compare
+
+
+def test_popularity_correlation_is_spearmans(model: Any) -> None:
+    result = ra.exposure(model, samples=2)
+    expected = stats.spearmanr(result.items["ratings"], result.items["recommended"]).statistic
+    assert result["popularity_correlation"] == pytest.approx(expected)
+
+
+def test_coverage_counts_distinct_items(model: Any) -> None:
+    lists = ra.recommend(model, n=5)
+    assert ra.exposure(model, k=5, samples=2)["coverage"] == lists["item"].n_unique() / model.data.n_items
+
+
+def test_shares_of_item_groups_sum_to_one_beside_their_baseline(model: Any) -> None:
+    result = ra.exposure(model, samples=2)
+    for by in ("popularity", "genre"):
+        rows = result.by(by)
+        assert rows["value"].sum() == pytest.approx(1)
+        assert rows["baseline"].sum() == pytest.approx(1)
+    popularity = result.by("popularity")["baseline"].to_list()
+    assert popularity == sorted(popularity)
+
+
+def test_intervals_enclose_the_value(model: Any) -> None:
+    for row in ra.exposure(model, samples=200).frame.iter_rows(named=True):
+        assert row["lower"] <= row["value"] <= row["upper"]
+        assert row["lower"] < row["upper"]
+
+
+def test_a_stochastic_policy_spreads_exposure_and_follows_the_seed(model: Any) -> None:
+    sharp = ra.exposure(model, samples=2)
+    soft = ra.exposure(model, policy=Softmax(beta=0.1), samples=2)
+    again = ra.exposure(model, policy=Softmax(beta=0.1), samples=2)
+    other = ra.exposure(model, policy=Softmax(beta=0.1), samples=2, rng=1)
+    assert soft["gini"] < sharp["gini"]
+    assert soft.items.equals(again.items)
+    assert not soft.items.equals(other.items)
+
+
+def test_numbers_do_not_depend_on_the_engine(model: Any) -> None:
+    first = ra.exposure(model, policy=Softmax(beta=1), samples=10)
+    again = ra.exposure(model, policy=Softmax(beta=1), samples=10, engine=ra.engines.Threads(3))
+    assert all(first.tables()[name].equals(table) for name, table in again.tables().items())
+
+
+def test_users_who_have_seen_everything_are_excluded() -> None:
+    frame = pl.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "a"], "rating": [1.0, 2.0, 3.0]})
+    data = Interactions.from_frame(frame)
+    result = ra.exposure(from_factors(np.ones((2, 1)), np.ones((2, 1)), data), k=2, samples=20)
+    row = result.frame.row(by_predicate=pl.col("metric") == "novelty", named=True)
+    assert (row["users"], row["excluded"], row["value"]) == (1, 1, 1.0)
+
+
+class TestRecommend:
+    def test_lists_hold_unseen_items_best_first(self, model: Any) -> None:
+        lists = ra.recommend(model, n=4, users=["user-003"])
+        position = model.data.users_at(["user-003"])
+        scores = model.scores(position)[0].numpy()
+        seen = model.data.seen(position)[0]
+        best = sorted(np.flatnonzero(~seen), key=lambda i: -scores[i])[:4]
+        assert lists["item"].to_list() == model.data.item_ids.gather(best).to_list()
+        assert lists["rank"].to_list() == [1, 2, 3, 4]
+        assert lists["score"].to_list() == pytest.approx(scores[best].tolist())
+
+    def test_block_size_and_company_do_not_matter(self, model: Any) -> None:
+        together = ra.recommend(model, n=3, policy=Softmax(beta=1), rng=4)
+        alone = ra.recommend(model, n=3, policy=Softmax(beta=1), rng=4, users=["user-010"])
+        assert together.filter(pl.col("user") == "user-010").equals(alone)
+
+    def test_unknown_user(self, model: Any) -> None:
+        with pytest.raises(ra.errors.DataError, match="user-9999"):
+            ra.recommend(model, users=["user-9999"])

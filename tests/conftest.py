@@ -1,0 +1,34 @@
+"""Data that several tests share."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from recaudit.data import Interactions, splits, synthetic
+from recaudit.data.splits import Split
+from recaudit.data.synthetic import World
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    return synthetic.demo_world(rng=1, users=120, items=80)
+
+
+@pytest.fixture(scope="session")
+def split(world: World) -> Split:
+    return splits.leave_last(world.data, k=3)
+
+
+@pytest.fixture
+def tiny() -> Interactions:
+    """Three users, four items; ada has not rated d, cem has rated only d."""
+    frame = pl.DataFrame(
+        {
+            "user": ["bob", "ada", "ada", "ada", "bob", "cem"],
+            "item": ["b", "c", "a", "b", "a", "d"],
+            "rating": [4.0, 1.0, 5.0, 3.0, 2.0, 5.0],
+            "time": [20, 30, 10, 20, 10, 5],
+        }
+    )
+    return Interactions.from_frame(frame, time="time", scale=(1, 5))

@@ -1,0 +1,98 @@
+"""What every policy must do; a new policy's test class inherits this."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from recaudit.errors import InputError
+from recaudit.policies import Policy
+
+ROWS, ITEMS = 6, 9
+
+
+class PolicyContract:
+    policy: Policy
+
+    @pytest.fixture
+    def scores(self) -> torch.Tensor:
+        return torch.from_numpy(np.random.default_rng(0).uniform(0.5, 5, (ROWS, ITEMS)))
+
+    @pytest.fixture
+    def allowed(self) -> torch.Tensor:
+        mask = torch.from_numpy(np.random.default_rng(1).random((ROWS, ITEMS)) < 0.7)
+        mask[0] = False
+        mask[1] = False
+        mask[1, 4] = True
+        return mask
+
+    def test_probabilities_sum_to_one_over_the_allowed(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
+        probabilities = self.policy.log_probabilities(scores, allowed).exp()
+        assert (probabilities[~allowed] == 0).all()
+        torch.testing.assert_close(probabilities[1:].sum(1), torch.ones(ROWS - 1, dtype=torch.float64))
+
+    def test_nobody_is_recommended_anything_where_nothing_is_allowed(
+        self, scores: torch.Tensor, allowed: torch.Tensor
+    ) -> None:
+        assert (self.policy.log_probabilities(scores, allowed)[0] == -torch.inf).all()
+
+    def test_a_single_allowed_item_is_certain(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
+        assert self.policy.log_probabilities(scores, allowed)[1, 4] == pytest.approx(0)
+
+    def test_a_better_item_is_never_less_likely(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
+        logs = self.policy.log_probabilities(scores, allowed)
+        for row in range(1, ROWS):
+            inside = allowed[row]
+            order = torch.argsort(scores[row][inside])
+            likely = logs[row][inside][order]
+            assert (likely[1:] >= likely[:-1]).all()
+
+    @pytest.mark.parametrize("size", [1e-300, 1e-6, 1e6, 1e300])
+    def test_scores_of_any_size_are_safe(self, allowed: torch.Tensor, size: float) -> None:
+        scores = size * torch.from_numpy(np.random.default_rng(2).uniform(-1, 1, (ROWS, ITEMS)))
+        probabilities = self.policy.log_probabilities(scores, allowed).exp()
+        assert not probabilities.isnan().any()
+        torch.testing.assert_close(probabilities[1:].sum(1), torch.ones(ROWS - 1, dtype=torch.float64))
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+    def test_broken_scores_are_refused_where_they_count(self, scores: torch.Tensor, value: float) -> None:
+        allowed = torch.ones_like(scores, dtype=torch.bool)
+        scores[2, 3] = value
+        with pytest.raises(InputError, match="scores"):
+            self.policy.log_probabilities(scores, allowed)
+        allowed[2, 3] = False
+        assert self.policy.log_probabilities(scores, allowed)[2, 3] == -torch.inf
+
+    def test_draws_do_not_depend_on_the_block(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
+        users, items = np.arange(10, 10 + ROWS).astype(np.uint64), np.arange(ITEMS).astype(np.uint64)
+        together = self.policy.sample(scores, allowed, 3, 7, users, items)
+        for row in range(ROWS):
+            one = slice(row, row + 1)
+            np.testing.assert_array_equal(
+                together[one], self.policy.sample(scores[one], allowed[one], 3, 7, users[one], items)
+            )
+
+    def test_a_list_has_each_allowed_item_at_most_once(self, scores: torch.Tensor, allowed: torch.Tensor) -> None:
+        users, items = np.arange(ROWS).astype(np.uint64), np.arange(ITEMS).astype(np.uint64)
+        lists = self.policy.sample(scores, allowed, ITEMS, 0, users, items)
+        for row in range(ROWS):
+            listed = lists[row][lists[row] >= 0]
+            assert sorted(listed) == torch.nonzero(allowed[row])[:, 0].tolist()
+
+    def test_the_first_draw_follows_the_probabilities(self, scores: torch.Tensor) -> None:
+        n = 20_000
+        row = scores[3:4].expand(n, -1)
+        allowed = torch.ones_like(row, dtype=torch.bool)
+        users, items = np.arange(n).astype(np.uint64), np.arange(ITEMS).astype(np.uint64)
+        drawn = self.policy.sample(row, allowed, 1, 11, users, items)[:, 0]
+        shares = np.bincount(drawn, minlength=ITEMS) / n
+        expected = self.policy.log_probabilities(row[:1], allowed[:1]).exp()[0].numpy()
+        np.testing.assert_allclose(shares, expected, atol=4 * np.sqrt(0.25 / n))
+
+    def test_it_is_frozen_and_refuses_unknown_settings(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            self.policy.anything = 1  # type: ignore[attr-defined]
+        with pytest.raises(ValidationError, match="Extra inputs"):
+            type(self.policy)(**{**self.policy.model_dump(), "surprise": 1})

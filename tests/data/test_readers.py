@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recaudit.data import Interactions, read
+from recaudit.errors import DataError
+
+FRAME = pl.DataFrame({"u": ["x", "y", "x"], "i": [1, 1, 2], "r": [1.0, 2.0, 3.0], "junk": ["a", "b", "c"]})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_every_format_gives_the_same_log(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"log{suffix}"
+    if suffix == ".parquet":
+        FRAME.write_parquet(path)
+    else:
+        FRAME.write_csv(path, separator="," if suffix == ".csv" else "\t")
+    expected = Interactions.from_frame(FRAME, user="u", item="i", rating="r")
+    assert read(path, user="u", item="i", rating="r").fingerprint == expected.fingerprint
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="a file that exists"):
+        read(tmp_path / "no.csv")
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").touch()
+    with pytest.raises(DataError, match="an empty file"):
+        read(tmp_path / "log.csv")
+
+
+def test_a_header_alone(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,rating\n")
+    with pytest.raises(DataError, match="no rows"):
+        read(tmp_path / "log.csv")
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "log.csv")
+    with pytest.raises(DataError, match="column 'user'"):
+        read(tmp_path / "log.csv")
+
+
+def test_another_ending(tmp_path: Path) -> None:
+    (tmp_path / "log.xlsx").write_text("x")
+    with pytest.raises(DataError, match=r"\.csv, \.tsv or \.parquet"):
+        read(tmp_path / "log.xlsx")
+
+
+def test_a_text_file_that_is_not_parquet(tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").write_text("user,item,rating\n1,2,3\n")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        read(tmp_path / "log.parquet")
+
+
+def test_a_parquet_file_that_is_not_text(tmp_path: Path) -> None:
+    FRAME.write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "log.parquet").rename(tmp_path / "log.csv")
+    with pytest.raises(DataError, match=r"log.csv|column 'user'"):
+        read(tmp_path / "log.csv")
+
+
+def test_a_row_with_too_many_cells(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,rating\n1,2,3\n1,3,4,5,6\n")
+    with pytest.raises(DataError, match="cannot be read as csv"):
+        read(tmp_path / "log.csv")

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from contracts.policy_contract import PolicyContract
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
+
+EVERYTHING = torch.ones(1, 3, dtype=torch.bool)
+
+
+class TestTop1(PolicyContract):
+    policy = Top1()
+
+
+class TestSoftmax(PolicyContract):
+    policy = Softmax(beta=2)
+
+
+class TestSharpSoftmax(PolicyContract):
+    policy = Softmax(beta=1e4)
+
+
+class TestEpsilonGreedy(PolicyContract):
+    policy = EpsilonGreedy(epsilon=0.2)
+
+
+class TestPower(PolicyContract):
+    policy = Power(power=3)
+
+
+def test_top1_takes_the_first_of_equals() -> None:
+    probabilities = Top1().log_probabilities(torch.tensor([[1.0, 2.0, 2.0]]), EVERYTHING).exp()
+    assert probabilities.tolist() == [[0, 1, 0]]
+
+
+def test_softmax_of_two_items_is_a_sigmoid() -> None:
+    logs = Softmax(beta=3).log_probabilities(torch.tensor([[1.0, 1.5]]), torch.ones(1, 2, dtype=torch.bool))
+    assert logs.exp()[0, 1] == pytest.approx(1 / (1 + np.exp(-1.5)))
+
+
+def test_softmax_keeps_log_probabilities_that_underflow() -> None:
+    logs = Softmax(beta=1e4).log_probabilities(torch.tensor([[0.0, 1.0, -1.0]]), EVERYTHING)
+    assert logs[0].tolist() == pytest.approx([-1e4, 0, -2e4])
+
+
+@pytest.mark.parametrize(("epsilon", "expected"), [(0.2, [0.1, 0.8, 0.1]), (0, [0, 1, 0]), (1, [0.5, 0, 0.5])])
+def test_epsilon_greedy_shares_epsilon_among_the_others(epsilon: float, expected: list[float]) -> None:
+    logs = EpsilonGreedy(epsilon=epsilon).log_probabilities(torch.tensor([[1.0, 3.0, 2.0]]), EVERYTHING)
+    assert logs.exp()[0].tolist() == pytest.approx(expected)
+
+
+def test_power_is_proportional_and_gives_nothing_to_negative_scores() -> None:
+    logs = Power(power=2).log_probabilities(torch.tensor([[1.0, 3.0, -5.0]]), EVERYTHING)
+    assert logs.exp()[0].tolist() == pytest.approx([0.1, 0.9, 0])
+
+
+def test_power_without_a_positive_score_is_uniform() -> None:
+    logs = Power(power=2).log_probabilities(torch.tensor([[0.0, -3.0, -5.0]]), EVERYTHING)
+    assert logs.exp()[0].tolist() == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize("beta", [0, -1, float("nan"), 1e5])
+def test_beta_is_checked(beta: float) -> None:
+    with pytest.raises(ValidationError, match="beta"):
+        Softmax(beta=beta)
+
+
+def test_a_slate_is_drawn_without_replacement_in_proportion() -> None:
+    # Plackett-Luce: P(first = i, second = j) = p_i p_j / (1 - p_i).
+    n, p = 40_000, np.array([0.5, 0.3, 0.2])
+    scores = torch.from_numpy(np.log(p)).expand(n, -1)
+    keys = np.arange(n).astype(np.uint64)
+    slates = Softmax(beta=1).sample(
+        scores, torch.ones_like(scores, dtype=torch.bool), 2, 5, keys, np.arange(3).astype(np.uint64)
+    )
+    share = (slates == [1, 0]).all(axis=1).mean()
+    assert share == pytest.approx(0.3 * 0.5 / 0.7, abs=0.01)
+
+
+@given(
+    arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.integers(-3, 3).map(float)),
+    st.integers(1, 15),
+)
+def test_top_items_equals_a_stable_sort(scores: NDArray[np.float64], n: int) -> None:
+    allowed = np.asarray(scores % 3 != 1)
+    found = top_items(torch.from_numpy(scores), torch.from_numpy(allowed), n)
+    for row in range(len(scores)):
+        candidates = np.flatnonzero(allowed[row])
+        best = candidates[np.argsort(-scores[row, candidates], kind="stable")][:n].tolist()
+        assert found[row].tolist() == best + [-1] * (n - len(best))

@@ -1,0 +1,86 @@
+"""Files and folders are whole or not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recaudit.errors import InputError
+from recaudit.runs import atomic, lock
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+class TestFiles:
+    def test_a_file_is_replaced(self, tmp_path: Path) -> None:
+        atomic.write(tmp_path / "a", b"old")
+        atomic.write(tmp_path / "a", b"new")
+        assert (tmp_path / "a").read_bytes() == b"new"
+        assert names(tmp_path) == ["a"]
+
+    def test_a_failure_leaves_the_old_file_and_nothing_else(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        atomic.write(tmp_path / "a", b"old")
+        monkeypatch.setattr(os, "fsync", _fail)
+        with pytest.raises(OSError, match="disk"):
+            atomic.write(tmp_path / "a", b"new")
+        assert (tmp_path / "a").read_bytes() == b"old"
+        assert names(tmp_path) == ["a"]
+
+
+class TestFolders:
+    def test_a_folder_appears_when_it_is_whole(self, tmp_path: Path) -> None:
+        with atomic.folder(tmp_path / "deep" / "step") as inside:
+            (inside / "table").write_text("1")
+            assert not (tmp_path / "deep" / "step").exists()
+        assert names(tmp_path / "deep") == ["step"]
+        assert (tmp_path / "deep" / "step" / "table").read_text() == "1"
+
+    def test_a_former_folder_is_replaced_as_a_whole(self, tmp_path: Path) -> None:
+        for name in ("old", "new"):
+            with atomic.folder(tmp_path / "step") as inside:
+                (inside / name).write_text(name)
+        assert names(tmp_path / "step") == ["new"]
+        assert names(tmp_path) == ["step"]
+
+    def test_a_failure_leaves_nothing(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError), atomic.folder(tmp_path / "step") as inside:
+            (inside / "table").rename(inside / "a table that is not there")
+        assert names(tmp_path) == []
+
+    def test_sweeping_removes_what_a_killed_process_left_and_nothing_else(self, tmp_path: Path) -> None:
+        (tmp_path / f"{atomic.PREFIX}abc").mkdir()
+        (tmp_path / f"{atomic.PREFIX}abc" / "half").write_text("")
+        (tmp_path / f"{atomic.PREFIX}def").write_text("")
+        (tmp_path / "mine").write_text("")
+        atomic.sweep(tmp_path)
+        assert names(tmp_path) == ["mine"]
+
+
+class TestLock:
+    def test_a_second_one_is_told_who_is_at_work(self, tmp_path: Path) -> None:
+        with lock.alone(tmp_path):
+            with pytest.raises(InputError, match=f"process {os.getpid()} is at work"), lock.alone(tmp_path):
+                pass
+            assert (tmp_path / lock.NAME).exists()
+        assert names(tmp_path) == []
+
+    def test_it_is_free_again_after_an_error(self, tmp_path: Path) -> None:
+        with pytest.raises(ZeroDivisionError), lock.alone(tmp_path):
+            raise ZeroDivisionError
+        with lock.alone(tmp_path):
+            pass
+
+    def test_a_lock_file_that_nobody_holds_is_taken_over(self, tmp_path: Path) -> None:
+        (tmp_path / lock.NAME).write_text("1\n")
+        with lock.alone(tmp_path):
+            assert (tmp_path / lock.NAME).read_text().strip() == str(os.getpid())
+
+
+def _fail(handle: int) -> None:
+    raise OSError("the disk is full")

@@ -1,0 +1,203 @@
+"""A configuration is understood whole, or every mistake in it is told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recaudit.errors import ConfigError
+from recaudit.models import ALS
+from recaudit.policies import Softmax
+from recaudit.runs import Configuration, parse, read
+from recaudit.runs.configuration import LeaveLast, NamedData, OwnData, RandomSplit
+
+SMALLEST = '[data]\nname = "demo"\n[[model]]\nkind = "als"\n'
+
+
+def parsed(text: str, folder: Path = Path()) -> Configuration:
+    return parse(text, source="my.toml", folder=folder)
+
+
+def mistake(text: str, folder: Path = Path()) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parsed(text, folder)
+    return str(caught.value)
+
+
+class TestWhatItMeans:
+    def test_the_smallest_configuration_has_sensible_defaults(self) -> None:
+        config = parsed(SMALLEST)
+        assert isinstance(config.data, NamedData)
+        assert config.seed == 0
+        assert config.split == RandomSplit(fraction=0.1)
+        assert config.engine.kind == "serial"
+        assert list(config.audits.chosen()) == ["accuracy", "exposure"]
+        assert [(m.label, m.kind, m.recommender) for m in config.models] == [("ALS", "als", ALS())]
+
+    def test_a_model_takes_its_recommenders_own_fields(self) -> None:
+        [model] = parsed(SMALLEST + 'factors = 7\nlabel = "Seven"').models
+        assert model.label == "Seven"
+        assert model.recommender == ALS(factors=7)
+
+    def test_own_files_start_at_the_configurations_folder(self, folder: Path, config: Configuration) -> None:
+        assert isinstance(config.data, OwnData)
+        assert config.data.file == folder / "ratings.csv"
+        assert config.data.items == folder / "films.csv"
+        assert config.split == LeaveLast(k=2)
+
+    def test_only_the_named_audits_run(self) -> None:
+        config = parsed(SMALLEST + '[audits.exposure]\nk = 3\npolicy = {kind = "softmax", beta = 2}')
+        assert list(config.audits.chosen()) == ["exposure"]
+        assert config.audits.exposure is not None
+        assert config.audits.exposure.policy == Softmax(beta=2.0)
+
+    def test_labels_that_are_not_given_are_made_unique(self) -> None:
+        text = (
+            SMALLEST
+            + '[[model]]\nkind = "als"\n[[model]]\nkind = "random"\nlabel = "als 2"\n[[model]]\nkind = "als"'
+        )
+        assert [model.label for model in parsed(text).models] == ["ALS", "ALS 3", "als 2", "ALS 4"]
+
+    @pytest.mark.parametrize(
+        ("engine", "workers", "expected"),
+        [
+            ("", 1, ("serial", 1)),
+            ("", 4, ("threads", 4)),
+            ('[engine]\nkind = "processes"', 4, ("processes", 4)),
+            ('[engine]\nkind = "threads"\nworkers = 8', 1, ("threads", 1)),
+        ],
+    )
+    def test_a_number_of_workers_keeps_the_kind_of_engine(
+        self, engine: str, workers: int, expected: tuple[str, int]
+    ) -> None:
+        changed = parsed(SMALLEST + engine).engine.with_workers(workers)
+        assert (changed.kind, changed.workers) == expected
+
+
+class TestHash:
+    def test_layout_comments_and_engine_do_not_count(self) -> None:
+        same = '# hello\n[[model]]\nkind = "als"\n[engine]\nkind = "threads"\n[data]\nname = "demo"'
+        assert parsed(same).hash == parsed(SMALLEST).hash
+
+    def test_anything_that_moves_a_number_counts(self) -> None:
+        others = [
+            "seed = 1\n" + SMALLEST,
+            SMALLEST + "factors = 3",
+            SMALLEST + '[split]\nkind = "random"\nfraction = 0.2',
+        ]
+        assert len({parsed(text).hash for text in [SMALLEST, *others]}) == 4
+
+    def test_the_contents_of_a_factor_file_count(self, tmp_path: Path) -> None:
+        text = '[data]\nname = "demo"\n[[model]]\nkind = "factors"\npath = "own.npz"'
+        hashes = set()
+        for value in (1.0, 2.0):
+            np.savez(tmp_path / "own.npz", user_factors=np.full((2, 1), value), item_factors=np.ones((2, 1)))
+            hashes.add(parsed(text, tmp_path).hash)
+        assert len(hashes) == 2
+
+
+class TestMistakes:
+    def test_an_unknown_key_is_shown_with_its_path_and_the_nearest_known_one(self) -> None:
+        message = mistake(SMALLEST + '[[model]]\nkind = "als"\nfactros = 3')
+        assert message.startswith("my.toml, model[1].factros: ")
+        assert "Did you mean 'factors'?" in message
+
+    @pytest.mark.parametrize(
+        ("text", "path", "suggestion"),
+        [
+            ("sed = 1\n" + SMALLEST, "sed", "seed"),
+            ('[data]\nname = "demo"\npaht = "x"\n[[model]]\nkind = "als"', "data.paht", "path"),
+            (SMALLEST + '[split]\nkind = "random"\nfractoin = 0.1', "split.fractoin", "fraction"),
+            (SMALLEST + '[split]\nkind = "randm"', "split.kind", "random"),
+            (SMALLEST + 'lable = "x"', "model[0].lable", "label"),
+            ('[data]\nname = "demo"\n[[model]]\nkind = "bias-mf"', "model[0].kind", "biased-mf"),
+            ('[data]\nname = "ml1m"\n[[model]]\nkind = "als"', "data.name", "ml-1m"),
+            (SMALLEST + "[audits.exposur]", "audits.exposur", "exposure"),
+            (SMALLEST + "[audits.accuracy]\nrelevnt = 4", "audits.accuracy.relevnt", "relevant"),
+            (
+                SMALLEST + '[audits.exposure.policy]\nkind = "softmax"\nbeat = 1',
+                "audits.exposure.policy.beat",
+                "beta",
+            ),
+            (SMALLEST + "[engine]\nworker = 2", "engine.worker", "workers"),
+        ],
+    )
+    def test_suggestions_everywhere(self, text: str, path: str, suggestion: str) -> None:
+        message = mistake(text)
+        assert message.startswith(f"my.toml, {path}: ")
+        assert f"Did you mean '{suggestion}'?" in message
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            (SMALLEST + "factors = -1", "model[0].factors: received -1; expected greater than or equal to 1"),
+            (SMALLEST + 'factors = "many"', "model[0].factors: received 'many'; expected a valid integer"),
+            (
+                SMALLEST + '[split]\nkind = "random"\nfraction = 1.5',
+                "split.fraction: received 1.5; expected less than 1",
+            ),
+            (
+                SMALLEST + '[engine]\nkind = "gpu"',
+                "engine.kind: received 'gpu'; expected 'serial', 'threads' or",
+            ),
+            ("seed = -1\n" + SMALLEST, "seed: received -1; expected greater than or equal to 0"),
+            (SMALLEST + 'label = ""', "model[0].label: received ''; expected a text of 1 to 60 characters"),
+            (
+                SMALLEST + 'label = "a\\nb"',
+                "model[0].label: received 'a\\nb'; expected a text without line breaks",
+            ),
+            ('[data]\nname = "demo"', "model: received nothing; expected at least one [[model]]"),
+            (
+                '[data]\nname = "demo"\n[model]\nkind = "als"',
+                "expected a list, written with two brackets: [[model]]",
+            ),
+            ('[data]\nname = "demo"\n[[model]]', "model[0].kind: received nothing; expected one of als,"),
+            ('[[model]]\nkind = "als"', "data: received nothing; expected a value"),
+            ('[data]\n[[model]]\nkind = "als"', "data: received {}; expected either name"),
+            (SMALLEST + "[audits]", "audits: received {}; expected at least one of [audits.accuracy]"),
+            (
+                '[data]\nfile = "no.csv"\n[[model]]\nkind = "als"',
+                "data.file: received 'no.csv'; expected a file that exists",
+            ),
+            (
+                '[data]\nname = "ml-1m"\npath = "no"\n[[model]]\nkind = "als"',
+                "data.path: received 'no'; expected a folder that exists",
+            ),
+        ],
+    )
+    def test_a_wrong_value_names_key_received_and_expected(self, text: str, told: str) -> None:
+        assert told in mistake(text)
+
+    def test_two_models_cannot_share_a_label_even_in_another_case(self) -> None:
+        text = SMALLEST + 'label = "mine"\n[[model]]\nkind = "random"\nlabel = "Mine"'
+        assert "model[1].label: received 'Mine'; expected a label that no other model has" in mistake(text)
+
+    @pytest.mark.parametrize(
+        ("key", "file"), [("title = 'title'", "items"), ("attributes = ['age']", "users")]
+    )
+    def test_columns_need_the_file_that_holds_them(self, folder: Path, key: str, file: str) -> None:
+        message = mistake(f'[data]\nfile = "ratings.csv"\n{key}\n[[model]]\nkind = "als"', folder)
+        assert f"data.{file}: received nothing" in message
+
+    def test_all_mistakes_are_told_at_once(self) -> None:
+        message = mistake(
+            'sed = 1\n[data]\nname = "dmo"\n[[model]]\nkind = "als"\nfactros = 1\niterations = 0\n'
+            "[audits.accuracy]\nk = 0"
+        )
+        assert message.startswith("my.toml: received 5 mistakes")
+        for path in ("sed", "data.name", "model[0].factros", "model[0].iterations", "audits.accuracy.k"):
+            assert f"\n  {path}: " in message
+
+    def test_a_syntax_error_names_the_line(self) -> None:
+        assert "line 3" in mistake('[data]\nname = "demo"\noops\n')
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"nowhere\.toml: No such file"):
+            read(tmp_path / "nowhere.toml")
+
+    def test_a_file_that_is_not_text(self, tmp_path: Path) -> None:
+        (tmp_path / "model.toml").write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(ConfigError, match="not UTF-8"):
+            read(tmp_path / "model.toml")

@@ -1,0 +1,147 @@
+"""The house's own rules: who may import whom, what is public, what is optional."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recaudit
+
+SOURCE = Path(recaudit.__file__).parent
+ORDER = [
+    "errors",
+    "seeding",
+    "status",
+    "engines",
+    "data",
+    "models",
+    "policies",
+    "interventions",
+    "solvers",
+    "audits",
+    "simulate",
+    "runs",
+    "report",
+    "studies",
+    "cli",
+]
+"""Each room imports only from itself and from those before it: docs/architecture.md."""
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_up_only(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path.name}:{node.lineno}: imports are absolute"
+            bare = node.module == "recaudit"
+            names = [f"recaudit.{alias.name}" for alias in node.names] if bare else [node.module]
+        for name in names:
+            if name.split(".")[0] == "recaudit" and room_of(name) not in ("", "__version__"):
+                assert ORDER.index(room_of(name)) <= ORDER.index(own), f"{path.name}:{node.lineno} imports {name}"
+
+
+def test_every_room_has_its_place() -> None:
+    rooms = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if not path.name.startswith(("_", "py."))}
+    assert rooms <= set(ORDER)
+
+
+def test_public_names() -> None:
+    assert sorted(recaudit.__all__) == [
+        "Interactions",
+        "Result",
+        "accuracy",
+        "audits",
+        "data",
+        "datasets",
+        "engines",
+        "errors",
+        "exposure",
+        "models",
+        "policies",
+        "recommend",
+        "report",
+        "runs",
+        "solvers",
+        "splits",
+    ]
+    for name in recaudit.__all__:
+        assert getattr(recaudit, name) is not None
+
+
+def test_public_names_of_the_rooms() -> None:
+    from recaudit import data, engines, models, policies
+
+    assert sorted(models.__all__) == [
+        "ALS",
+        "AffineResponse",
+        "AlsSolve",
+        "BiasedMF",
+        "EASE",
+        "FactorModel",
+        "FittedModel",
+        "ItemKNN",
+        "LinearModel",
+        "Random",
+        "Recommender",
+        "SLIM",
+        "SgdStep",
+        "TopPop",
+        "UserKNN",
+        "from_factors",
+        "from_weights",
+    ]
+    assert sorted(policies.__all__) == ["EpsilonGreedy", "Policy", "Power", "Softmax", "Top1", "top_items"]
+    assert sorted(data.__all__) == ["Categories", "Interactions", "datasets", "read", "splits", "synthetic"]
+    assert sorted(engines.__all__) == ["Engine", "Processes", "Serial", "Step", "Threads", "listening", "track"]
+
+
+def test_a_misspelt_name_helps() -> None:
+    with pytest.raises(AttributeError, match="Did you mean 'accuracy'"):
+        recaudit.acuracy  # noqa: B018  the access is the test
+
+
+WITHOUT = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name.split(".")[0] in {extras!r} else find(name, *rest)
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_core_works_without_any_extra() -> None:
+    extras = ["pandas", "pyarrow", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
+    code = WITHOUT.format(extras=extras) + (
+        "import recaudit as ra\n"
+        "for name in ra.__all__: getattr(ra, name)\n"
+        "import recaudit.cli\n"
+        "data = ra.data.synthetic.demo_world(users=30, items=40).data\n"
+        "train, test = ra.splits.leave_last(data)\n"
+        "model = ra.models.TopPop().fit(train)\n"
+        "print(ra.accuracy(model, test, samples=5).summary())\n"
+    )
+    assert "nDCG@10" in run(code)
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import sys, recaudit; print([m for m in ('torch', 'polars', 'numba', 'altair') if m in sys.modules])"
+    assert run(code).strip() == "[]"
