@@ -107,7 +107,15 @@ def test_public_names_of_the_rooms() -> None:
     ]
     assert sorted(policies.__all__) == ["EpsilonGreedy", "Policy", "Power", "Softmax", "Top1", "top_items"]
     assert sorted(data.__all__) == ["Categories", "Interactions", "datasets", "read", "splits", "synthetic"]
-    assert sorted(engines.__all__) == ["Engine", "Processes", "Serial", "Step", "Threads", "listening", "track"]
+    assert sorted(engines.__all__) == [
+        "Engine",
+        "Processes",
+        "Serial",
+        "Step",
+        "Threads",
+        "listening",
+        "track",
+    ]
 
 
 def test_a_misspelt_name_helps() -> None:

@@ -68,7 +68,11 @@ def __getattr__(name: str) -> object:
 
         raise AttributeError(f"module 'recaudit' has no attribute {name!r}. {did_you_mean(name, _HOME)}")
     home = _HOME[name]
-    value = importlib.import_module(f"{home}.{name}") if home == "recaudit" else getattr(importlib.import_module(home), name)
+    value = (
+        importlib.import_module(f"{home}.{name}")
+        if home == "recaudit"
+        else getattr(importlib.import_module(home), name)
+    )
     globals()[name] = value
     return value
 

@@ -49,7 +49,9 @@ def test_rating_errors_are_pooled_over_ratings(model: Any, split: Split) -> None
 
 def by_hand() -> tuple[Any, Interactions]:
     """One factor; scores by item: a 4, b 3, c 2, d 1, e 0 for both users. Training: u saw a, v saw b."""
-    frame = pl.DataFrame({"user": ["u", "v", "u", "u", "v", "v"], "item": list("abcedc"), "rating": [3.0, 3, 5, 1, 4, 2]})
+    frame = pl.DataFrame(
+        {"user": ["u", "v", "u", "u", "v", "v"], "item": list("abcedc"), "rating": [3.0, 3, 5, 1, 4, 2]}
+    )
     data = Interactions.from_frame(frame, scale=(0, 5))
     held = np.array([item != seen for item, seen in zip(data.frame()["item"], "aaabbb", strict=True)])
     train, test = data.subset(~held), data.subset(held)
@@ -102,7 +104,7 @@ def test_groups_of_users_average_to_the_whole(model: Any, split: Split) -> None:
         rows = result.by(by).filter(pl.col("metric") == "ndcg")
         whole = result.frame.row(by_predicate=pl.col("metric") == "ndcg", named=True)
         assert rows["users"].sum() == whole["users"]
-        assert (rows["value"] * rows["users"]).sum() / rows["users"].sum() == pytest.approx(whole["value"])
+        assert np.average(rows["value"], weights=rows["users"]) == pytest.approx(whole["value"])
 
 
 def test_groups_of_items_pool_to_the_whole(model: Any, split: Split) -> None:
@@ -118,9 +120,7 @@ def test_intervals_enclose_the_value_and_narrow_with_confidence(model: Any, spli
     wide = ra.accuracy(model, split.test, confidence=0.99, samples=300)
     narrow = ra.accuracy(model, split.test, confidence=0.5, samples=300)
     for metric in wide.frame["metric"]:
-        outer, inner = (
-            r.frame.row(by_predicate=pl.col("metric") == metric, named=True) for r in (wide, narrow)
-        )
+        outer, inner = (r.frame.row(by_predicate=pl.col("metric") == metric, named=True) for r in (wide, narrow))
         assert outer["lower"] < inner["lower"] <= inner["value"] <= inner["upper"] < outer["upper"]
 
 

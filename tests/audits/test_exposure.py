@@ -21,7 +21,8 @@ def model(split: Split) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("counts", "expected"), [([3, 3, 3], 0), ([0, 0, 6], 2 / 3), ([0, 1], 1 / 2), ([1, 3], 1 / 4), ([1, 2, 3, 4], 0.25)]
+    ("counts", "expected"),
+    [([3, 3, 3], 0), ([0, 0, 6], 2 / 3), ([0, 1], 1 / 2), ([1, 3], 1 / 4), ([1, 2, 3, 4], 0.25)],
 )
 def test_gini_known_answers(counts: list[float], expected: float) -> None:
     assert gini(np.array([counts], dtype=float))[0] == pytest.approx(expected)
@@ -36,7 +37,7 @@ def test_gini_is_the_mean_difference(model: Any) -> None:
 
 def test_a_case_worked_by_hand() -> None:
     """Scores a 4, b 3, c 2, d 1. u saw a; v saw a and b; w saw a, b and c."""
-    frame = pl.DataFrame({"user": list("uvvwww") + ["x"], "item": list("aababc") + ["d"], "rating": [3.0] * 7})
+    frame = pl.DataFrame({"user": list("uvvwwwx"), "item": list("aababcd"), "rating": [3.0] * 7})
     data = Interactions.from_frame(frame, scale=(0, 5))
     model = from_factors(np.ones((4, 1)), np.array([[4.0], [3], [2], [1]]), data)
     result = ra.exposure(model, k=1, samples=2)
@@ -46,7 +47,9 @@ def test_a_case_worked_by_hand() -> None:
     assert result["gini"] == pytest.approx(0)
     lifts = [2 / 3 - 1, 1 / 2.5 - 1, 1 / 2 - 1, 3 / 1 - 1]
     assert result.users["popularity_lift"].to_list() == pytest.approx(lifts)
-    assert result.users["novelty"].to_list() == pytest.approx([-np.log2(2 / 4), -np.log2(1 / 4), -np.log2(1 / 4), -np.log2(3 / 4)])
+    assert result.users["novelty"].to_list() == pytest.approx(
+        [-np.log2(2 / 4), -np.log2(1 / 4), -np.log2(1 / 4), -np.log2(3 / 4)]
+    )
     assert result["novelty"] == pytest.approx(np.mean([1, 2, 2, -np.log2(0.75)]))
     row = result.frame.row(by_predicate=pl.col("metric") == "popularity_correlation", named=True)
     assert row["status"] == "not_applicable"  # every item is shown equally often: no order to compare

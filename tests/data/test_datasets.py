@@ -84,9 +84,7 @@ LASTFM_360K = {
         "bb22\tmbid-2\t\t1\n"
         "bb22\t\t\t50\n"
     ),
-    "usersha1-profile.tsv": (
-        "aa11\tf\t22\tGermany\tFeb 1, 2007\nbb22\t\t\tCanada\tDec 4, 2007\ncc33\tm\t-5\t\t\n"
-    ),
+    "usersha1-profile.tsv": ("aa11\tf\t22\tGermany\tFeb 1, 2007\nbb22\t\t\tCanada\tDec 4, 2007\ncc33\tm\t-5\t\t\n"),
 }
 HETREC = {
     "user_artists.dat": "userID\tartistID\tweight\r\n2\t51\t13883\r\n2\t52\t1\r\n4\t51\t228\r\n",

@@ -13,9 +13,7 @@ from recaudit.data import datasets
 from recaudit.data.datasets.formats import Layout, read_exact, read_fast
 from recaudit.errors import DataError
 
-NUMBERS = Layout(
-    ("user", "item", "rating"), keep={"user": pl.Int32, "rating": pl.Float64}, ranges={"rating": (1, 5)}
-)
+NUMBERS = Layout(("user", "item", "rating"), keep={"user": pl.Int32, "rating": pl.Float64}, ranges={"rating": (1, 5)})
 TEXT = Layout(
     ("id", "name", "note"),
     keep={"id": pl.Int32, "name": pl.String, "note": pl.String},
@@ -88,9 +86,7 @@ def test_a_last_line_may_lack_its_end(tmp_path: Path) -> None:
     [
         pytest.param(NUMBERS, "1\t2\t3\nx\t2\t3\n", 2, "'x'", id="text for a number"),
         pytest.param(NUMBERS, "1\t2\t3\n\n\t2\t3\n", 3, "''", id="nothing for a number, after an empty line"),
-        pytest.param(
-            NUMBERS, "1\t2\t3\n1\t2\t6\n", 2, "'6'; expected a rating from 1 to 5", id="out of range"
-        ),
+        pytest.param(NUMBERS, "1\t2\t3\n1\t2\t6\n", 2, "'6'; expected a rating from 1 to 5", id="out of range"),
         pytest.param(NUMBERS, "1\t2\t3\n4\t5\n6\t7\t1\n", 2, r"'4\\t5'; expected 3 columns", id="too few"),
         pytest.param(NUMBERS, "1\t2\t3\n1\t2\t3\t4\n", 2, r"'1\\t2\\t3\\t4'; expected 3", id="too many"),
         pytest.param(NUMBERS, "99999999999\t2\t3\n", 1, "'99999999999'", id="too large"),
@@ -105,13 +101,9 @@ def test_a_last_line_may_lack_its_end(tmp_path: Path) -> None:
         pytest.param(QUOTED, "", 1, "the header 'id,name,note'", id="no header"),
     ],
 )
-def test_a_wrong_line_is_named(
-    tmp_path: Path, layout: Layout, text: str | bytes, line: int, received: str
-) -> None:
+def test_a_wrong_line_is_named(tmp_path: Path, layout: Layout, text: str | bytes, line: int, received: str) -> None:
     path = file(tmp_path, text)
-    with pytest.raises(
-        DataError, match=rf"a\.txt, line {line}: received .*{received}.* from the archive again"
-    ):
+    with pytest.raises(DataError, match=rf"a\.txt, line {line}: received .*{received}.* from the archive again"):
         read_fast(path, layout)
     with pytest.raises(DataError, match=rf"a\.txt, line {line}: "):
         read_exact(path, layout)

@@ -129,9 +129,7 @@ def test_a_broken_download_is_kept_and_resumed_where_it_broke(site: Site, tmp_pa
     site.files["a.zip"] = CONTENT
     site.breaks_after = 1_500_000
     target = tmp_path / "a.zip"
-    with pytest.raises(
-        DownloadError, match=r"broke off after 1,500,000 of 2,097,159 bytes.* 1\.5 MB are kept"
-    ):
+    with pytest.raises(DownloadError, match=r"broke off after 1,500,000 of 2,097,159 bytes.* 1\.5 MB are kept"):
         download(site.url("a.zip"), target, md5(CONTENT))
     assert not target.exists()
     assert (tmp_path / "a.zip.part").stat().st_size == 1_500_000
@@ -229,9 +227,7 @@ FILES = {"u.data": b"1\t2\t3\t4\n", "u.item": b"2|Film\n"}
 
 @pytest.mark.parametrize("inside", ["", "ml-100k/", "./a/b/"])
 @pytest.mark.parametrize(("ending", "pack"), [("zip", zipped), ("tar.gz", tarred)])
-def test_wanted_files_and_the_readme_are_unpacked_flat(
-    tmp_path: Path, ending: str, pack: Pack, inside: str
-) -> None:
+def test_wanted_files_and_the_readme_are_unpacked_flat(tmp_path: Path, ending: str, pack: Pack, inside: str) -> None:
     contents = {**FILES, "README": b"terms of use", "huge.csv": b"never read"}
     archive = tmp_path / f"a.{ending}"
     archive.write_bytes(pack({inside + name: content for name, content in contents.items()}))
@@ -243,9 +239,7 @@ def test_wanted_files_and_the_readme_are_unpacked_flat(
 
 @pytest.mark.parametrize("outside", ["../u.item", "a/../../u.item", "/etc/u.item", "C:/u.item", "..\\u.item"])
 @pytest.mark.parametrize(("ending", "pack"), [("zip", zipped), ("tar.gz", tarred)])
-def test_an_archive_that_points_outside_is_refused(
-    tmp_path: Path, ending: str, pack: Pack, outside: str
-) -> None:
+def test_an_archive_that_points_outside_is_refused(tmp_path: Path, ending: str, pack: Pack, outside: str) -> None:
     archive = tmp_path / f"a.{ending}"
     archive.write_bytes(pack({"u.data": b"", outside: b"evil"}))
     with pytest.raises(DownloadError, match=r"refused.*points outside"):
@@ -324,9 +318,7 @@ def test_load_downloads_once(site: Site, cache: Path, monkeypatch: pytest.Monkey
     assert [file.name for file in cache.iterdir()] == ["ml-1m"]
 
 
-def test_a_failed_fetch_says_what_to_put_where(
-    site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_fetch_says_what_to_put_where(site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(site, monkeypatch, b"", md5(CONTENT))
     del site.files["ml-1m.zip"]
     with pytest.raises(DownloadError) as caught:

@@ -144,7 +144,11 @@ class TestDuplicates:
         (FRAME, {"user": "usr"}, r"column 'usr'.*Did you mean 'user'"),
         (FRAME.clear(), {}, "no rows"),
         ({"user": [1]}, {}, "received a dict; expected a pandas, polars or pyarrow"),
-        (FRAME.with_columns(rating=pl.Series([1.0, None, 2.0])), {}, r"column 'rating'.*row 1: None \(1 of 3 rows\)"),
+        (
+            FRAME.with_columns(rating=pl.Series([1.0, None, 2.0])),
+            {},
+            r"column 'rating'.*row 1: None \(1 of 3 rows\)",
+        ),
         (FRAME.with_columns(rating=pl.Series([1.0, 2.0, float("inf")])), {}, "row 2: inf"),
         (FRAME.with_columns(rating=pl.Series(["1", "good", "2"])), {}, "row 1: 'good'"),
         (FRAME, {"scale": (1, 4)}, r"row 1: 5.0 .*declared scale \[1, 4\]"),
@@ -153,7 +157,11 @@ class TestDuplicates:
         (FRAME.with_columns(user=pl.Series(["a", " ", "c"])), {}, r"column 'user'.*row 1: ' '"),
         (FRAME.with_columns(item=pl.Series([1.0, 2.5, 3.0])), {}, r"column 'item'.*row 1: 2.5"),
         (FRAME.with_columns(item=pl.Series([True, False, True])), {}, "ids as integers or text"),
-        (FRAME.with_columns(time=pl.Series(["a", "b", "c"])), {"time": "time"}, "numbers, dates or date-times"),
+        (
+            FRAME.with_columns(time=pl.Series(["a", "b", "c"])),
+            {"time": "time"},
+            "numbers, dates or date-times",
+        ),
         (FRAME.with_columns(time=pl.Series([1, None, 3])), {"time": "time"}, "row 1: None"),
     ],
 )

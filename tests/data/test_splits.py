@@ -86,8 +86,6 @@ def test_random_is_a_fair_draw(world: World) -> None:
     held = np.zeros(len(world.data))
     for rng in range(200):
         test = splits.random(world.data, 0.3, rng=rng).test
-        held += np.isin(
-            world.data.users * 1000 + world.data.items, test.users * 1000 + test.items, assume_unique=True
-        )
+        held += np.isin(world.data.users * 1000 + world.data.items, test.users * 1000 + test.items, assume_unique=True)
     assert held.mean() / 200 == pytest.approx(0.3, abs=0.001)
     assert held.std() / 200 == pytest.approx(np.sqrt(0.3 * 0.7 / 200), rel=0.1)

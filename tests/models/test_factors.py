@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 import pytest
-from contracts.model_contract import ModelContract
 
+from contracts.model_contract import ModelContract
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError
@@ -78,7 +79,7 @@ def test_the_objective_of_als_never_rises(split: Split, per_rating: bool) -> Non
         objective(ALS(factors=5, iterations=n, regularization=weight, per_rating=per_rating).fit(data))
         for n in range(1, 8)
     ]
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(values, values[1:], strict=False))
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))
 
 
 def test_each_als_solve_is_the_exact_minimum(split: Split) -> None:
@@ -195,7 +196,10 @@ def test_arrays_become_a_model(tiny: Interactions) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"user_factors": np.ones((2, 2))}, r"user_factors: received an array of shape \(2, 2\); expected shape \(3"),
+        (
+            {"user_factors": np.ones((2, 2))},
+            r"user_factors: received an array of shape \(2, 2\); expected shape \(3",
+        ),
         ({"item_factors": np.ones((4, 3))}, r"item_factors.*expected shape \(4, 2\)"),
         ({"item_factors": np.full((4, 2), np.nan)}, r"item_factors.*8 values.*first at \[0, 0\]"),
         ({"user_bias": np.ones(4)}, r"user_bias.*expected shape \(3,\)"),

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from contracts.policy_contract import PolicyContract
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from contracts.policy_contract import PolicyContract
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
 
 EVERYTHING = torch.ones(1, 3, dtype=torch.bool)

@@ -56,9 +56,7 @@ def folder(tmp_path: Path, world: World) -> Path:
             "genres": ["drama|war" if i % 2 else "comedy" for i in range(data.n_items)] + ["drama"],
         }
     ).write_csv(tmp_path / "films.csv")
-    pl.DataFrame({"user": data.user_ids, "region": data.attributes["region"]}).write_csv(
-        tmp_path / "people.csv"
-    )
+    pl.DataFrame({"user": data.user_ids, "region": data.attributes["region"]}).write_csv(tmp_path / "people.csv")
     (tmp_path / "run.toml").write_text(CONFIG, encoding="utf-8")
     return tmp_path
 

@@ -55,8 +55,7 @@ class TestWhatItMeans:
 
     def test_labels_that_are_not_given_are_made_unique(self) -> None:
         text = (
-            SMALLEST
-            + '[[model]]\nkind = "als"\n[[model]]\nkind = "random"\nlabel = "als 2"\n[[model]]\nkind = "als"'
+            SMALLEST + '[[model]]\nkind = "als"\n[[model]]\nkind = "random"\nlabel = "als 2"\n[[model]]\nkind = "als"'
         )
         assert [model.label for model in parsed(text).models] == ["ALS", "ALS 3", "als 2", "ALS 4"]
 
@@ -174,9 +173,7 @@ class TestMistakes:
         text = SMALLEST + 'label = "mine"\n[[model]]\nkind = "random"\nlabel = "Mine"'
         assert "model[1].label: received 'Mine'; expected a label that no other model has" in mistake(text)
 
-    @pytest.mark.parametrize(
-        ("key", "file"), [("title = 'title'", "items"), ("attributes = ['age']", "users")]
-    )
+    @pytest.mark.parametrize(("key", "file"), [("title = 'title'", "items"), ("attributes = ['age']", "users")])
     def test_columns_need_the_file_that_holds_them(self, folder: Path, key: str, file: str) -> None:
         message = mistake(f'[data]\nfile = "ratings.csv"\n{key}\n[[model]]\nkind = "als"', folder)
         assert f"data.{file}: received nothing" in message

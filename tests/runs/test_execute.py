@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -82,20 +83,18 @@ class TestACompleteRun:
         execute(threads, tmp_path / "threads")
         assert_same_tables(tables(tmp_path / "serial"), tables(tmp_path / "threads"))
 
-    def test_a_grouping_that_the_data_lacks_is_told_before_any_fit(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
+    def test_a_grouping_that_the_data_lacks_is_told_before_any_fit(self, folder: Path, tmp_path: Path) -> None:
         text = (folder / "run.toml").read_text().replace('by = ["region"]', 'by = ["regoin"]')
         config = runs.parse(text, source="run.toml", folder=folder)
         with pytest.raises(InputError, match="Did you mean 'region'"):
             execute(config, tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
-    def test_every_recommender_can_be_run(self, tmp_path: Path) -> None:
+    def test_every_recommender_can_be_run(self, folder: Path, tmp_path: Path) -> None:
         kinds = ["als", "biased-mf", "item-knn", "user-knn", "ease", "slim", "top-pop", "random"]
-        text = '[data]\nname = "demo"\n[audits.exposure]\nsamples = 2\n'
+        text = '[data]\nfile = "ratings.csv"\n[audits.exposure]\nsamples = 2\n'
         text += "".join(f'[[model]]\nkind = "{kind}"\n' for kind in kinds)
-        run = execute(runs.parse(text, source="all.toml", folder=tmp_path), tmp_path / "out")
+        run = execute(runs.parse(text, source="all.toml", folder=folder), tmp_path / "out")
         assert run.models == ("ALS", "BiasedMF", "ItemKNN", "UserKNN", "EASE", "SLIM", "TopPop", "Random")
 
 
@@ -113,9 +112,7 @@ class TestOpening:
         with pytest.raises(InputError, match="a run folder, which holds a manifest"):
             Run.open(tmp_path / "nowhere")
 
-    @pytest.mark.parametrize(
-        "label", ["../../up", ".hidden", "a/b", 'c:\\d<e>|"f"*?', "50%", "dot.", "日本語"]
-    )
+    @pytest.mark.parametrize("label", ["../../up", ".hidden", "a/b", 'c:\\d<e>|"f"*?', "50%", "dot.", "日本語"])
     def test_any_label_names_a_folder_inside_the_run(self, folder: Path, tmp_path: Path, label: str) -> None:
         text = (folder / "run.toml").read_text().replace('"Most rated"', f"'{label}'")
         run = execute(runs.parse(text, source="run.toml", folder=folder), tmp_path / "out")
@@ -130,7 +127,7 @@ class TestResuming:
     ) -> None:
         execute(config, tmp_path / "reference")
         with monkeypatch.context() as patch:
-            calls = break_audits(patch, at=failing)
+            break_audits(patch, at=failing)
             with pytest.raises(KeyboardInterrupt):
                 execute(config, tmp_path / "out", report=write_report)
         halted = Run.open(tmp_path / "out")
@@ -164,6 +161,8 @@ class TestResuming:
     def test_killed_at_any_write_nothing_looks_whole_that_is_not(
         self, config: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        config = config.model_copy(update={"models": config.models[:1]})
+        monkeypatch.setattr(os, "fsync", lambda handle: None)  # there is no power cut here
         execute(config, tmp_path / "reference")
         reference = tables(tmp_path / "reference")
         kills, ended = 0, False
@@ -185,7 +184,7 @@ class TestResuming:
                 left = [path.name for path in out.rglob("*") if path.name.startswith(atomic.PREFIX)]
                 assert left == []
             shutil.rmtree(out)
-        assert kills > 2 * len(STEPS)
+        assert kills > len(STEPS)
 
     def test_a_process_that_is_really_killed_is_resumed(self, folder: Path, tmp_path: Path) -> None:
         out = tmp_path / "out"
@@ -302,16 +301,14 @@ class Killed(BaseException):
 
 def die_at_flush(patch: pytest.MonkeyPatch, count: int) -> None:
     """End the process, as it were, at its n-th flush to the disk."""
-    real, left = os.fsync, [count]
+    flushes = itertools.count()
 
     def flush(handle: int) -> None:
-        if left[0] == 0:
+        if next(flushes) == count:
             # A dead process removes nothing.
             patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
             patch.setattr(Path, "unlink", lambda *args, **kwargs: None)
             raise Killed
-        left[0] -= 1
-        real(handle)
 
     patch.setattr(os, "fsync", flush)
 

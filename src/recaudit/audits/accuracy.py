@@ -5,7 +5,7 @@ Definitions of every metric are in `metrics.py`; each is checked against an inde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.audits.groups import Grouping, groupings
-from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity
+from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean
 from recaudit.audits.lists import IntArray, Recommend, check_length
-from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import Result, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.policies import Top1
-
-_RATING = ("rmse", "mae")
-_RANKING = ("ndcg", "recall", "precision", "map", "mrr")
 
 
 def accuracy(
@@ -59,61 +56,39 @@ def accuracy(
     is_relevant = np.ones(len(test), dtype=bool) if relevant is None else test.ratings >= relevant
 
     error = np.clip(predicted, *model.data.scale) - test.ratings
+    # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
+    counts = test.user_counts * float(model.predicts_ratings)
+    squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
     per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, k)
-    counts = test.user_counts.astype(np.float64)
-    sums = {"rmse": _by_user(test, error**2), "mae": _by_user(test, np.abs(error))}
-    if not model.predicts_ratings:
-        counts, sums = np.zeros_like(counts), {name: np.zeros(test.n_users) for name in _RATING}
 
-    def measured(labels: tuple[str, ...], inside: FloatArray | None = None) -> list[Ratio]:
-        """Every metric over all users, or over those of a group."""
-        part = np.ones(test.n_users) if inside is None else inside
-        population = int((part > 0).sum())
-        rating = [
-            Ratio((*labels, name), sums[name] * part, counts * part, _TRANSFORM[name], population)
-            for name in _RATING
+    def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
+        """Every metric over these users."""
+        whole = int((members > 0).sum())
+        return [
+            Ratio("rmse", squared * members, counts * members, whole, np.sqrt, by, group),
+            Ratio("mae", absolute * members, counts * members, whole, by=by, group=group),
+            *(mean(name, values, members, by, group) for name, values in per_user.items()),
         ]
-        ranking = [
-            Ratio(
-                (*labels, name), np.nan_to_num(per_user[name]) * part, ~np.isnan(per_user[name]) * part, identity, population
-            )
-            for name in _RANKING
-        ]
-        return rating + ranking
 
-    bootstrap = Bootstrap(confidence, samples, rng)
-    slices = groupings(model.data, by)
-    ratios = measured(())
-    for grouping in slices:
+    ratios = measured(np.ones(test.n_users))
+    for grouping in groupings(model.data, by):
         if grouping.over == "users":
-            for name, column in zip(grouping.names, grouping.weights.T, strict=True):
-                ratios += measured((grouping.by, name), column)
+            for group, members in zip(grouping.names, grouping.weights.T, strict=True):
+                ratios += measured(members, grouping.by, group)
         else:
             hit = (rank > 0) & is_relevant
             ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=model.predicts_ratings)
-    rows = aggregate(ratios, bootstrap)
-    named = [(ratio.labels, row) for ratio, row in zip(ratios, rows, strict=True)]
-
-    with np.errstate(invalid="ignore"):
-        own = {"rmse": np.sqrt(sums["rmse"] / counts), "mae": sums["mae"] / counts, **per_user}
+    frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
+    held = np.where(counts > 0, counts, np.nan)
+    own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
     return Result(
         audit="accuracy",
-        settings={
-            "k": k, "relevant": relevant, "confidence": confidence, "samples": samples, "rng": rng
-        },
-        frame=pl.DataFrame([{"metric": labels[0], **row} for labels, row in named if len(labels) == 1], SUMMARY_SCHEMA),
-        groups=pl.DataFrame(
-            [dict(zip(("by", "group", "metric"), labels, strict=True)) | row for labels, row in named if len(labels) == 3],
-            GROUP_SCHEMA,
-        ),
-        users=pl.DataFrame({"user": test.user_ids, **{name: pl.Series(own[name][:]).fill_nan(None) for name in own}})[
-            users
-        ],
+        settings={"k": k, "relevant": relevant, "confidence": confidence, "samples": samples, "rng": rng},
+        frame=frame,
+        groups=groups,
+        users=user_table(test.user_ids, own)[users],
         items=pl.DataFrame(),
     )
-
-
-_TRANSFORM = {"rmse": np.sqrt, "mae": identity, "recall": identity}
 
 
 @final
@@ -187,20 +162,16 @@ def _item_groups(
         return np.asarray(matrix @ grouping.weights)
 
     ratings = spread(np.full(len(test), float(predicts)))
-    pairs = {
-        "rmse": (spread(error**2 * predicts), ratings),
-        "mae": (spread(np.abs(error) * predicts), ratings),
-        "recall": (spread(hit.astype(np.float64)), spread(relevant.astype(np.float64))),
+    pairs: dict[str, tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]] = {
+        "rmse": (spread(error**2), ratings, np.sqrt),
+        "mae": (spread(np.abs(error)), ratings, identity),
+        "recall": (spread(hit.astype(np.float64)), spread(relevant.astype(np.float64)), identity),
     }
     return [
-        Ratio((grouping.by, group, name), totals[:, g], weights[:, g], _TRANSFORM[name], test.n_users)
+        Ratio(name, totals[:, g], weights[:, g], test.n_users, transform, grouping.by, group)
         for g, group in enumerate(grouping.names)
-        for name, (totals, weights) in pairs.items()
+        for name, (totals, weights, transform) in pairs.items()
     ]
-
-
-def _by_user(test: Interactions, values: FloatArray) -> FloatArray:
-    return np.bincount(test.users, values, test.n_users)
 
 
 def _check_same_ids(train: Interactions, test: Interactions) -> None:

@@ -11,9 +11,9 @@ import polars as pl
 from scipy import sparse, stats
 
 from recaudit.audits.groups import groupings
-from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, row
+from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean, row
 from recaudit.audits.lists import IntArray, Recommend, check_length
-from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import SUMMARY_SCHEMA, Result, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -53,37 +53,26 @@ def exposure(
         "novelty": _mean_over(shown, -np.log2(known), places),
     }
 
-    def averaged(labels: tuple[str, ...], part: FloatArray) -> list[Ratio]:
-        population = int((part > 0).sum())
-        return [
-            Ratio((*labels, name), np.nan_to_num(own[name]) * part, ~np.isnan(own[name]) * part, identity, population)
-            for name in own
-        ]
-
-    ratios = averaged((), np.ones(data.n_users))
+    everybody = np.ones(data.n_users)
+    ratios = [mean(name, values, everybody) for name, values in own.items()]
     for grouping in groupings(data, by):
         if grouping.over == "users":
-            for name, column in zip(grouping.names, grouping.weights.T, strict=True):
-                ratios += averaged((grouping.by, name), column)
+            for group, members in zip(grouping.names, grouping.weights.T, strict=True):
+                ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
         else:
             taken = shown @ grouping.weights
-            rated = data.item_counts @ grouping.weights / max(1, len(data))
+            rated = data.item_counts @ grouping.weights / len(data)
             ratios += [
-                Ratio((grouping.by, name, "share"), taken[:, g], places, identity, data.n_users, float(rated[g]))
-                for g, name in enumerate(grouping.names)
+                Ratio("share", taken[:, g], places, data.n_users, identity, grouping.by, group, float(rated[g]))
+                for g, group in enumerate(grouping.names)
             ]
-    named = list(zip((ratio.labels for ratio in ratios), aggregate(ratios, bootstrap), strict=True))
-    summary = [*_spread_rows(shown, data, bootstrap)]
-    summary += [{"metric": labels[0], **cells} for labels, cells in named if len(labels) == 1]
-    grouped = [
-        dict(zip(("by", "group", "metric"), labels, strict=True)) | cells for labels, cells in named if len(labels) == 3
-    ]
+    averages, groups = aggregate(ratios, bootstrap)
     return Result(
         audit="exposure",
         settings={"k": k, "policy": repr(policy), "confidence": confidence, "samples": samples, "rng": rng},
-        frame=pl.DataFrame(summary, SUMMARY_SCHEMA),
-        groups=pl.DataFrame(grouped, GROUP_SCHEMA),
-        users=pl.DataFrame({"user": data.user_ids, **{name: pl.Series(own[name]).fill_nan(None) for name in own}}),
+        frame=pl.concat([_spread_rows(shown, data, bootstrap), averages]),
+        groups=groups,
+        users=user_table(data.user_ids, own),
         items=_item_table(shown, data),
     )
 
@@ -127,10 +116,10 @@ def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:
     return np.column_stack([(counts > 0).mean(axis=1), gini(counts), spearman])
 
 
-def _spread_rows(shown: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> list[dict[str, object]]:
+def _spread_rows(shown: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> pl.DataFrame:
     """Rows for the numbers that are not averages over users, with intervals around the estimate."""
     popularity = data.item_counts.astype(np.float64)
-    values = _spread(np.asarray(shown.sum(axis=0))[None, :], popularity)[0]
+    values = _spread(shown.sum(axis=0).astype(np.float64)[None, :], popularity)[0]
     transposed = shown.T.tocsr()
     replicates = np.concatenate(
         [_spread(np.asarray(transposed @ drawn.T).T, popularity) for drawn in bootstrap.resamples(data.n_users)]
@@ -138,10 +127,11 @@ def _spread_rows(shown: sparse.csr_array, data: Interactions, bootstrap: Bootstr
     bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
     lower, upper = np.clip(bootstrap.around(values, replicates), bounds[0], bounds[1])
     users = int((np.diff(shown.indptr) > 0).sum())
-    return [
+    rows = [
         {"metric": name, **row(values[i], lower[i], upper[i], users, data.n_users)}
         for i, name in enumerate(("coverage", "gini", "popularity_correlation"))
     ]
+    return pl.DataFrame(rows, SUMMARY_SCHEMA)
 
 
 def _mean_over(lists: sparse.csr_array, values: FloatArray, places: FloatArray) -> FloatArray:

@@ -77,7 +77,8 @@ def _by_quartile(
     known = np.isfinite(values)
     cuts = np.unique(np.quantile(values[known], [0.25, 0.5, 0.75]))
     group = np.searchsorted(cuts, values, side="left")
-    names, columns = [], []
+    names: list[str] = []
+    columns: list[NDArray[np.bool_]] = []
     for number in range(len(cuts) + 1):
         inside = known & (group == number)
         if inside.any():

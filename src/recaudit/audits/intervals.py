@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.status import Status
@@ -59,27 +62,8 @@ class Bootstrap:
         For numbers such as "how many distinct items": a resample repeats users and so always shows fewer, and its
         percentiles would not even contain the estimate.
         """
-        from scipy.special import ndtri  # noqa: PLC0415  a slow import that most calls do not need
-
         half = ndtri(0.5 + self.confidence / 2) * replicates.std(axis=0, ddof=1)
         return np.stack([estimate - half, estimate + half])
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Ratio:
-    """One number to report: `transform(sum totals / sum weights)` over users."""
-
-    labels: tuple[str, ...]
-    """What the row says of itself: the metric, or grouping, group and metric."""
-    totals: FloatArray
-    """(users,)"""
-    weights: FloatArray
-    """(users,): 0 for a user who has nothing to measure."""
-    transform: Callable[[FloatArray], FloatArray]
-    population: int
-    """How many users could have been measured: the rest is reported as excluded."""
-    baseline: float | None = None
 
 
 def identity(x: FloatArray) -> FloatArray:
@@ -87,8 +71,32 @@ def identity(x: FloatArray) -> FloatArray:
     return x
 
 
-def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> list[dict[str, object]]:
-    """The value, interval, status and counts of each, as rows without their labels."""
+@final
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """One number to report: `transform(sum totals / sum weights)` over users."""
+
+    metric: str
+    totals: FloatArray
+    """(users,)"""
+    weights: FloatArray
+    """(users,): 0 for a user who has nothing to measure."""
+    population: int
+    """How many users could have been measured: the rest is reported as excluded."""
+    transform: Callable[[FloatArray], FloatArray] = identity
+    by: str = ""
+    group: str = ""
+    baseline: float | None = None
+
+
+def mean(metric: str, values: FloatArray, members: FloatArray, by: str = "", group: str = "") -> Ratio:
+    """The average of `values` (users,) over the users in `members` (users,) that have one (not NaN)."""
+    known = ~np.isnan(values)
+    return Ratio(metric, np.nan_to_num(values) * members, known * members, int((members > 0).sum()), by=by, group=group)
+
+
+def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The value, interval, status and counts of each: the overall rows, and the rows by group."""
     totals = np.column_stack([ratio.totals for ratio in ratios])
     weights = np.column_stack([ratio.weights for ratio in ratios])
     values = _transformed(ratios, totals.sum(axis=0)[None], weights.sum(axis=0)[None])[0]
@@ -97,10 +105,14 @@ def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> list[dict[str, objec
     )
     lower, upper = bootstrap.percentiles(replicates)
     counts = (weights > 0).sum(axis=0)
-    return [
-        row(values[i], lower[i], upper[i], int(counts[i]), ratio.population, ratio.baseline)
+    rows = [
+        {"by": ratio.by, "group": ratio.group, "metric": ratio.metric}
+        | row(values[i], lower[i], upper[i], int(counts[i]), ratio.population, ratio.baseline)
         for i, ratio in enumerate(ratios)
     ]
+    table = pl.DataFrame(rows, GROUP_SCHEMA)
+    overall = pl.col("by") == ""
+    return table.filter(overall).select(SUMMARY_SCHEMA.keys()), table.filter(~overall)
 
 
 def row(

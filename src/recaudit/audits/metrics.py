@@ -68,8 +68,7 @@ _ALL = [
     Metric(
         "map",
         "MAP@k",
-        "The precision at each hit, summed and divided by the number of relevant held-out items. Averaged over "
-        "users.",
+        "The precision at each hit, summed and divided by the number of relevant held-out items. Averaged over users.",
         "sum over hits of (hits up to that rank / rank), divided by the number of relevant items",
         "0 to 1; 0: no hit; 1: the list starts with all relevant items.",
         "higher",

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from recaudit.audits.metrics import METRICS
 from recaudit.errors import InputError, did_you_mean
@@ -29,6 +31,12 @@ is compared with, where there is one; `users` is how many users it stands on, `e
 to measure."""
 
 GROUP_SCHEMA = {"by": pl.String, "group": pl.String, **SUMMARY_SCHEMA}
+
+
+def user_table(ids: pl.Series, values: Mapping[str, NDArray[np.float64]]) -> pl.DataFrame:
+    """One row a user: the id, and each user's own value (users,), NaN becoming null."""
+    columns = {name: pl.Series(column).fill_nan(None) for name, column in values.items()}
+    return pl.DataFrame({"user": ids, **columns})
 
 
 @final

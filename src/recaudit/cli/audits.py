@@ -20,12 +20,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 @command(interrupted="Interrupted. Run the same command again to resume.")
 def audit(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME if not given.")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over, whatever run the folder holds.")
-    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME if not given.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever run the folder holds.")] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Spread the work; overrides \\[engine]. Never changes a number.")
     ] = None,
@@ -83,9 +79,9 @@ def audit(
 
 @command(interrupted="Interrupted. Run the same command again: the demo starts over.")
 def demo(
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The run folder; a former demo in it is replaced.")
-    ] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The run folder; a former demo in it is replaced.")] = Path(
+        "runs/demo"
+    ),
 ) -> None:
     """Audit seven recommenders on built-in data: the quickest way to see what recaudit does.
 
@@ -97,9 +93,7 @@ def demo(
     run = _carry_out(runs.parse(text, source="demo.toml", folder=Path()), out, fresh=True)
     _print_outcome(run)
     answers().print("\nOpen the report in a browser: every number has its definition one click away.")
-    answers().print(
-        "Audit your own recommender next: 'recaudit audit --help' has a configuration to start from."
-    )
+    answers().print("Audit your own recommender next: 'recaudit audit --help' has a configuration to start from.")
 
 
 @command()

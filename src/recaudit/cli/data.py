@@ -20,9 +20,7 @@ app = typer.Typer(
 @app.command("list")
 @command()
 def list_(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
 ) -> None:
     """List every data set and whether it is on this machine.
 

@@ -43,9 +43,7 @@ class Diagnosis:
 
 @command()
 def doctor(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
 ) -> None:
     """Look over this installation: versions, device, extras, data; ends with "ok" or with what to fix.
 
@@ -66,9 +64,7 @@ def examine() -> Diagnosis:
     """Look at everything; nothing is changed, and nothing that fails stops the rest."""
     problems: list[str] = []
     versions = {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
-    problems += [
-        f"{name} is not installed: run 'pip install recaudit' again." for name, v in versions.items() if not v
-    ]
+    problems += [f"{name} is not installed: run 'pip install recaudit' again." for name, v in versions.items() if not v]
     looked_in, data = _data(problems)
     return Diagnosis(
         versions=versions,
@@ -130,9 +126,7 @@ def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:
         problems.append(f"{folders.VARIABLE} names {named}, which is no folder: correct it, or unset it.")
     existing = next(parent for parent in (cache, *cache.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
-        problems.append(
-            f"Downloads go to {cache}, which cannot be written: set XDG_CACHE_HOME to another folder."
-        )
+        problems.append(f"Downloads go to {cache}, which cannot be written: set XDG_CACHE_HOME to another folder.")
     where = {one.name: _place(one.location, ready=one.ready) for one in datasets.catalogue()}
     return [str(folder) for folder in (named, cache) if folder is not None], where
 
@@ -154,9 +148,7 @@ def _print(found: Diagnosis) -> None:
     table.add_row("cores", str(found.cores))
     table.add_row("memory", "unknown" if found.memory_gb is None else f"{found.memory_gb:g} GB")
     for extra, installed in found.extras.items():
-        table.add_row(
-            f"extra {extra}", "installed" if installed else f"not installed: pip install 'recaudit[{extra}]'"
-        )
+        table.add_row(f"extra {extra}", "installed" if installed else f"not installed: pip install 'recaudit[{extra}]'")
     for folder in found.looked_in:
         table.add_row("data in", Text(folder, overflow="fold"))
     for name, place in found.data.items():

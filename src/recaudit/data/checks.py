@@ -115,7 +115,7 @@ def check_times(column: pl.Series) -> NDArray[np.int64] | NDArray[np.float64]:
             expected="a time in every row",
             remedy="Drop those rows, or leave out time= to ignore the column.",
         )
-    return values.astype(np.int64 if column.dtype.is_integer() else np.float64, copy=True)
+    return values.astype(np.int64) if column.dtype.is_integer() else values.astype(np.float64)
 
 
 def encode(ids: pl.Series) -> tuple[pl.Series, NDArray[np.int32]]:

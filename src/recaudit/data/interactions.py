@@ -245,7 +245,10 @@ class Interactions:
         block = np.zeros((len(users), self.n_items), dtype=bool)
         counts = self.user_counts[users]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        block[np.repeat(np.arange(len(users)), counts), self.items[np.repeat(self.indptr[users], counts) + offsets]] = True
+        block[
+            np.repeat(np.arange(len(users)), counts),
+            self.items[np.repeat(self.indptr[users], counts) + offsets],
+        ] = True
         return block
 
     def subset(self, rows: NDArray[np.bool_]) -> Interactions:

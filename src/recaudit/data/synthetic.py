@@ -32,8 +32,8 @@ _GENRES = (
 )
 _REGIONS = (("North", 0.55), ("South", 0.33), ("Islands", 0.12))
 _AGES = (("under 25", 0.30), ("25 to 44", 0.45), ("45 and over", 0.25))
-_FIRST = "Silent Crimson Northern Broken Golden Hidden Last Distant Paper Winter Electric Hollow Second Quiet".split()
-_SECOND = "Harbour Garden Signal River Letters Mountain Orchestra Station Lighthouse Machine Island Promise".split()
+_FIRST = ("Silent", "Crimson", "Northern", "Broken", "Golden", "Hidden", "Last", "Distant", "Paper", "Winter")
+_SECOND = ("Harbour", "Garden", "Signal", "River", "Letters", "Mountain", "Orchestra", "Station", "Lighthouse")
 _JOIN = ("{a} {b}", "The {a} {b}", "{b} of the {a}", "A {a} {b}", "{a} {b} Returns", "Beyond the {a} {b}")
 _YEAR = 365 * 86_400
 
@@ -157,10 +157,11 @@ def _picks(
 def _item_frame(
     draw: np.random.Generator, genres: NDArray[np.float64], release: NDArray[np.float64]
 ) -> pl.DataFrame:
-    """Ids and titles, each title once."""
+    """Ids and titles; no two of the first 540 are alike."""
     names = [join.format(a=a, b=b) for join in _JOIN for a in _FIRST for b in _SECOND]
     chosen = draw.permutation(len(names))
     titles = [
-        f"{names[chosen[item % len(names)]]} ({2020 + int(np.floor(release[item]))})" for item in range(len(genres))
+        f"{names[chosen[item % len(names)]]} ({2020 + int(np.floor(release[item]))})"
+        for item in range(len(genres))
     ]
     return pl.DataFrame({"item": [f"film-{item:03d}" for item in range(len(genres))], "title": titles})

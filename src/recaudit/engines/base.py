@@ -24,9 +24,7 @@ class Engine(ABC):
     """
 
     @abstractmethod
-    def map(
-        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
-    ) -> Iterator[Answer]:
+    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers, in the order of the pieces, as they become ready; `label` names the progress bar."""
 
 

@@ -20,9 +20,7 @@ from recaudit.errors import InputError
 class Serial(Engine):
     """One piece after the other, in this thread. The default: torch already uses every core within a piece."""
 
-    def map(
-        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
-    ) -> Iterator[Answer]:
+    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
         return track(map(function, pieces), label, len(pieces))
 
@@ -37,9 +35,7 @@ class Threads(Engine):
     def __post_init__(self) -> None:
         _check_workers(self.workers)
 
-    def map(
-        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
-    ) -> Iterator[Answer]:
+    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; at most twice as many pieces as workers are under way."""
         with ThreadPoolExecutor(self.workers) as pool:
             yield from track(_windowed(pool, function, pieces, 2 * self.workers), label, len(pieces))
@@ -55,9 +51,7 @@ class Processes(Engine):
     def __post_init__(self) -> None:
         _check_workers(self.workers)
 
-    def map(
-        self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = ""
-    ) -> Iterator[Answer]:
+    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         with ProcessPoolExecutor(
@@ -66,9 +60,7 @@ class Processes(Engine):
             yield from track(_windowed(pool, _run_in_worker, pieces, 2 * self.workers), label, len(pieces))
 
 
-def _windowed(
-    pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int
-) -> Iterator[Any]:
+def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int) -> Iterator[Any]:
     """Ordered answers with a bounded number of pieces under way, so that answers do not pile up in memory."""
     under_way: deque[Future[Any]] = deque()
     for piece in pieces:

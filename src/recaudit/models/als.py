@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 from numba import njit, prange
+from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.data.interactions import Interactions
@@ -20,9 +21,10 @@ from recaudit.seeding import generator
 class ALS(Recommender):
     """Minimises `sum (r_ui - mean - f_u - g_i - p_u . q_i)^2 + regularization (|P|^2 + |Q|^2 + |f|^2 + |g|^2)`.
 
-    With `per_rating` (Zhou et al. 2008) each vector's and bias's penalty is multiplied by how many ratings it has,
-    which is the objective of `BiasedMF`: one value then suits logs of any size. Each half-step solves its block exactly, so the objective never rises. The last one solves the users'
-    vectors: a user who rates again what they have rated gets the scores they have (`AlsSolve`).
+    With `per_rating` (Zhou et al. 2008) the penalty of each vector and bias is multiplied by how many ratings it
+    has, which is the objective of `BiasedMF`: one value then suits logs of any size. Each half-step solves its
+    block exactly, so the objective never rises. The last one solves the users' vectors: a user who rates again
+    what they have rated gets the scores they have (`AlsSolve`).
     """
 
     factors: int = Field(default=64, ge=1)
@@ -59,7 +61,7 @@ class ALS(Recommender):
 @njit(parallel=True, fastmath=True, cache=True)
 def _solve_biases(
     indptr: IntArray,
-    others: IntArray,
+    others: NDArray[np.int32] | IntArray,
     residual: FloatArray,
     X: FloatArray,
     Y: FloatArray,
@@ -85,7 +87,7 @@ def _solve_biases(
 @njit(parallel=True, fastmath=True, cache=True)
 def _solve_vectors(
     indptr: IntArray,
-    others: IntArray,
+    others: NDArray[np.int32] | IntArray,
     residual: FloatArray,
     X: FloatArray,
     Y: FloatArray,

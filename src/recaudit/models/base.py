@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,7 +54,7 @@ class FittedModel(ABC):
         distinct, row = np.unique(users, return_inverse=True)
         order = np.argsort(row, kind="stable")
         ends = np.searchsorted(row[order], np.arange(0, len(distinct) + 256, 256))
-        for block, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for block, (start, end) in enumerate(pairwise(ends)):
             pairs = order[start:end]
             scores = self.scores(distinct[block * 256 : (block + 1) * 256])
             out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
@@ -87,7 +88,10 @@ def check_data(data: Interactions) -> None:
     """A log with at least one rating."""
     if len(data) == 0:
         raise InputError(
-            "data", received="a log without ratings", expected="at least one rating", remedy="Check the split."
+            "data",
+            received="a log without ratings",
+            expected="at least one rating",
+            remedy="Check the split.",
         )
 
 

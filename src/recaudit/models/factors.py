@@ -42,7 +42,9 @@ class FactorModel(FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
         products = pad_matmul(torch.from_numpy(self.user_factors[users]), torch.from_numpy(self.item_factors))
-        return products + torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
+        return (
+            products + torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
+        )
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The response to own edits (the viewer's vector moves) or another's (the edited items' vectors move)."""
@@ -54,7 +56,11 @@ class FactorModel(FittedModel):
         seen, ratings = self.data.history(user)
         kept = ~np.isin(seen, items)
         matrix, constant = self.update.affine(
-            self.user_factors[user], Q[items], g[items] + level, Q[seen[kept]], (ratings - g[seen] - level)[kept]
+            self.user_factors[user],
+            Q[items],
+            g[items] + level,
+            Q[seen[kept]],
+            (ratings - g[seen] - level)[kept],
         )
         slope, intercept = Q @ matrix, Q @ constant + g + level
         return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
@@ -70,13 +76,15 @@ class FactorModel(FittedModel):
             kept = raters != editor
             offset = level + self.item_bias[item]
             matrix, constant = self.update.affine(
-                self.item_factors[item], P[[editor]], offset[[editor]], P[raters[kept]], (ratings - offset[raters])[kept]
+                self.item_factors[item],
+                P[[editor]],
+                offset[[editor]],
+                P[raters[kept]],
+                (ratings - offset[raters])[kept],
             )
             slope[item, action] = P[viewer] @ matrix[:, 0]
             intercept[item] = P[viewer] @ constant + offset[viewer]
-        return AffineResponse(
-            items, torch.from_numpy(slope), torch.from_numpy(intercept), moves_own_item_only=True
-        )
+        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept), moves_own_item_only=True)
 
 
 def from_factors(

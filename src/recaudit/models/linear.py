@@ -27,7 +27,7 @@ from recaudit.models.base import (
 from recaudit.models.popularity import item_means
 from recaudit.models.response import AffineResponse
 from recaudit.models.similarity import Rows, gram
-from recaudit.models.slim import sparse_weights
+from recaudit.models.slim import Penalty, sparse_weights
 
 Center = Literal["none", "item"]
 
@@ -83,15 +83,13 @@ class SLIM(Recommender):
         offset = _offset(data, self.center)
         weights, unfinished = sparse_weights(
             gram(_deviations(data.csr, offset)),
-            l1=self.l1,
-            l2=self.l2,
-            nonnegative=self.nonnegative,
+            Penalty(self.l1, self.l2, self.nonnegative),
             max_iter=self.max_iter,
             tolerance=self.tolerance,
         )
-        if len(unfinished):
+        if unfinished:
             warnings.warn(
-                f"SLIM: the weights of {len(unfinished):,} of {data.n_items:,} items did not settle in "
+                f"SLIM: the weights of {unfinished:,} of {data.n_items:,} items did not settle in "
                 f"max_iter={self.max_iter} rounds. Raise max_iter, tolerance, l1 or l2.",
                 RuntimeWarning,
                 stacklevel=2,
@@ -199,9 +197,10 @@ def _products(histories: Rows, weights: FloatArray, offset: FloatArray) -> Float
     for tile in prange(-(-count // _TILE)):
         start, end = tile * _TILE, min((tile + 1) * _TILE, count)
         for row in range(len(out)):
-            sums = np.zeros(end - start)
+            sums = out[row, start:end]
+            sums[:] = offset[start:end]
             for entry in range(histories.indptr[row], histories.indptr[row + 1]):
-                value = histories.values[entry]
-                sums += value * weights[histories.indices[entry], start:end]
-            out[row, start:end] = offset[start:end] + sums
+                value, effects = histories.values[entry], weights[histories.indices[entry], start:end]
+                for column in range(end - start):
+                    sums[column] += value * effects[column]
     return out

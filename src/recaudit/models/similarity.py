@@ -217,9 +217,7 @@ def _is_worse(value: float, position: int, other_value: float, other_position: i
 
 
 @njit(parallel=True, cache=True)
-def weighted_averages(
-    rows: IntArray, left: Rows, right: Rows, weights_left: bool, fallback: FloatArray
-) -> FloatArray:
+def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: bool, fallback: FloatArray) -> FloatArray:
     """(len(rows), columns): `sum_k left[r, k] right[k, c] / sum_k |w|` over the k that both hold.
 
     w is the left factor or the right one; `fallback` (columns,) stands where there is no such k, or only

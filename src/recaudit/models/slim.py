@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
@@ -11,83 +13,75 @@ from recaudit.models.base import FloatArray, IntArray
 
 _BLOCK = 128
 """Items between two reports of progress; no number depends on it."""
+_SHARE = 0.5
+"""Coordinates whose gain is at least this share of the largest become active."""
 
 
-def sparse_weights(
-    gram: FloatArray, *, l1: float, l2: float, nonnegative: bool, max_iter: int, tolerance: float
-) -> tuple[FloatArray, IntArray]:
-    """The weights W (items, items) of SLIM, and the items (n,) whose column did not converge in `max_iter` rounds.
+class Penalty(NamedTuple):
+    """What the squared error is weighed against."""
 
-    Column i minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0` (and `w >= 0`), which depends
-    on the data only through `gram = X^T X` (items, items). Converged: a round over all coordinates moves none
-    of them by more than `tolerance`.
+    l1: float
+    l2: float
+    nonnegative: bool
+
+
+def sparse_weights(gram: FloatArray, penalty: Penalty, *, max_iter: int, tolerance: float) -> tuple[FloatArray, int]:
+    """The weights W (items, items) of SLIM, and how many of its columns took more than `max_iter` rounds.
+
+    Column i minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0` (and `w >= 0`), which
+    depends on the data only through `gram = X^T X` (items, items). Converged: no weight, moved alone, would
+    move by more than `tolerance`.
     """
     count = len(gram)
-    # Rows of `columns` are columns of W: each is written by one thread, in one piece of memory.
-    columns = np.zeros((count, count))
-    converged = np.zeros(count, dtype=np.bool_)
+    weights = np.empty((count, count))
+    unfinished = 0
     for start in track(range(0, count, _BLOCK), "SLIM", -(-count // _BLOCK)):
         targets = np.arange(start, min(start + _BLOCK, count))
-        _descend(targets, gram, columns, converged, l1, l2, nonnegative, max_iter, tolerance)
-    return np.ascontiguousarray(columns.T), np.flatnonzero(~converged)
+        columns, converged = _descend(targets, gram, penalty, max_iter, tolerance)
+        weights[:, targets] = columns.T
+        unfinished += int((~converged).sum())
+    return weights, unfinished
 
 
 @njit(parallel=True, cache=True)
 def _descend(
-    targets: IntArray,
-    gram: FloatArray,
-    columns: FloatArray,
-    converged: NDArray[np.bool_],
-    l1: float,
-    l2: float,
-    nonnegative: bool,
-    max_iter: int,
-    tolerance: float,
-) -> None:
-    """Fill `columns[i]` and `converged[i]` for each target i.
+    targets: IntArray, gram: FloatArray, penalty: Penalty, max_iter: int, tolerance: float
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """(targets, items) the weights of each target, and (targets,) whether they converged.
 
-    Coordinates are descended on in rounds over a growing active set, so that a round costs the square of its
-    size, not items times it. The set starts empty and takes in, each time it has settled, the coordinates
-    that would lower the objective the most; at the end none outside it would move.
+    Coordinates are descended on in rounds over an active set, so that a round costs the square of its size.
+    The set starts empty; each time it has settled, it lets go of the weights at 0 and takes in the
+    coordinates that would lower the objective the most. At the end none, inside or outside, would move.
     """
     count = len(gram)
+    found = np.zeros((len(targets), count))
+    converged = np.zeros(len(targets), dtype=np.bool_)
     for at in prange(len(targets)):
-        target = targets[at]
-        weights = columns[target]
-        # `left` is the part of each item's product with the target that is not yet explained: X^T (x_i - X w).
+        target, weights = targets[at], found[at]
+        # What of each item's product with the target is not yet explained: X^T (x_i - X w).
         left = gram[target].copy()
-        active = np.empty(count, dtype=np.int64)
-        is_active = np.zeros(count, dtype=np.bool_)
-        is_active[target] = True
-        size = 0
-        rounds = 0
         gains = np.zeros(count)
+        rounds = 0
         while True:
-            furthest, largest_gain = 0.0, 0.0
+            furthest = 0.0
             for j in range(count):
-                gains[j] = 0.0
-                if j != target:
-                    move = abs(_coordinate_minimum(j, gram, left, weights, l1, l2, nonnegative) - weights[j])
-                    furthest = max(furthest, move)
-                    if not is_active[j]:
-                        # The objective falls by half the square of this.
-                        gains[j] = move * np.sqrt(gram[j, j] + l2)
-                        largest_gain = max(largest_gain, gains[j])
+                size = gram[j, j]
+                move = 0.0 if j == target else abs(_minimum(left[j], weights[j], size, penalty) - weights[j])
+                furthest = max(furthest, move)
+                # The objective falls by half the square of this.
+                gains[j] = move * np.sqrt(size + penalty.l2)
             if furthest <= tolerance:
-                converged[target] = True
+                converged[at] = True
                 break
             if rounds >= max_iter:
                 break
-            for j in range(count):
-                if gains[j] > 0 and gains[j] >= 0.5 * largest_gain:
-                    active[size] = j
-                    is_active[j] = True
-                    size += 1
-            rounds += _settle(active[:size], gram, left, weights, l1, l2, nonnegative, max_iter - rounds, tolerance)
+            active = np.flatnonzero((weights != 0) | (gains >= _SHARE * gains.max()))
+            rounds += _settle(active, gram, left, weights, penalty, max_iter - rounds, tolerance)
             left[:] = gram[target]
-            for j in active[:size]:
+            for j in active:
                 if weights[j] != 0:
                     left -= weights[j] * gram[j]
+    return found, converged
 
 
 @njit(cache=True)
@@ -96,38 +90,39 @@ def _settle(
     gram: FloatArray,
     left: FloatArray,
     weights: FloatArray,
-    l1: float,
-    l2: float,
-    nonnegative: bool,
+    penalty: Penalty,
     max_iter: int,
     tolerance: float,
 ) -> int:
     """Rounds over the active coordinates until none moves by more than `tolerance`; returns how many."""
-    for done in range(1, max_iter + 1):
-        furthest = 0.0
-        for j in active:
-            new = _coordinate_minimum(j, gram, left, weights, l1, l2, nonnegative)
-            move = new - weights[j]
+    count = len(active)
+    products = np.empty((count, count))
+    for a in range(count):
+        for b in range(count):
+            products[a, b] = gram[active[a], active[b]]
+    active_left, active_weights = left[active], weights[active]
+    rounds, furthest = 0, np.inf
+    while rounds < max_iter and furthest > tolerance:
+        rounds, furthest = rounds + 1, 0.0
+        for a in range(count):
+            new = _minimum(active_left[a], active_weights[a], products[a, a], penalty)
+            move = new - active_weights[a]
             if move != 0:
-                weights[j] = new
-                for other in active:
-                    left[other] -= move * gram[j, other]
+                active_weights[a] = new
+                active_left -= move * products[a]
                 furthest = max(furthest, abs(move))
-        if furthest <= tolerance:
-            return done
-    return max_iter
+    weights[active] = active_weights
+    return rounds
 
 
 @njit(cache=True)
-def _coordinate_minimum(
-    j: int, gram: FloatArray, left: FloatArray, weights: FloatArray, l1: float, l2: float, nonnegative: bool
-) -> float:
-    """The w_j that minimises the objective with every other weight held: soft thresholding."""
-    if gram[j, j] <= 0:
+def _minimum(left: float, weight: float, size: float, penalty: Penalty) -> float:
+    """The weight that minimises the objective with every other one held: soft thresholding."""
+    if size <= 0:
         return 0.0
-    pull = left[j] + gram[j, j] * weights[j]
-    if pull > l1:
-        return (pull - l1) / (gram[j, j] + l2)
-    if pull < -l1 and not nonnegative:
-        return (pull + l1) / (gram[j, j] + l2)
+    pull = left + size * weight
+    if pull > penalty.l1:
+        return (pull - penalty.l1) / (size + penalty.l2)
+    if pull < -penalty.l1 and not penalty.nonnegative:
+        return (pull + penalty.l1) / (size + penalty.l2)
     return 0.0

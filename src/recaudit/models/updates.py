@@ -34,7 +34,12 @@ class SgdStep(_Update):
     """The weight of the squared norm in the objective whose gradient is taken."""
 
     def affine(
-        self, vector: FloatArray, acted: FloatArray, acted_offset: FloatArray, kept: FloatArray, kept_target: FloatArray
+        self,
+        vector: FloatArray,
+        acted: FloatArray,
+        acted_offset: FloatArray,
+        kept: FloatArray,
+        kept_target: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """The new vector as `M @ a + m`, given as (M, m); see `Update`."""
         matrix = self.step * acted.T
@@ -57,13 +62,18 @@ class AlsSolve(_Update):
     """Whether the penalty counts once for each rating of the union, or once."""
 
     def affine(
-        self, vector: FloatArray, acted: FloatArray, acted_offset: FloatArray, kept: FloatArray, kept_target: FloatArray
+        self,
+        vector: FloatArray,
+        acted: FloatArray,
+        acted_offset: FloatArray,
+        kept: FloatArray,
+        kept_target: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """The new vector as `M @ a + m`, given as (M, m); see `Update`."""
         penalty = self.regularization * (len(kept) + len(acted) if self.per_rating else 1)
         gram = kept.T @ kept + acted.T @ acted + penalty * np.eye(len(vector))
         right = np.column_stack([acted.T, kept.T @ kept_target - acted.T @ acted_offset])
-        solved = np.linalg.solve(gram, right)
+        solved: FloatArray = np.linalg.solve(gram, right).astype(np.float64)
         return solved[:, :-1], solved[:, -1]
 
 

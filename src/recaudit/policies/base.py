@@ -42,9 +42,7 @@ class Policy(BaseModel, ABC):
         """As `log_probabilities`; scores are double, finite where allowed and -inf elsewhere."""
 
     @final
-    def sample(
-        self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys
-    ) -> NDArray[np.int64]:
+    def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
         """(users, n): item positions drawn one after the other without replacement; -1 where none is left.
 
         `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and `item_keys`: a
@@ -55,4 +53,3 @@ class Policy(BaseModel, ABC):
         noise = -np.log(-np.log(uniforms(rng, users[:, None], items[None, :])))
         perturbed = self.log_probabilities(scores, allowed) + torch.from_numpy(noise)
         return top_items(perturbed, allowed, n, tiebreak=scores)
-

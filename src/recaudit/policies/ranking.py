@@ -22,7 +22,9 @@ def top_items(
 
 
 @njit(nogil=True, cache=True)
-def _top(first: NDArray[np.float64], second: NDArray[np.float64], allowed: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+def _top(
+    first: NDArray[np.float64], second: NDArray[np.float64], allowed: NDArray[np.bool_], n: int
+) -> NDArray[np.int64]:
     rows, columns = first.shape
     best = np.full((rows, n), -1, dtype=np.int64)
     for row in range(rows):

@@ -159,9 +159,7 @@ def groups_by(evidence: Evidence, metric: str, by: str) -> Figure | None:
         .encode(x=x, y=y, tooltip=tooltip)
     )
     main = base.transform_filter(f"datum.role === '{_MAIN}'")
-    interval = main.mark_rule(strokeWidth=2, stroke=_ACCENT).encode(
-        x=_x(metric, "lower", zero=True), x2="upper:Q", y=y
-    )
+    interval = main.mark_rule(strokeWidth=2, stroke=_ACCENT).encode(x=_x(metric, "lower", zero=True), x2="upper:Q", y=y)
     dots = main.mark_point(size=80, fill=_ACCENT).encode(x=x, y=y, tooltip=tooltip)
     told = [f"{group.name} {group.estimate.text}" for group in groups]
     return Figure(
@@ -201,9 +199,7 @@ def amplification(evidence: Evidence, by: str) -> Figure | None:
         .encode(x=x, y=y, tooltip=tooltip)
     )
     main = base.transform_filter(f"datum.role === '{_MAIN}'")
-    way = alt.Color(
-        "way:N", scale=alt.Scale(domain=["up", "down", "level"], range=[_UP, _DOWN, _MUTED]), legend=None
-    )
+    way = alt.Color("way:N", scale=alt.Scale(domain=["up", "down", "level"], range=[_UP, _DOWN, _MUTED]), legend=None)
     stems = main.mark_bar(height=3).encode(x=x, x2=alt.datum(1), y=y, color=way)
     intervals = main.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
         x=alt.X("lower:Q", scale=scale), x2="upper:Q", y=y, color=way
@@ -227,7 +223,10 @@ def popularity_shares(evidence: Evidence) -> Figure | None:
     first = next(iter(quarters.values()))
     names = [group.name for group in first]
     data = "ratings in the data"
-    rows = [_segment(data, place, name, group.estimate.baseline) for place, (name, group) in enumerate(zip(names, first, strict=True))]
+    rows = [
+        _segment(data, place, name, group.estimate.baseline)
+        for place, (name, group) in enumerate(zip(names, first, strict=True))
+    ]
     rows += [
         _segment(model, names.index(group.name), group.name, group.estimate.value)
         for model, groups in quarters.items()
@@ -243,7 +242,9 @@ def popularity_shares(evidence: Evidence) -> Figure | None:
             order=alt.Order("place:Q"),
             color=alt.Color(
                 "place:O",
-                scale=alt.Scale(domain=list(range(len(names))), range=[f"var(--step-{i + 1})" for i in range(len(names))]),
+                scale=alt.Scale(
+                    domain=list(range(len(names))), range=[f"var(--step-{i + 1})" for i in range(len(names))]
+                ),
                 legend=None,
             ),
             tooltip=_tooltip("bar", "group", "told"),

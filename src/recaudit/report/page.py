@@ -49,24 +49,28 @@ def render(run: Run) -> str:
     scripts = [_chart_library(), _part("charts.js")]
     sections = sections_of(evidence)
     shares = ["share"] if sections.shares else []
-    return _environment().get_template("page.html.j2").render(
-        evidence=evidence,
-        manifest=run.manifest,
-        headlines=headlines_of(evidence),
-        findings=findings_of(evidence),
-        sections=sections,
-        gaps=gaps(evidence),
-        left_out=left_out_lines(evidence),
-        metrics=[METRICS[name] for name in [*evidence.audit_of, *shares]],
-        quality=QUALITY,
-        most_categories=charts.MOST_CATEGORIES,
-        smallest_share=SMALLEST_SHARE,
-        fewest_ratings=FEWEST_RATINGS,
-        series=[charts.series_color(place) for place in range(len(evidence.models))],
-        theme=charts.THEME,
-        style=Markup(_part("style.css")),
-        scripts=[Markup(script) for script in scripts],
-        content_policy=_content_policy(scripts),
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            evidence=evidence,
+            manifest=run.manifest,
+            headlines=headlines_of(evidence),
+            findings=findings_of(evidence),
+            sections=sections,
+            gaps=gaps(evidence),
+            left_out=left_out_lines(evidence),
+            metrics=[METRICS[name] for name in [*evidence.audit_of, *shares]],
+            quality=QUALITY,
+            most_categories=charts.MOST_CATEGORIES,
+            smallest_share=SMALLEST_SHARE,
+            fewest_ratings=FEWEST_RATINGS,
+            series=[charts.series_color(place) for place in range(len(evidence.models))],
+            theme=charts.THEME,
+            style=Markup(_part("style.css")),
+            scripts=[Markup(script) for script in scripts],
+            content_policy=_content_policy(scripts),
+        )
     )
 
 

@@ -69,12 +69,8 @@ def sections_of(evidence: Evidence) -> Sections:
         tradeoff=charts.tradeoff(evidence),
         popularity=charts.popularity_shares(evidence),
         quarters=[group.name for group in evidence.groups(evidence.main, "share", "popularity")],
-        amplification=[
-            figure for by in categories if (figure := charts.amplification(evidence, by)) is not None
-        ],
-        shares=[
-            table for by in evidence.item_groupings if (table := group_table(evidence, "share", by)) is not None
-        ],
+        amplification=[figure for by in categories if (figure := charts.amplification(evidence, by)) is not None],
+        shares=[table for by in evidence.item_groupings if (table := group_table(evidence, "share", by)) is not None],
         items=[item_tables(evidence, model) for model in evidence.models if model in evidence.items],
     )
 

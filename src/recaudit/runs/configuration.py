@@ -159,9 +159,7 @@ def _labelled(models: tuple[Model, ...]) -> tuple[Model, ...]:
 
 def _some_audit(audits: Audits) -> Audits:
     if not audits.chosen():
-        raise problem(
-            (), {}, f"at least one of {', '.join(f'[audits.{name}]' for name in Audits.model_fields)}"
-        )
+        raise problem((), {}, f"at least one of {', '.join(f'[audits.{name}]' for name in Audits.model_fields)}")
     return audits
 
 

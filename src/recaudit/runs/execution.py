@@ -20,9 +20,7 @@ from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
 Report = Callable[[Run], object]
 
 
-def execute(
-    config: Configuration, out: str | Path, *, fresh: bool = False, report: Report | None = None
-) -> Run:
+def execute(config: Configuration, out: str | Path, *, fresh: bool = False, report: Report | None = None) -> Run:
     """Run every audit of every model into the folder `out`, then `report`, and return the complete run.
 
     A folder that holds this very run (same configuration, data and version) is gone on with: finished steps
@@ -43,9 +41,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
     data = load_data(config.data)
     train, test = split_data(data, config.split, config.seed)
     for audit in config.audits.chosen().values():
-        groupings(
-            train, audit.by
-        )  # a grouping that the data does not offer is told before anything is fitted
+        groupings(train, audit.by)  # a grouping that the data does not offer is told before anything is fitted
     record = DataRecord.of(name_of(config.data), data, train, test)
     del data
     out.mkdir(parents=True, exist_ok=True)

@@ -79,9 +79,7 @@ def read_manifest(path: Path) -> Manifest | None:
     file = path / MANIFEST
     if not file.is_file():
         # A run killed before its first manifest leaves a lock and unfinished files.
-        others = [
-            p.name for p in path.iterdir() if p.name != lock.NAME and not p.name.startswith(atomic.PREFIX)
-        ]
+        others = [p.name for p in path.iterdir() if p.name != lock.NAME and not p.name.startswith(atomic.PREFIX)]
         if others:
             shown = ", ".join(sorted(others)[:3])
             raise _foreign(path, f"a folder with other files ({shown}{', ...' if len(others) > 3 else ''})")
@@ -89,9 +87,7 @@ def read_manifest(path: Path) -> Manifest | None:
     try:
         return Manifest.model_validate_json(file.read_bytes())
     except ValidationError as error:
-        raise _foreign(
-            path, f"a {MANIFEST} that recaudit cannot read ({error.error_count()} fields)"
-        ) from None
+        raise _foreign(path, f"a {MANIFEST} that recaudit cannot read ({error.error_count()} fields)") from None
 
 
 def step_folder(path: Path, model: str, audit: str) -> Path:

@@ -84,17 +84,13 @@ def _resolved(path: Path, info: ValidationInfo) -> Path:
 
 def _existing_file(path: Path) -> Path:
     if not path.is_file():
-        raise problem(
-            (), str(path), "a file that exists", "A relative path starts at the configuration file."
-        )
+        raise problem((), str(path), "a file that exists", "A relative path starts at the configuration file.")
     return path
 
 
 def _existing_folder(path: Path) -> Path:
     if not path.is_dir():
-        raise problem(
-            (), str(path), "a folder that exists", "A relative path starts at the configuration file."
-        )
+        raise problem((), str(path), "a folder that exists", "A relative path starts at the configuration file.")
     return path
 
 

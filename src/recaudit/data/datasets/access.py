@@ -100,9 +100,7 @@ def load(name: str, path: str | Path | None = None) -> Interactions:
     if path is None:
         return _read(dataset, fetch(name) if dataset.archive else Path())
     if not dataset.files:
-        raise InputError(
-            "path", received=str(path), expected=f"no path: {name!r} is generated and needs no files"
-        )
+        raise InputError("path", received=str(path), expected=f"no path: {name!r} is generated and needs no files")
     folder = folders.locate(dataset, path)
     if folder is None:
         raise folders.not_in(dataset, path)

@@ -96,9 +96,7 @@ def _verify(url: str, part: Path, expected: str) -> None:
     """Check the digest; a file that fails is removed, so that the next try starts over."""
     algorithm, _, value = expected.partition(":")
     with part.open("rb") as file:
-        received = hashlib.file_digest(
-            file, lambda: hashlib.new(algorithm, usedforsecurity=False)
-        ).hexdigest()
+        received = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
     if received != value:
         size = part.stat().st_size
         part.unlink()

@@ -80,7 +80,5 @@ def _complete(folder: Path, dataset: Dataset) -> bool:
 
 
 def _other_owner(folder: Path, dataset: Dataset) -> str | None:
-    others = (
-        other.name for other in DATASETS.values() if folder.name in other.folders and other is not dataset
-    )
+    others = (other.name for other in DATASETS.values() if folder.name in other.folders and other is not dataset)
     return next(others, None)

@@ -85,9 +85,7 @@ def read_exact(path: Path, layout: Layout) -> pl.DataFrame:
     blocks = []
     while block := list(islice(remaining, _BLOCK)):
         lines = pl.Series([line for line, _ in block])
-        text = [
-            pl.Series(layout.columns[i], [fields[i] or None for _, fields in block], pl.String) for i in kept
-        ]
+        text = [pl.Series(layout.columns[i], [fields[i] or None for _, fields in block], pl.String) for i in kept]
         blocks.append(pl.DataFrame([_converted(path, column, lines, layout) for column in text]))
     if not blocks:
         raise DataError(
@@ -187,9 +185,7 @@ def _named(kind: Type) -> str:
 def _check_header(path: Path, layout: Layout) -> None:
     first = next(_decoded(path, layout.encoding), "").rstrip("\r\n")
     if first.split(layout.separator) != list(layout.columns):
-        raise bad_line(
-            path, 1, received=first, expected=f"the header {layout.separator.join(layout.columns)!r}"
-        )
+        raise bad_line(path, 1, received=first, expected=f"the header {layout.separator.join(layout.columns)!r}")
 
 
 def _described(layout: Layout) -> str:

@@ -56,9 +56,7 @@ def read_hetrec(folder: Path) -> Interactions:
     """
     plays = read_fast(folder / "user_artists.dat", _USER_ARTISTS)
     log = _log(plays.select(user="userID", item="artistID", plays="weight"))
-    log = log.with_items(
-        read_fast(folder / "artists.dat", _ARTISTS), item="id", title="name", unknown="ignore"
-    )
+    log = log.with_items(read_fast(folder / "artists.dat", _ARTISTS), item="id", title="name", unknown="ignore")
     heard = pl.Series("artistID", log.item_ids).implode()
     given = read_fast(folder / "user_taggedartists.dat", _TAGGED).filter(pl.col("artistID").is_in(heard))
     counts = given.join(read_exact(folder / "tags.dat", _TAGS), on="tagID")

@@ -57,9 +57,7 @@ def read_small(folder: Path) -> Interactions:
 
 def _clicks(path: Path) -> pl.DataFrame:
     """One row for each user and article opened: columns user, news."""
-    table = read_fast(path, _BEHAVIORS).with_columns(
-        pl.col("history", "shown").str.strip_chars().str.split(" ")
-    )
+    table = read_fast(path, _BEHAVIORS).with_columns(pl.col("history", "shown").str.strip_chars().str.split(" "))
     shown = table.select("user", news="shown").explode("news", empty_as_null=True)
     if not shown["news"].str.contains(_SHOWN).all():
         raise _bad_impression(path)

@@ -89,11 +89,7 @@ def read_100k(folder: Path) -> Interactions:
 
 def read_1m(folder: Path) -> Interactions:
     """MovieLens 1M: ratings.dat, movies.dat in Latin-1, users.dat with numbers for ages and occupations."""
-    named = (
-        pl.col("occupation")
-        .to_physical()
-        .replace_strict(dict(enumerate(_OCCUPATIONS)), return_dtype=pl.String)
-    )
+    named = pl.col("occupation").to_physical().replace_strict(dict(enumerate(_OCCUPATIONS)), return_dtype=pl.String)
     users = read_exact(folder / "users.dat", _USERS_DAT).with_columns(age=age_group(), occupation=named)
     log = _log(read_fast(folder / "ratings.dat", _ratings_dat(_STARS)), _STARS)
     log = _with_movies(log, read_exact(folder / "movies.dat", _movies_dat("latin-1")))

@@ -150,7 +150,7 @@ _ALL = (
     Dataset(
         name="lastfm-360k",
         title="Last.fm 360K",
-        about="17,559,530 listening counts of artists by 359,347 users, as log(1 + count), 2008",
+        about="17,559,530 listening counts of artists by 359,347 users, as log(1 + count), 2010",
         page="https://www.upf.edu/web/mtg/lastfm360k",
         read=lastfm.read_360k,
         files=("usersha1-artmbid-artname-plays.tsv", "usersha1-profile.tsv"),
@@ -178,7 +178,7 @@ _ALL = (
     Dataset(
         name="mind-small",
         title="MIND small",
-        about="clicks of 50,000 users on news, by subcategory, as log(1 + clicks), 2019",
+        about="clicks of 50,000 users on news, by subcategory, as log(1 + clicks), 2020",
         page="https://msnews.github.io/",
         read=mind.read_small,
         files=("behaviors.tsv", "news.tsv"),

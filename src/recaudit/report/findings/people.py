@@ -31,9 +31,7 @@ def no_gain(evidence: Evidence) -> Iterator[Finding]:
         groups = [group for group in evidence.groups(evidence.main, QUALITY, by) if group.name in beside]
         without = [group for group in groups if not _is_gain(group.estimate, beside[group.name])]
         if without and len(without) < len(groups):
-            numbers = [
-                f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without
-            ]
+            numbers = [f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without]
             yield Finding(
                 f"For {listing([group.people for group in without])}, {evidence.main} is no clear gain over {rival}",
                 f"{evidence.label(QUALITY)}: {listing(numbers)}. For every other group by {by} the intervals are apart.",

@@ -23,15 +23,13 @@ def beats_reference(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             f"{listing(behind)} {'ranks' if len(behind) == 1 else 'rank'} worse than {rival}, "
             "which shows everybody the same",
-            f"{rival} reaches {label} {known[rival].full}. The difference on the same users: "
-            f"{_each(gains, behind)}.",
+            f"{rival} reaches {label} {known[rival].full}. The difference on the same users: {_each(gains, behind)}.",
             "accuracy",
         )
     if level:
         yield Finding(
             f"{listing(level)} cannot be told from {rival} by ranking",
-            f"{rival} reaches {label} {known[rival].full}. The difference on the same users: "
-            f"{_each(gains, level)}.",
+            f"{rival} reaches {label} {known[rival].full}. The difference on the same users: {_each(gains, level)}.",
             "accuracy",
         )
     if ahead:
@@ -41,8 +39,7 @@ def beats_reference(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             f"{listing(ahead)} {'ranks' if len(ahead) == 1 else 'rank'} better than {rival}",
             f"{rival} reaches {label} {known[rival].full}. The difference on the same users: "
-            f"{_each(gains, ahead[:1])}{size}"
-            + (f"; {_each(gains, ahead[1:])}." if len(ahead) > 1 else "."),
+            f"{_each(gains, ahead[:1])}{size}" + (f"; {_each(gains, ahead[1:])}." if len(ahead) > 1 else "."),
             "accuracy",
         )
 
