@@ -129,8 +129,10 @@ def _print_outcome(run: Run) -> None:
     from recaudit.runs.folder import REPORT  # noqa: PLC0415
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(justify="right")
     for headline in headlines(run):
-        table.add_row(Text(headline.label), Text(headline.value, style="bold"), Text(headline.meaning))
+        told = Text.assemble((headline.label, "bold"), "\n", headline.meaning)
+        table.add_row(Text(headline.value, style="bold"), told)
     answers().print(f"Report: {run.path / REPORT}\n")
     answers().print(table, soft_wrap=False)
 

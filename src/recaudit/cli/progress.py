@@ -83,19 +83,17 @@ class Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._since: dict[str, float] = {}
-        self._last: dict[str, float] = {}
+        self._told: dict[str, float] = {}
 
     def __call__(self, step: Step) -> None:
         """Write a line if this work has gone without one for long enough."""
         now = time.monotonic()
-        if step.done >= step.total:
-            self._since.pop(step.label, None)
-            self._last.pop(step.label, None)
+        if step.done == 0 or step.done >= step.total:
+            self._since[step.label] = self._told[step.label] = now
             return
         since = self._since.setdefault(step.label, now)
-        elapsed = now - since
-        if step.done == 0 or elapsed < PATIENCE or now - self._last.get(step.label, since - PAUSE) < PAUSE:
+        if now - self._told.setdefault(step.label, now) < PAUSE:
             return
-        self._last[step.label] = now
-        left = elapsed / step.done * (step.total - step.done)
+        self._told[step.label] = now
+        left = (now - since) / step.done * (step.total - step.done)
         self._console.print(f"{step.label}: {step.done:,} of {step.total:,}, about {left:,.0f} s left")
