@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,33 @@ from typer.testing import CliRunner, Result
 
 from recaudit import __version__, audits, data
 from recaudit.cli import app
+from recaudit.cli import audits as commands
 from recaudit.errors import DownloadError
+
+CONFIG = """
+[data]
+name = "demo"
+[split]
+kind = "leave-last"
+[[model]]
+kind = "top-pop"
+label = "[red]Hits[/red] <b>"
+[audits.accuracy]
+samples = 2
+by = []
+[audits.exposure]
+samples = 2
+by = []
+"""
+
+
+@pytest.fixture
+def toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """quick.toml, in the folder where the command is run."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "quick.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return path
 
 
 def recaudit(*arguments: object) -> Result:
@@ -77,7 +102,7 @@ class TestAudit:
         assert len(document["headlines"]) == 5
         assert {row["audit"] for row in document["results"]} == {"accuracy", "exposure"}
         ndcg = next(row for row in document["results"] if row["metric"] == "ndcg")
-        assert 0 <= ndcg["lower"] <= ndcg["value"] <= ndcg["upper"] <= 1
+        assert 0 < ndcg["value"] < 1
         rmse = next(row for row in document["results"] if row["metric"] == "rmse")
         assert (rmse["value"], rmse["status"]) == (None, "not_applicable")
 
@@ -100,8 +125,7 @@ class TestAudit:
 
 class TestDemo:
     def test_it_starts_over_and_says_what_to_do_next(self, toml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        toml.rename("demo.toml")
-        monkeypatch.setattr(resources, "files", lambda package: toml.parent)
+        monkeypatch.setattr(commands, "DEMO", toml)
         starts = []
         for _ in range(2):
             result = recaudit("demo", "--out", "out")
@@ -111,11 +135,21 @@ class TestDemo:
             starts.append(Path("out/results").stat().st_ctime_ns)
         assert starts[0] < starts[1]
 
+    def test_it_does_not_replace_another_audit(self, tmp_path: Path) -> None:
+        (tmp_path / "ratings.csv").write_text("user,item,rating\n1,1,5\n1,2,3\n2,1,4\n2,3,1\n3,2,2\n3,3,4\n")
+        toml = tmp_path / "own.toml"
+        toml.write_text(
+            '[data]\nfile = "ratings.csv"\n[split]\nkind = "random"\nfraction = 0.3\n[[model]]\nkind = "random"'
+        )
+        assert recaudit("audit", toml, "--out", tmp_path / "out").exit_code == 0
+        result = recaudit("demo", "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "an audit of ratings.csv" in result.stderr
+
     def test_its_configuration_is_valid(self) -> None:
         from recaudit import runs
 
-        text = (resources.files("recaudit.cli") / "demo.toml").read_text(encoding="utf-8")
-        config = runs.parse(text, source="demo.toml", folder=Path())
+        config = runs.parse(commands.DEMO.read_text(encoding="utf-8"), source="demo.toml", folder=Path())
         assert {model.kind for model in config.models} >= {"biased-mf", "als", "item-knn", "ease", "top-pop", "random"}
 
 
@@ -216,7 +250,7 @@ class TestDoctor:
         monkeypatch.setenv("RECAUDIT_DATA", str(tmp_path / "nowhere"))
         result = recaudit("doctor")
         assert result.exit_code == 3
-        assert "To fix: RECAUDIT_DATA names" in result.stdout
+        assert "To fix: RECAUDIT_DATA:" in result.stdout
         assert json.loads(recaudit("doctor", "--json").stdout)["ok"] is False
 
     def test_a_cache_that_cannot_be_written_is_to_be_fixed(

@@ -11,7 +11,7 @@ from recaudit.errors import ConfigError
 from recaudit.models import ALS
 from recaudit.policies import Softmax
 from recaudit.runs import Configuration, parse, read
-from recaudit.runs.configuration import LeaveLast, NamedData, OwnData, RandomSplit
+from recaudit.runs.configuration import ByTime, LeaveLast, NamedData, OwnData, RandomSplit
 
 SMALLEST = '[data]\nname = "demo"\n[[model]]\nkind = "als"\n'
 
@@ -41,11 +41,16 @@ class TestWhatItMeans:
         assert model.label == "Seven"
         assert model.recommender == ALS(factors=7)
 
-    def test_own_files_start_at_the_configurations_folder(self, folder: Path, config: Configuration) -> None:
+    def test_own_files_start_at_the_configurations_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "ratings.csv").touch()
+        (tmp_path / "run.toml").write_text('[data]\nfile = "ratings.csv"\n[[model]]\nkind = "als"\n')
+        config = read(tmp_path / "run.toml")
         assert isinstance(config.data, OwnData)
-        assert config.data.file == folder / "ratings.csv"
-        assert config.data.items == folder / "films.csv"
-        assert config.split == LeaveLast(k=2)
+        assert config.data.file == tmp_path / "ratings.csv"
+
+    def test_splits_are_chosen_by_kind(self) -> None:
+        assert parsed(SMALLEST + '[split]\nkind = "leave-last"\nk = 2').split == LeaveLast(k=2)
+        assert parsed(SMALLEST + '[split]\nkind = "by-time"\nfraction = 0.3').split == ByTime(fraction=0.3)
 
     def test_only_the_named_audits_run(self) -> None:
         config = parsed(SMALLEST + '[audits.exposure]\nk = 3\npolicy = {kind = "softmax", beta = 2}')
@@ -174,8 +179,9 @@ class TestMistakes:
         assert "model[1].label: received 'Mine'; expected a label that no other model has" in mistake(text)
 
     @pytest.mark.parametrize(("key", "file"), [("title = 'title'", "items"), ("attributes = ['age']", "users")])
-    def test_columns_need_the_file_that_holds_them(self, folder: Path, key: str, file: str) -> None:
-        message = mistake(f'[data]\nfile = "ratings.csv"\n{key}\n[[model]]\nkind = "als"', folder)
+    def test_columns_need_the_file_that_holds_them(self, tmp_path: Path, key: str, file: str) -> None:
+        (tmp_path / "ratings.csv").touch()
+        message = mistake(f'[data]\nfile = "ratings.csv"\n{key}\n[[model]]\nkind = "als"', tmp_path)
         assert f"data.{file}: received nothing" in message
 
     def test_all_mistakes_are_told_at_once(self) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from recaudit.cli.messages import answers, command, notes, print_json
 from recaudit.cli.progress import shown
+from recaudit.errors import InputError
 
 if TYPE_CHECKING:
     from recaudit.runs import Configuration, Run
+
+DEMO = Path(__file__).with_name("demo.toml")
+"""What `recaudit demo` runs."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
 
@@ -89,8 +94,9 @@ def demo(
     """
     from recaudit import runs  # noqa: PLC0415  torch comes with it
 
-    text = (resources.files("recaudit.cli") / "demo.toml").read_text(encoding="utf-8")
-    run = _carry_out(runs.parse(text, source="demo.toml", folder=Path()), out, fresh=True)
+    _check_replaceable(out)
+    configuration = runs.parse(DEMO.read_text(encoding="utf-8"), source="demo.toml", folder=Path())
+    run = _carry_out(configuration, out, fresh=True)
     _print_outcome(run)
     answers().print("\nOpen the report in a browser: every number has its definition one click away.")
     answers().print("Audit your own recommender next: 'recaudit audit --help' has a configuration to start from.")
@@ -106,41 +112,50 @@ def report(
       recaudit report runs/demo
     """
     from recaudit.report import write  # noqa: PLC0415  polars comes with it
-    from recaudit.runs import Run  # noqa: PLC0415
+    from recaudit.runs import Run  # noqa: PLC0415  torch comes with it
 
     with shown(notes()):
         path = write(Run.open(folder))
     answers().print(f"Report: {path}")
 
 
+def _check_replaceable(out: Path) -> None:
+    """That starting over in this folder costs nobody the results of an audit of their own."""
+    from recaudit.runs.folder import read_manifest  # noqa: PLC0415  polars comes with it
+
+    former = read_manifest(out)
+    if former is not None and former.data.name != "demo":
+        raise InputError(
+            "out",
+            received=f"{out}, which holds an audit of {former.data.name}",
+            expected="a new folder, or one with a former demo",
+            remedy="Choose another folder with --out.",
+        )
+
+
 def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
-    from recaudit.report import write  # noqa: PLC0415  torch comes with these
-    from recaudit.runs import execute  # noqa: PLC0415
+    from recaudit.report import write  # noqa: PLC0415  polars comes with it
+    from recaudit.runs import execute  # noqa: PLC0415  torch comes with it
 
     with shown(notes()):
         return execute(configuration, out, fresh=fresh, report=write)
 
 
 def _print_outcome(run: Run) -> None:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from recaudit.report import headlines  # noqa: PLC0415
-    from recaudit.runs.folder import REPORT  # noqa: PLC0415
+    from recaudit.report import headlines  # noqa: PLC0415  polars comes with it
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="right")
     for headline in headlines(run):
         told = Text.assemble((headline.label, "bold"), "\n", headline.meaning)
         table.add_row(Text(headline.value, style="bold"), told)
-    answers().print(f"Report: {run.path / REPORT}\n")
+    answers().print(f"Report: {run.report}\n")
     answers().print(table, soft_wrap=False)
 
 
 def _document(run: Run) -> dict[str, object]:
     """What a program wants to know about a finished run."""
-    from recaudit.report import headlines  # noqa: PLC0415
-    from recaudit.runs.folder import REPORT  # noqa: PLC0415
+    from recaudit.report import headlines  # noqa: PLC0415  polars comes with it
 
     results = [
         {"model": model, "audit": audit, **row}
@@ -150,7 +165,7 @@ def _document(run: Run) -> dict[str, object]:
     ]
     return {
         "run": str(run.path),
-        "report": str(run.path / REPORT),
+        "report": str(run.report),
         "status": run.manifest.status,
         "seconds": run.manifest.seconds,
         "headlines": [{"label": h.label, "value": h.value, "meaning": h.meaning} for h in headlines(run)],

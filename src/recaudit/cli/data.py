@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from recaudit.cli.messages import answers, command, notes, print_json
 from recaudit.cli.progress import shown
@@ -47,8 +48,6 @@ def list_(
             ]
         )
         return
-    from rich.table import Table  # noqa: PLC0415
-
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("Name", "Here", "What it holds"):
         table.add_column(heading, no_wrap=heading != "What it holds")

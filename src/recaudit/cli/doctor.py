@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from recaudit.cli.messages import NOT_AVAILABLE, answers, command, print_json
+from recaudit.errors import DataError
 
 _PACKAGES = ("recaudit", "numpy", "scipy", "torch", "numba", "polars", "narwhals", "pydantic", "altair")
 
@@ -117,17 +120,20 @@ def _extras() -> dict[str, bool]:
 def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:
     try:
         from recaudit.data import datasets  # noqa: PLC0415  polars comes with it
-        from recaudit.data.datasets import folders  # noqa: PLC0415
+        from recaudit.data.datasets import folders  # noqa: PLC0415  polars comes with it
     except (ImportError, OSError) as error:
         problems.append(f"recaudit.data cannot be loaded ({error}): install recaudit again.")
         return [], {}
-    named, cache = folders.data_folder(), folders.cache_folder()
-    if named is not None and not named.is_dir():
-        problems.append(f"{folders.VARIABLE} names {named}, which is no folder: correct it, or unset it.")
+    cache = folders.cache_folder()
     existing = next(parent for parent in (cache, *cache.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
         problems.append(f"Downloads go to {cache}, which cannot be written: set XDG_CACHE_HOME to another folder.")
-    where = {one.name: _place(one.location, ready=one.ready) for one in datasets.catalogue()}
+    try:
+        named = folders.data_folder()
+        where = {one.name: _place(one.location, ready=one.ready) for one in datasets.catalogue()}
+    except DataError as error:
+        problems.append(str(error))
+        return [str(cache)], {}
     return [str(folder) for folder in (named, cache) if folder is not None], where
 
 
@@ -138,9 +144,6 @@ def _place(location: Path | None, *, ready: bool) -> str | None:
 
 
 def _print(found: Diagnosis) -> None:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, version in found.versions.items():
         table.add_row(name, version or "not installed")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
 from numba import njit, prange
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy import sparse
 
@@ -39,8 +39,9 @@ class EASE(Recommender):
     `P = (X^T X + regularization I)^-1`, `W_ij = -P_ij / P_jj` (Steck 2019). Items squared in memory.
     """
 
-    regularization: float = Field(default=500.0, gt=0, allow_inf_nan=False)
-    """The weight of the squared weights."""
+    regularization: float = Field(default=5000.0, gt=0, allow_inf_nan=False)
+    """The weight of the squared weights: it grows with the squared ratings. About 5000 suits stars uncentred,
+    a tenth of it stars centred, or a log without ratings, where every entry is 1."""
     center: Center = "none"
     """"none": X holds the ratings, 0 where there is none, and scores only rank. "item": X holds ratings minus
     the item's mean, which is added again to the scores, and scores predict ratings."""
@@ -64,9 +65,9 @@ class SLIM(Recommender):
     Ning and Karypis (2011); coordinate descent, one item at a time. Items squared in memory.
     """
 
-    l1: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    l1: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     """The weight of the absolute weights: higher, fewer weights differ from 0."""
-    l2: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    l2: float = Field(default=100.0, ge=0, allow_inf_nan=False)
     """The weight of the squared weights."""
     nonnegative: bool = True
     """Whether weights must be 0 or more."""
@@ -135,8 +136,17 @@ class LinearModel(FittedModel):
         return AffineResponse(items, torch.from_numpy(slope.copy()), torch.from_numpy(intercept))
 
 
+@runtime_checkable
+class SparseMatrix(Protocol):
+    """Any of scipy's sparse matrices and arrays."""
+
+    def toarray(self) -> NDArray[Any]:
+        """The same numbers, dense."""
+        ...
+
+
 def from_weights(
-    weights: ArrayLike | sparse.sparray | sparse.spmatrix,
+    weights: ArrayLike | SparseMatrix,
     data: Interactions,
     *,
     offset: ArrayLike | None = None,
@@ -148,7 +158,7 @@ def from_weights(
     `offset` (items,) is taken off the ratings and added to the scores, as in `LinearModel`; none where nothing
     is said. Say `predicts_ratings=True` if your scores are ratings on the scale of `data`.
     """
-    dense = weights.toarray() if sparse.issparse(weights) else weights
+    dense = weights.toarray() if isinstance(weights, SparseMatrix) else weights
     W = _checked("weights", dense, (data.n_items, data.n_items))
     g = np.zeros(data.n_items) if offset is None else _checked("offset", offset, (data.n_items,))
     return LinearModel(data, W, g, predicts_ratings=predicts_ratings)

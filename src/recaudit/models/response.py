@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 import torch
 
 from recaudit.models.base import FloatArray, IntArray, Tensor
@@ -30,4 +29,4 @@ class AffineResponse:
 
     def scores(self, ratings: FloatArray) -> Tensor:
         """(items,): every score after `ratings` (actions,) are given."""
-        return self.slope @ torch.as_tensor(np.asarray(ratings, dtype=np.float64)) + self.intercept
+        return self.slope @ torch.tensor(ratings, dtype=torch.float64) + self.intercept

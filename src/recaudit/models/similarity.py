@@ -173,14 +173,15 @@ def _co_rating_sums(
 
 
 @njit(cache=True)
-def _correlation(sums: FloatArray, shrinkage: float) -> np.float64:
+def _correlation(sums: FloatArray, shrinkage: float) -> float:
     """Pearson's correlation from its sums, shrunk by n / (n + shrinkage); 0 where a side is constant."""
     n, xy, x, y, xx, yy = sums
     spread_x, spread_y = n * xx - x * x, n * yy - y * y
     # A constant side has a spread of 0 up to rounding, which must not pass for a correlation.
     if spread_x <= 1e-10 * n * xx or spread_y <= 1e-10 * n * yy:
         return 0.0
-    return (n * xy - x * y) / math.sqrt(spread_x * spread_y) * (n / (n + shrinkage))
+    shrunk: float = (n * xy - x * y) / math.sqrt(spread_x * spread_y) * (n / (n + shrinkage))
+    return shrunk
 
 
 @njit(cache=True)

@@ -78,9 +78,9 @@ def _descend(
             active = np.flatnonzero((weights != 0) | (gains >= _SHARE * gains.max()))
             rounds += _settle(active, gram, left, weights, penalty, max_iter - rounds, tolerance)
             left[:] = gram[target]
-            for j in active:
-                if weights[j] != 0:
-                    left -= weights[j] * gram[j]
+            for other in active:
+                if weights[other] != 0:
+                    left -= weights[other] * gram[other]
     return found, converged
 
 

@@ -1,4 +1,4 @@
-"""Questions about single items: which are shown most, and which are loved but shown to nobody."""
+"""Questions about single items: which are shown most, and which good ones are shown to nobody."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import polars as pl
 
 from recaudit.report.evidence import Evidence
 
-FEWEST_RATINGS = 5
-"""A mean of fewer ratings is never called a good one."""
+ENOUGH_RATINGS = 10
+"""An item with fewer is not called good; and a mean is pulled towards that of all ratings as if by as many more,
+so that ten lucky ratings do not outrank a hundred good ones."""
+
+_PULLED = "pulled"
 
 
 def most_shown(items: pl.DataFrame, limit: int) -> pl.DataFrame:
@@ -16,20 +19,26 @@ def most_shown(items: pl.DataFrame, limit: int) -> pl.DataFrame:
     return shown.sort(["recommended", "ratings", "item"], descending=[True, True, False]).head(limit)
 
 
-def loved_but_hidden(items: pl.DataFrame) -> pl.DataFrame:
-    """Items in nobody's list that people rate higher than what is shown, best first.
+def best_hidden(items: pl.DataFrame) -> pl.DataFrame:
+    """Items in nobody's list with enough ratings to judge them, best first by the mean, pulled."""
+    ratings, mean = items["ratings"], items["mean_rating"].fill_null(0.0)
+    everything = (ratings * mean).sum() / max(1, ratings.sum())
+    pulled = (pl.col("ratings") * pl.col("mean_rating") + ENOUGH_RATINGS * everything) / (
+        pl.col("ratings") + ENOUGH_RATINGS
+    )
+    hidden = items.filter((pl.col("recommended") == 0) & (pl.col("ratings") >= ENOUGH_RATINGS))
+    ordered = hidden.with_columns(pulled.alias(_PULLED))
+    return ordered.sort([_PULLED, "ratings", "item"], descending=[True, True, False])
 
-    With enough ratings to say so: at least as many as the median item, and never fewer than five. What is
-    shown counts by place: an item in ten lists counts ten times.
-    """
-    places = items["recommended"].sum()
-    rated = items.filter(pl.col("ratings") > 0)
-    if not places or rated.is_empty():
-        return items.clear()
-    enough = max(FEWEST_RATINGS, float(rated["ratings"].median()))  # type: ignore[arg-type]
-    average = (items["mean_rating"] * items["recommended"]).sum() / places
-    loved = (pl.col("recommended") == 0) & (pl.col("ratings") >= enough) & (pl.col("mean_rating") > average)
-    return items.filter(loved).sort(["mean_rating", "ratings", "item"], descending=[True, True, False])
+
+def above_average(hidden: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    """Those of `best_hidden` that are better than what is shown on average, by place: an item in ten lists
+    counts ten times."""
+    shown = items.filter(pl.col("mean_rating").is_not_null() & (pl.col("recommended") > 0))
+    if shown.is_empty():
+        return hidden.clear()
+    average = (shown["mean_rating"] * shown["recommended"]).sum() / shown["recommended"].sum()
+    return hidden.filter(pl.col(_PULLED) > average)
 
 
 def shown_by_none(evidence: Evidence) -> int:

@@ -46,7 +46,7 @@ class Group:
     @property
     def things(self) -> str:
         """A group of items in a sentence."""
-        return f"items with {self.name}" if self.by == "popularity" else f"{self.by} {self.name}"
+        return f"items with {self.name}" if self.by == "popularity" else f"items of {self.by} {self.name}"
 
 
 @final
@@ -82,7 +82,7 @@ class Evidence:
                 summaries[model, row["metric"]] = _estimate(row)
                 audit_of[row["metric"]] = audit
         grouped = [
-            _table(run, model, audit, "groups", GROUP_SCHEMA).select(pl.lit(model).alias("model"), *GROUP_SCHEMA)
+            _table(run, model, audit, "groups", GROUP_SCHEMA).insert_column(0, pl.lit(model).alias("model"))
             for model, audit in pairs
         ]
         items = {model: _items(run, model) for model, audit in pairs if audit == "exposure"}
@@ -158,9 +158,9 @@ class Evidence:
     def groups(self, model: str, metric: str, by: str) -> list[Group]:
         """The number of every group that has one, in the table's order."""
         wanted = (pl.col("model") == model) & (pl.col("metric") == metric) & (pl.col("by") == by)
-        rows = self.grouped.filter(wanted)
-        names = _readable(rows["group"].to_list())
-        found = [Group(by, name, _estimate(row)) for name, row in zip(names, rows.iter_rows(named=True), strict=True)]
+        rows = self.grouped.filter(wanted).to_dicts()
+        names = _readable([row["group"] for row in rows])
+        found = [Group(by, name, _estimate(row)) for name, row in zip(names, rows, strict=True)]
         return [group for group in found if group.estimate.value is not None]
 
     @property
@@ -174,8 +174,8 @@ class Evidence:
         return self._groupings({"popularity", *self.run.manifest.data.categories})
 
     def _groupings(self, wanted: set[str]) -> list[str]:
-        found = self.grouped["by"].unique(maintain_order=True)
-        return sorted((by for by in found if by in wanted), key=lambda by: by not in ("history", "popularity"))
+        found = [by for by in self.grouped["by"].unique(maintain_order=True) if by in wanted]
+        return sorted(found, key=lambda by: by not in ("history", "popularity"))
 
     def difference(self, model: str, other: str, metric: str) -> Estimate | None:
         """How much more the same users get from one model than from the other, with a paired interval.
@@ -219,7 +219,7 @@ def _items(run: Run, model: str) -> pl.DataFrame:
 
 
 def _table(run: Run, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """The named columns of a table as the types the page works with; no rows where the run has no such table."""
+    """The named columns of a table in the page's types; no rows where the audit was not run."""
     if audit not in run.audits(model):
         return pl.DataFrame(schema=dict(schema))
     return run.table(model, audit, name).select(pl.col(column).cast(kind) for column, kind in schema.items())

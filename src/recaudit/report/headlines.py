@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gap
-from recaudit.report.numbers import NOT_AVAILABLE, Estimate, count, plural, signed_percent
+from recaudit.report.numbers import NOT_AVAILABLE, count, plural, signed_percent
 
 
 @final
@@ -20,11 +20,11 @@ class Headline:
     metric: str
     """The metric behind it, by its name in `METRICS`."""
     interval: str = ""
-    """`[lower, upper]` around the value, where there is one."""
+    """`[lower, upper]` around the value (around both values of a gap), where there is one."""
 
 
 def headlines_of(evidence: Evidence) -> list[Headline]:
-    """Exactly five: how well the model ranks, how well it predicts, what it hides, where it pushes, whom it fails."""
+    """Exactly five: does it rank, does it predict, what does it hide, where does it pull, whom does it fail."""
     return [
         _ranking(evidence),
         _rating_error(evidence),
@@ -35,58 +35,52 @@ def headlines_of(evidence: Evidence) -> list[Headline]:
 
 
 def _ranking(evidence: Evidence) -> Headline:
-    known = evidence.known(QUALITY)
-    label = evidence.label(QUALITY)
+    title, known = "Ranking quality", evidence.known(QUALITY)
     best = known.get(evidence.main)
     if best is None:
-        return Headline("Ranking quality", NOT_AVAILABLE, "The run has no accuracy audit of this model.", QUALITY)
-    beside = f"; {evidence.rival} reaches {known[evidence.rival].text}" if evidence.rival else ""
-    standing = f", the best of {plural(len(evidence.personalised), 'model')}" if len(evidence.personalised) > 1 else ""
-    return Headline(
-        "Ranking quality", best.text, f"{label} of {evidence.main}{standing}{beside}.", QUALITY, best.interval
-    )
+        return Headline(title, NOT_AVAILABLE, "The run has no accuracy audit of this model.", QUALITY)
+    others = len(evidence.personalised)
+    standing = f", the best of {others} models that personalise" if others > 1 else ""
+    beside = f"; {evidence.rival}, which does not, reaches {known[evidence.rival].text}" if evidence.rival else ""
+    meaning = f"{evidence.label(QUALITY)} of {evidence.main}{standing}{beside}."
+    return Headline(title, best.text, meaning, QUALITY, best.interval)
 
 
 def _rating_error(evidence: Evidence) -> Headline:
-    known = evidence.known("rmse")
+    title, known = "Rating error", evidence.known("rmse")
     if not known:
-        return Headline("Rating error", NOT_AVAILABLE, "No model of this run was asked to predict ratings.", "rmse")
+        return Headline(title, NOT_AVAILABLE, "No model of this run predicts ratings.", "rmse")
     model = evidence.ranked("rmse")[0]
     low, high = evidence.run.manifest.data.scale
     standing = f", the lowest of {len(known)} models that predict ratings" if len(known) > 1 else ""
     meaning = f"RMSE of {model}{standing}, on a scale from {low:g} to {high:g}."
-    return Headline("Rating error", known[model].text, meaning, "rmse", known[model].interval)
+    return Headline(title, known[model].text, meaning, "rmse", known[model].interval)
 
 
 def _never_shown(evidence: Evidence) -> Headline:
-    title = "Catalogue nobody is shown"
-    shown = evidence.known("coverage").get(evidence.main)
+    title, shown = "Catalogue nobody is shown", evidence.known("coverage").get(evidence.main)
     if shown is None or shown.value is None:
         return Headline(title, NOT_AVAILABLE, "The run has no exposure audit of this model.", "coverage")
-    hidden = Estimate("coverage", 1 - shown.value, _rest(shown.upper), _rest(shown.lower), shown.status, None, 0, 0)
-    items = evidence.run.manifest.data.items
-    k = evidence.list_length("exposure")
-    missing = round(hidden.value * items) if hidden.value is not None else 0
-    meaning = (
-        f"{evidence.main} leaves {count(missing)} of {plural(items, 'item')} out of every user's "
-        f"{f'top {k}' if k else 'list'}."
-    )
+    hidden = replace(shown, value=1 - shown.value, lower=_rest(shown.upper), upper=_rest(shown.lower))
+    items, k = evidence.run.manifest.data.items, evidence.list_length("exposure")
+    left = count(round((1 - shown.value) * items))
+    meaning = f"{evidence.main} leaves {left} of {plural(items, 'item')} out of every user's list of {k}."
     return Headline(title, hidden.text, meaning, "coverage", hidden.interval)
 
 
 def _rest(share: float | None) -> float | None:
-    return None if share is None else 1 - share
+    return None if share is None else max(0.0, 1 - share)
 
 
 def _popularity(evidence: Evidence) -> Headline:
-    title = "Pull towards the popular"
-    lift = evidence.known("popularity_lift").get(evidence.main)
+    title, metric = "Pull towards the popular", "popularity_lift"
+    lift = evidence.known(metric).get(evidence.main)
     if lift is None or lift.value is None:
-        return Headline(title, NOT_AVAILABLE, "The run has no exposure audit of this model.", "popularity_lift")
-    way = "more" if lift.value >= 0 else "less"
+        return Headline(title, NOT_AVAILABLE, "The run has no exposure audit of this model.", metric)
     size = signed_percent(abs(lift.value)).lstrip("+")
-    meaning = f"What {evidence.main} shows is on average {size} {way} popular than what the same users chose before."
-    return Headline(title, lift.text, meaning, "popularity_lift", lift.interval)
+    way = "more" if lift.value >= 0 else "less"
+    meaning = f"On average {evidence.main} shows users what is {size} {way} popular than what they chose before."
+    return Headline(title, lift.text, meaning, metric, lift.interval)
 
 
 def _widest_gap(evidence: Evidence) -> Headline:
@@ -99,11 +93,9 @@ def _widest_gap(evidence: Evidence) -> Headline:
         meaning = f"{evidence.main} serves no group of users measurably better than another."
         return Headline(title, "none", meaning, QUALITY)
     worst, best = max(gaps, key=_width)
-    meaning = (
-        f"{evidence.label(QUALITY)} of {evidence.main}: {worst.estimate.full} for {worst.people}, "
-        f"{best.estimate.full} for {best.people}."
-    )
-    return Headline(title, f"{worst.estimate.text} to {best.estimate.text}", meaning, QUALITY)
+    meaning = f"{evidence.label(QUALITY)} of {evidence.main} for {worst.people} and for {best.people}."
+    ends = f"{worst.estimate.interval} {best.estimate.interval}"
+    return Headline(title, f"{worst.estimate.text} to {best.estimate.text}", meaning, QUALITY, ends)
 
 
 def _width(gap: tuple[Group, Group]) -> float:

@@ -9,6 +9,7 @@ from typing import final
 from recaudit.status import Status
 
 NOT_AVAILABLE = "n/a"
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 _SHARES = frozenset({"coverage", "share"})
 _RATINGS = frozenset({"rmse", "mae"})
@@ -114,9 +115,9 @@ def signed_percent(value: float) -> str:
     return "0%" if text in ("+0%", "-0%") else minus(text)
 
 
-def times(ratio: float) -> str:
-    """A ratio as `2.4 times`."""
-    return f"{ratio:,.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
+def ratio(value: float) -> str:
+    """A ratio as `times 2.4`, with the sign for times."""
+    return f"{TIMES}{value:.2g}" if value < 100 else f"{TIMES}{value:,.0f}"
 
 
 def count(value: int) -> str:
@@ -132,6 +133,11 @@ def plural(number: int, one: str, many: str = "") -> str:
 def listing(words: list[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def verb(subjects: list[str], one: str, many: str) -> str:
+    """The form of a verb that agrees with its subjects."""
+    return one if len(subjects) == 1 else many
 
 
 def minus(text: str) -> str:

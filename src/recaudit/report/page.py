@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -18,7 +19,7 @@ from markupsafe import Markup
 
 from recaudit.audits.metrics import METRICS
 from recaudit.report import charts
-from recaudit.report.catalogue import FEWEST_RATINGS
+from recaudit.report.catalogue import ENOUGH_RATINGS
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.findings.exposure import SMALLEST_SHARE
@@ -64,7 +65,7 @@ def render(run: Run) -> str:
             quality=QUALITY,
             most_categories=charts.MOST_CATEGORIES,
             smallest_share=SMALLEST_SHARE,
-            fewest_ratings=FEWEST_RATINGS,
+            enough_ratings=ENOUGH_RATINGS,
             series=[charts.series_color(place) for place in range(len(evidence.models))],
             theme=charts.THEME,
             style=Markup(_part("style.css")),
@@ -106,6 +107,8 @@ def _environment() -> jinja2.Environment:
         "duration": duration,
         "moment": _moment,
         "settings": _settings,
+        "split": _split,
+        "unbroken": _unbroken,
         "script_json": script_json,
         "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
     }
@@ -126,6 +129,17 @@ def _moment(iso: str) -> str:
     """A moment as a person reads it: 5 March 2025, 14:02 UTC."""
     moment = datetime.fromisoformat(iso)
     return f"{moment.day} {moment:%B %Y, %H:%M} {moment.tzname() or ''}".rstrip()
+
+
+def _split(config: Mapping[str, Any]) -> str:
+    """How ratings were held out, from a configuration as it was written."""
+    kind, *settings = {"kind": "random", **config.get("split", {})}.items()
+    return ", ".join([str(kind[1]).replace("-", " "), *(f"{name} {value}" for name, value in settings)])
+
+
+def _unbroken(text: str) -> str:
+    """The text with intervals that stay on one line."""
+    return re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

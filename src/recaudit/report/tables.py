@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from recaudit.audits.metrics import METRICS
-from recaudit.report.catalogue import loved_but_hidden, most_shown
+from recaudit.report.catalogue import above_average, best_hidden, most_shown
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.numbers import NOT_AVAILABLE, Estimate, count, listing, percent, plural
 
@@ -143,15 +143,15 @@ def item_tables(evidence: Evidence, model: str) -> ItemTables:
     """The items of one model's exposure audit, by title."""
     items = evidence.items[model]
     users = evidence.run.manifest.data.users
-    loved = loved_but_hidden(items)
+    best = best_hidden(items)
     hidden = int((items["recommended"] == 0).sum())
     return ItemTables(
         model=model,
         shown=[_item(row, users) for row in most_shown(items, MOST_ITEMS).iter_rows(named=True)],
-        hidden=[_item(row, users) for row in loved.head(MOST_ITEMS).iter_rows(named=True)],
+        hidden=[_item(row, users) for row in best.head(MOST_ITEMS).iter_rows(named=True)],
         n_shown=count(len(items) - hidden),
         n_hidden=count(hidden),
-        n_loved=count(len(loved)),
+        n_loved=count(len(above_average(best, items))),
     )
 
 

@@ -42,6 +42,11 @@ class Run:
         return cls(path, manifest)
 
     @property
+    def report(self) -> Path:
+        """Where the report is, once it is written."""
+        return self.path / REPORT
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The labels of the models, in configured order."""
         return tuple(model.label for model in self.manifest.models)
@@ -64,7 +69,7 @@ class Run:
         if not file.is_file():
             remedy = did_you_mean(name, (table.stem for table in folder.glob("*.parquet")))
             raise InputError("name", received=name, expected=f"a table of {audit}", remedy=remedy)
-        return pl.read_parquet(file)
+        return pl.read_parquet(file, glob=False)  # a label such as 'ALS [2]' is no pattern
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -29,7 +29,7 @@ _QUESTIONS = (
     pushed_most,
     left_out,
 )
-"""In the order of importance: can the numbers be trusted, does it work, what does it hide, whom does it fail."""
+"""In the order of importance: are the numbers there, does it work, what does it hide, whom does it fail."""
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:

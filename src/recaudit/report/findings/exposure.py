@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from recaudit.report.catalogue import loved_but_hidden, shown_by_none
+from recaudit.report.catalogue import above_average, best_hidden, shown_by_none
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import count, listing, percent, plural, times
+from recaudit.report.numbers import count, percent, plural, ratio
 
 SMALLEST_SHARE = 0.01
 """A category with a smaller share of all ratings is not named: its ratio says little."""
+
+_NAMED = 3
 
 
 def catalogue(evidence: Evidence) -> Iterator[Finding]:
@@ -23,18 +25,19 @@ def catalogue(evidence: Evidence) -> Iterator[Finding]:
     hidden = items.filter(pl.col("recommended") == 0)
     if hidden.is_empty():
         return
-    sentences = [
-        f"{count(len(hidden))} of {plural(len(items), 'item')} are in no user's list (coverage {coverage.full})."
-    ]
-    loved = loved_but_hidden(items)
-    if len(loved):
-        named = [f"{row['title']} ({row['mean_rating']:.2f})" for row in loved.head(3).iter_rows(named=True)]
-        sentences.append(
-            f"{plural(len(loved), 'of them is', 'of them are')} rated higher than what is shown on average, by at "
-            f"least {plural(int(loved['ratings'].min() or 0), 'person', 'people')}; the best rated: {listing(named)}."
-        )
+    sentences = [f"{count(len(hidden))} of {plural(len(items), 'item')}; coverage is {coverage.full}."]
+    best = best_hidden(items)
+    if len(best):
+        loved = len(above_average(best, items))
+        if loved:
+            sentences.append(f"{plural(loved, 'of these is', 'of these are')} rated higher than what is shown.")
+        named = [
+            f"{row['title']}, {row['mean_rating']:.2f} from {plural(row['ratings'], 'rating')}"
+            for row in best.head(_NAMED).iter_rows(named=True)
+        ]
+        sentences.append(f"The best rated of them: {'; '.join(named)}.")
     if len(evidence.items) > 1 and (none := shown_by_none(evidence)):
-        sentences.append(f"{plural(none, 'item is', 'items are')} shown by none of the {len(evidence.items)} models.")
+        sentences.append(f"No model shows {plural(none, 'item')} of the catalogue to anybody.")
     yield Finding(
         f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody",
         " ".join(sentences),
@@ -48,15 +51,13 @@ def popular_items(evidence: Evidence) -> Iterator[Finding]:
     if len(quarters) < 2:
         return
     least, most = quarters[0], quarters[-1]
-    if most.estimate.baseline is None or not most.estimate.above(most.estimate.baseline):
+    if not most.estimate.above(_baseline(most)):
         return
-    sentences = [f"{_against_ratings(most)}.", f"The least popular, {_against_ratings(least)}."]
     lift = evidence.known("popularity_lift").get(evidence.main)
-    if lift is not None:
-        sentences.append(f"Over what users chose themselves, the popularity lift is {lift.full}.")
+    pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
     yield Finding(
         f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
-        " ".join(sentences),
+        f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
         "shown",
     )
 
@@ -72,17 +73,20 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
         extremes = [("amplifies", max(up, key=_ratio))] if up else []
         extremes += [("dampens", min(down, key=_ratio))] if down else []
         if extremes:
-            claim = " and ".join(f"{verb} {group.name}" for verb, group in extremes)
-            numbers = [f"{_against_ratings(group)}, {times(_ratio(group))} as much." for _, group in extremes]
-            yield Finding(f"By {by}, {evidence.main} most {claim}", " ".join(numbers), "shown")
+            claim = " and ".join(f"{way} {group.name}" for way, group in extremes)
+            detail = " ".join(f"{_against_ratings(group)}: {ratio(_ratio(group))}." for _, group in extremes)
+            yield Finding(f"By {by}, {evidence.main} most {claim}", detail, "shown")
 
 
 def _against_ratings(group: Group) -> str:
-    return f"{group.things}: {group.estimate.full} of places, {percent(_baseline(group))} of ratings"
+    things = group.things[0].upper() + group.things[1:]
+    return f"{things} get {group.estimate.full} of places and have {percent(_baseline(group))} of ratings"
 
 
 def _baseline(group: Group) -> float:
-    return group.estimate.baseline or 0.0
+    """The group's share of the ratings; without one, nothing lies above or below it."""
+    baseline = group.estimate.baseline
+    return float("nan") if baseline is None else baseline
 
 
 def _is_large(group: Group) -> bool:

@@ -9,7 +9,7 @@ from typing import final
 @final
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth knowing: the claim, the numbers behind it, and the section of the page that shows them."""
+    """One thing worth knowing: the claim, its numbers, and the section that shows them."""
 
     claim: str
     detail: str

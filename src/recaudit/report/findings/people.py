@@ -16,25 +16,30 @@ def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
         worst, best = gaps[0]
         yield Finding(
             f"{evidence.main} ranks worst for {worst.people} and best for {best.people}",
-            f"{evidence.label(QUALITY)}: {_numbers(gaps)}.",
+            f"{evidence.label(QUALITY)}: {_numbers(gaps)}.{_chances(worst)}",
             "people",
         )
 
 
+def _chances(group: Group) -> str:
+    return " Long histories also have more held-out items to be found." if group.by == "history" else ""
+
+
 def no_gain(evidence: Evidence) -> Iterator[Finding]:
-    """For which users is the model no better than what does not personalise?"""
+    """For which users is the model no better than what does not personalise, though it is for others?"""
     rival = evidence.rival
     if rival is None:
         return
     for by in evidence.user_groupings:
         beside = {group.name: group.estimate for group in evidence.groups(rival, QUALITY, by)}
         groups = [group for group in evidence.groups(evidence.main, QUALITY, by) if group.name in beside]
-        without = [group for group in groups if not _is_gain(group.estimate, beside[group.name])]
+        without = [group for group in groups if not _is_above(group.estimate, beside[group.name])]
         if without and len(without) < len(groups):
             numbers = [f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without]
+            named = listing([group.people for group in without])
             yield Finding(
-                f"For {listing([group.people for group in without])}, {evidence.main} is no clear gain over {rival}",
-                f"{evidence.label(QUALITY)}: {listing(numbers)}. For every other group by {by} the intervals are apart.",
+                f"{evidence.main} is no clear gain over {rival} for {named}",
+                f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by}.",
                 "people",
             )
 
@@ -45,11 +50,10 @@ def rare_items(evidence: Evidence) -> Iterator[Finding]:
     if len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
-    if _is_gain(most.estimate, least.estimate):
+    if _is_above(most.estimate, least.estimate):
         yield Finding(
             f"{evidence.main} finds {least.things} less often than {most.things}",
-            f"{evidence.label('recall')} of held-out {least.things} is {least.estimate.full}; "
-            f"of {most.things} it is {most.estimate.full}.",
+            f"{evidence.label('recall')}: {least.estimate.full} against {most.estimate.full}.",
             "accuracy",
         )
 
@@ -67,12 +71,10 @@ def pushed_most(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _gaps(evidence: Evidence, metric: str) -> list[tuple[Group, Group]]:
-    """The lowest and highest group of every grouping in which their intervals are apart, the widest gap first."""
+    """The lowest and highest group of every grouping where their intervals are apart, the widest gap first."""
     found = [widest_gap(evidence.groups(evidence.main, metric, by)) for by in evidence.user_groupings]
-    return sorted(
-        (gap for gap in found if gap is not None),
-        key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0),
-    )
+    gaps = [gap for gap in found if gap is not None]
+    return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
 
 
 def _numbers(gaps: list[tuple[Group, Group]]) -> str:
@@ -81,5 +83,5 @@ def _numbers(gaps: list[tuple[Group, Group]]) -> str:
     )
 
 
-def _is_gain(estimate: Estimate, base: Estimate) -> bool:
-    return base.upper is not None and estimate.above(base.upper)
+def _is_above(estimate: Estimate, other: Estimate) -> bool:
+    return other.upper is not None and estimate.above(other.upper)

@@ -9,8 +9,10 @@ from recaudit.report.findings.finding import Finding
 from recaudit.report.numbers import count, listing, percent, plural
 from recaudit.status import Status
 
+NOTABLE = 0.05
+"""From this share of users on, it is a finding that they could not be measured."""
+
 _NAMED = 5
-_NOTABLE = 0.05
 
 
 def failures(evidence: Evidence) -> Iterator[Finding]:
@@ -24,7 +26,7 @@ def failures(evidence: Evidence) -> Iterator[Finding]:
         others = [plural(len(failed) - _NAMED, "other")] if len(failed) > _NAMED else []
         yield Finding(
             f"{plural(len(failed), 'number')} could not be computed",
-            f"Failed: {listing([*failed[:_NAMED], *others])}. Everything else on this page stands without them.",
+            f"{listing([*failed[:_NAMED], *others])} failed; everything else here stands without them.",
             "gaps",
         )
 
@@ -32,12 +34,12 @@ def failures(evidence: Evidence) -> Iterator[Finding]:
 def left_out(evidence: Evidence) -> Iterator[Finding]:
     """Does the ranking quality leave a notable part of the users out?"""
     quality = evidence.known(QUALITY).get(evidence.main)
-    if quality is None or quality.excluded < _NOTABLE * (quality.users + quality.excluded):
+    everybody = 0 if quality is None else quality.users + quality.excluded
+    if quality is None or quality.excluded < NOTABLE * everybody:
         return
-    everybody = quality.users + quality.excluded
     yield Finding(
         f"Ranking quality says nothing about {percent(quality.excluded / everybody)} of the users",
-        f"{count(quality.excluded)} of {plural(everybody, 'user')} have no relevant held-out item to be found; "
+        f"{count(quality.excluded)} of {plural(everybody, 'user')} have no relevant held-out item; "
         f"{evidence.label(QUALITY)} stands on the other {count(quality.users)}.",
         "gaps",
     )

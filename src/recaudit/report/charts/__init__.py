@@ -1,0 +1,22 @@
+"""The page's charts: Vega-Lite specifications made with Altair, small, and without any colour of their own.
+
+Colours are the page's CSS variables, which the SVG renderer passes on: the charts follow light, dark and print
+without being drawn again. The data in a chart is what is drawn, never the raw tables.
+"""
+
+from recaudit.report.charts.figure import THEME, Figure, series_color
+from recaudit.report.charts.groups import MOST_CATEGORIES, amplification, groups_by, popularity_shares
+from recaudit.report.charts.models import lorenz, models_by, tradeoff
+
+__all__ = [
+    "MOST_CATEGORIES",
+    "THEME",
+    "Figure",
+    "amplification",
+    "groups_by",
+    "lorenz",
+    "models_by",
+    "popularity_shares",
+    "series_color",
+    "tradeoff",
+]

@@ -1,0 +1,92 @@
+"""What all charts share: the theme, the colours by name, and how a specification is finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import altair as alt
+
+from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure
+
+Rows = list[dict[str, Any]]
+Chart = alt.Chart | alt.LayerChart
+
+ACCENT, INK, MUTED, LINE, PAPER = (f"var(--{name})" for name in ("accent", "ink", "muted", "line", "paper"))
+UP, DOWN = "var(--up)", "var(--down)"
+
+SERIES = 8
+"""How many models have a colour of their own; the style sheet defines as many."""
+ROW = 24
+"""Pixels for a row of a chart."""
+
+THEME: dict[str, Any] = {
+    "background": "transparent",
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
+    # The page itself describes each chart to those who cannot see it.
+    "aria": False,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": MUTED,
+        "titleColor": MUTED,
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "gridColor": LINE,
+        "domainColor": LINE,
+        "tickColor": LINE,
+        "labelLimit": 130,
+    },
+    "axisY": {"grid": False, "ticks": False, "domain": False, "labelPadding": 10, "labelColor": INK},
+    "axisX": {"tickCount": 4, "titlePadding": 8},
+    "text": {"fill": INK, "fontSize": 11},
+    "point": {"filled": True, "opacity": 1},
+}
+"""The configuration shared by all charts."""
+
+
+@final
+@dataclass(frozen=True)
+class Figure:
+    """A chart, what it is called, and what it shows for those who cannot see it."""
+
+    heading: str
+    spec: dict[str, Any]
+    description: str
+    metric: str | None = None
+    """The metric it shows, where the heading is that metric's name."""
+
+
+def data(rows: Rows) -> alt.InlineData:
+    """Rows as a chart takes them, past whatever data transformer Altair is set to."""
+    return alt.InlineData(values=rows)
+
+
+def finished(chart: Chart, height: int) -> dict[str, Any]:
+    """The specification, as wide as its place on the page, under the page's theme and no other."""
+    spec: dict[str, Any] = chart.properties(width="container", height=height).to_dict()
+    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    spec.pop("config", None)
+    return spec
+
+
+def drawn(estimate: Estimate | None) -> dict[str, Any]:
+    """What a chart needs of an estimate: numbers to draw, nulls where there are none, and the text to tell."""
+    if estimate is None or estimate.value is None:
+        return {"value": None, "lower": None, "upper": None, "told": NOT_AVAILABLE}
+    return {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "told": estimate.full}
+
+
+def is_share(metric: str) -> bool:
+    """Whether the metric is written in percent."""
+    return figure(metric, 0.5).endswith("%")
+
+
+def tooltip(*fields: str) -> list[alt.Tooltip]:
+    """The named fields, then the number as the page writes it, interval included."""
+    return [*(alt.Tooltip(f"{field}:N") for field in fields), alt.Tooltip("told:N", title="value")]
+
+
+def series_color(place: int) -> str:
+    """The colour of the model at this place of the order; the colours repeat after the last."""
+    return f"var(--series-{place % SERIES + 1})"
