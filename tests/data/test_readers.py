@@ -22,6 +22,13 @@ def test_every_format_gives_the_same_log(tmp_path: Path, suffix: str) -> None:
     assert read(path, user="u", item="i", rating="r").fingerprint == expected.fingerprint
 
 
+def test_a_path_is_a_name_not_a_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "run[1]*"
+    folder.mkdir()
+    FRAME.write_csv(folder / "log.csv")
+    assert len(read(folder / "log.csv", user="u", item="i", rating="r")) == 3
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a file that exists"):
         read(tmp_path / "no.csv")

@@ -86,7 +86,8 @@ CORRELATED = log([[1, 1, 2], [2, 3, 2], [3, 2, 2], [9, None, 2], [None, 7, 2]])
 @pytest.mark.parametrize(("shrinkage", "expected"), [(0.0, 0.5), (3.0, 0.25)])
 def test_pearson_by_hand_over_the_shared_ratings_alone(shrinkage: float, expected: float) -> None:
     model = ItemKNN(similarity="pearson", center="none", shrinkage=shrinkage).fit(CORRELATED)
-    np.testing.assert_allclose(model.weights.toarray(), [[0, expected, 0], [expected, 0, 0], [0, 0, 0]])
+    by_hand = np.array([[0, expected, 0], [expected, 0, 0], [0, 0, 0]])
+    np.testing.assert_allclose(model.weights.toarray(), by_hand)
 
 
 def test_a_constant_row_correlates_with_nothing_however_its_values_round() -> None:
@@ -96,7 +97,7 @@ def test_a_constant_row_correlates_with_nothing_however_its_values_round() -> No
 
 
 def test_large_ratings_that_differ_little_keep_their_correlation() -> None:
-    far = log([[1e8 + r if r is not None else None for r in row] for row in [[1, 1], [2, 3], [3, 2], [9, None]]])
+    far = log([[1e8 + 1, 1e8 + 1], [1e8 + 2, 1e8 + 3], [1e8 + 3, 1e8 + 2], [1e8 + 9, None]])
     model = ItemKNN(similarity="pearson", shrinkage=0, center="none").fit(far)
     assert model.weights[0, 1] == pytest.approx(0.5, abs=1e-6)
 
@@ -178,10 +179,10 @@ def test_scores_agree_with_the_slow_twin(
     R = dense(data)
     expected, alone = slow_baseline(R, center, damping=3.0)
     X = R - expected
-    S = slow_similarity(X.T if kind is ItemKNN else X, similarity, shrinkage=4.0)
-    S = np.where(S > minimum, S, 0)
+    W = slow_similarity(X.T if kind is ItemKNN else X, similarity, shrinkage=4.0)
+    W = np.where(minimum < W, W, 0)
     for u, i in product(range(R.shape[0]), range(R.shape[1])):
-        weights, deviations = (S[i], X[u]) if kind is ItemKNN else (S[u], X[:, i])
+        weights, deviations = (W[i], X[u]) if kind is ItemKNN else (W[u], X[:, i])
         known = ~np.isnan(deviations)
         total = np.abs(weights[known]).sum()
         if total > 0:

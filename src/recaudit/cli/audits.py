@@ -22,7 +22,7 @@ DEMO = Path(__file__).with_name("demo.toml")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
 
 
-@command(interrupted="Interrupted. Run the same command again to resume.")
+@command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
 def audit(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME if not given.")] = None,
@@ -51,7 +51,7 @@ def audit(
       kind = "leave-last"    # the last k ratings of each user are held out
       k = 5                  # or kind = "random" or "by-time", fraction = 0.1
     \b
-      \\[\\[model]]            # as many as you like
+      \\[\\[model]]              # as many as you like
       kind = "als"           # or biased-mf, item-knn, user-knn, ease, slim,
       factors = 32           # top-pop, random
     \b
@@ -59,7 +59,7 @@ def audit(
       kind = "factors"       # vectors that you already have
       path = "model.npz"     # user_factors, item_factors, user_ids, item_ids
     \b
-      \\[audits.accuracy]     # without any, both audits run
+      \\[audits.accuracy]      # without any, both audits run
       k = 10
       \\[audits.exposure]
       k = 10

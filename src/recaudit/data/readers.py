@@ -40,9 +40,9 @@ def read_table(path: str | Path, columns: list[str] | None = None) -> pl.DataFra
     suffix = path.suffix.lower()
     try:
         if suffix in _TEXT:
-            lazy = pl.scan_csv(path, separator=_TEXT[suffix], infer_schema_length=10_000)
+            lazy = pl.scan_csv(path, separator=_TEXT[suffix], infer_schema_length=10_000, glob=False)
         elif suffix == ".parquet":
-            lazy = pl.scan_parquet(path)
+            lazy = pl.scan_parquet(path, glob=False)
         else:
             raise DataError(
                 "path",

@@ -53,7 +53,7 @@ class EASE(Recommender):
         products = torch.from_numpy(gram(_deviations(data.csr, offset)))
         products.diagonal().add_(self.regularization)
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
-        weights = inverse / -inverse.diagonal()
+        weights = (inverse / -inverse.diagonal()).contiguous()
         weights.fill_diagonal_(0.0)
         return LinearModel(data, weights.numpy(), offset, predicts_ratings=self.center == "item")
 

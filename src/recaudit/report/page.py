@@ -28,8 +28,7 @@ from recaudit.report.numbers import count, duration, listing, percent, plural
 from recaudit.report.sections import sections_of
 from recaudit.report.tables import gaps, left_out_lines
 from recaudit.runs import Run, atomic
-
-FILE = "report.html"
+from recaudit.runs.folder import REPORT
 
 
 def headlines(run: Run) -> list[Headline]:
@@ -39,7 +38,7 @@ def headlines(run: Run) -> list[Headline]:
 
 def write(run: Run) -> Path:
     """Write the page into the run's folder, whole or not at all, and say where it is."""
-    path = run.path / FILE
+    path = run.path / REPORT
     atomic.write(path, render(run).encode())
     return path
 

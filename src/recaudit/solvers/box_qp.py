@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 
-# Pivots below this part of the diagonal are rounding: H of a softmax is positive semidefinite.
-_PIVOT = 1e-14
 _TINY = 1e-300
 _BATCHED_ROUNDS = 6
 
@@ -29,7 +27,7 @@ def minimize_box_quadratics(
 ) -> Tensor:
     """(rows, K): the points u + s, with a duality gap of at most `tol` unless the rounds run out.
 
-    `hessian` (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d and `tol` (rows,).
+    `hessian` (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 and `tol` (rows,).
     """
     if points.device.type != "cpu":
         return _minimize_batched(hessian, gradient, points, damping, tol)
@@ -112,8 +110,8 @@ def _newton_direction(
             for l in range(j):
                 total -= factor[i, l] * factor[j, l]
             if i == j:
-                diagonal = H[free[i], free[i]] + d
-                factor[i, i] = math.sqrt(max(total + d, _PIVOT * diagonal, _TINY))
+                # H is positive semidefinite, so no exact pivot is below d; what is, is rounding.
+                factor[i, i] = math.sqrt(max(total, 0.0) + d)
             else:
                 factor[i, j] = total / factor[j, j]
     for i in range(count):
@@ -170,7 +168,6 @@ def _minimize_batched(
         part_H, part_x, part_r = H[open_rows], x[open_rows], r[open_rows]
         free = ~(((part_x <= -1) & (part_r >= 0)) | ((part_x >= 1) & (part_r <= 0)))
         block = torch.where(free[:, :, None] & free[:, None, :], part_H, identity)
-        block = block + (_PIVOT * block.diagonal(dim1=1, dim2=2) + _TINY).diag_embed()
         factor = torch.linalg.cholesky_ex(block).L
         right = torch.where(free, -part_r, 0.0).unsqueeze(2)
         direction = torch.cholesky_solve(right, factor).squeeze(2)

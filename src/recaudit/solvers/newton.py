@@ -38,10 +38,10 @@ _COOLED_ROUNDS = 40
 _FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
 # A step is kept when the objective falls by at least this part of what the model predicts.
 _ACCEPTED = 1e-3
-# Relative ridge that keeps a singular Hessian (equal items, an action that moves nothing) factorisable.
+# Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
 _RIDGE = 1e-13
 _SECANT = 1e-16
-_TINY = 1e-300
+_TINY = 1e-200
 # How many values of known points for targets are held at once.
 _POOL_BLOCK = 1 << 22
 
@@ -211,7 +211,9 @@ class _Targets:
         residual = self.gradient - self.slopes
         largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
         # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
-        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1)) + _RIDGE * largest
+        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
+        # H is a difference of second moments: what is below their rounding is no curvature.
+        damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
         inner_tol = 0.01 * torch.maximum(self.gap * 0.01, torch.full_like(damping, tol))
         points = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
         step = points - self.u

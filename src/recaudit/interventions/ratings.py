@@ -1,0 +1,63 @@
+"""Which values a changed rating may take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, FiniteFloat, PositiveFloat
+from pydantic.dataclasses import dataclass
+
+from recaudit.errors import InputError
+
+STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Interval:
+    """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
+
+    low: FiniteFloat = 1.0
+    """The lowest rating."""
+    high: FiniteFloat = 5.0
+    """The highest rating."""
+    kind: Literal["interval"] = "interval"
+
+    def __post_init__(self) -> None:
+        _check_order(self.low, self.high)
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Stars:
+    """Only `low`, `low + step`, ..., `high`: what people can really click.
+
+    Relaxing stars to an interval can badly overstate what a user can do.
+    """
+
+    low: FiniteFloat = 1.0
+    """The lowest rating."""
+    high: FiniteFloat = 5.0
+    """The highest rating."""
+    step: PositiveFloat = 1.0
+    """The distance between two ratings: 0.5 for half stars."""
+    kind: Literal["stars"] = "stars"
+
+    def __post_init__(self) -> None:
+        _check_order(self.low, self.high)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """(ratings,): every rating that can be given, ascending."""
+        count = int((self.high - self.low) / self.step + 1e-9) + 1
+        return np.asarray(self.low + self.step * np.arange(count), dtype=np.float64)
+
+
+Ratings = Annotated[Interval | Stars, Field(discriminator="kind")]
+
+
+def _check_order(low: float, high: float) -> None:
+    if low > high:
+        raise InputError("low, high", received=(low, high), expected="the lowest rating first: this box is empty")

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from contracts.model_contract import ITEMS, USERS, ModelContract, some_ratings
+from recaudit.data import Interactions
+from recaudit.data.splits import Split
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.linear import EASE, SLIM, Center, LinearModel, from_weights
+from recaudit.models.popularity import TopPop
+
+Array = NDArray[np.float64]
+
+
+class TestEASE(ModelContract):
+    recommender = EASE()
+    rating_again_as_before_changes_nothing = True
+
+
+class TestEASECentred(ModelContract):
+    recommender = EASE(regularization=10.0, center="item")
+    rating_again_as_before_changes_nothing = True
+
+
+class TestSLIM(ModelContract):
+    recommender = SLIM()
+    rating_again_as_before_changes_nothing = True
+
+
+class TestSLIMCentredSigned(ModelContract):
+    recommender = SLIM(l1=0.5, l2=2.0, center="item", nonnegative=False)
+    rating_again_as_before_changes_nothing = True
+
+
+def design(data: Interactions, center: Center) -> Array:
+    """(users, items): the X that the weights are fitted to."""
+    X = np.zeros((data.n_users, data.n_items))
+    X[data.users, data.items] = data.ratings
+    if center == "item":
+        X -= np.where(X != 0, X.sum(axis=0) / (X != 0).sum(axis=0), 0)
+    return X
+
+
+# Two items, rated (3, 4, 0) and (1, 2, 5): X^T X = [[25, 11], [11, 30]].
+PAIR = Interactions.from_frame(
+    pl.DataFrame({"user": [0, 0, 1, 1, 2], "item": ["a", "b", "a", "b", "b"], "rating": [3.0, 1.0, 4.0, 2.0, 5.0]})
+)
+
+
+def test_ease_by_hand() -> None:
+    """With two items a column is one ridge regression: the product over the squares plus the penalty."""
+    model = EASE(regularization=5.0).fit(PAIR)
+    np.testing.assert_allclose(model.weights, [[0, 11 / 30], [11 / 35, 0]])
+    np.testing.assert_allclose(model.scores(np.array([1])), [[2 * 11 / 35, 4 * 11 / 30]])
+
+
+@pytest.mark.parametrize("center", ["none", "item"])
+def test_ease_is_a_ridge_regression_of_each_item_on_the_others(center: Center) -> None:
+    data = some_ratings(1)
+    X = design(data, center)
+    weights = EASE(regularization=7.0, center=center).fit(data).weights
+    for i in range(ITEMS):
+        others = np.delete(np.arange(ITEMS), i)
+        ridge = np.linalg.solve(X[:, others].T @ X[:, others] + 7.0 * np.eye(ITEMS - 1), X[:, others].T @ X[:, i])
+        np.testing.assert_allclose(weights[others, i], ridge, atol=1e-10)
+        assert weights[i, i] == 0
+
+
+@pytest.mark.parametrize(
+    ("l1", "l2", "expected"),
+    [
+        (0.0, 0.0, [[0, 11 / 25], [11 / 30, 0]]),
+        (1.0, 5.0, [[0, 10 / 30], [10 / 35, 0]]),
+        (11.0, 0.0, [[0, 0], [0, 0]]),
+    ],
+)
+def test_slim_by_hand(l1: float, l2: float, expected: list[list[float]]) -> None:
+    """With two items a column is soft thresholding: (11 - l1) / (25 + l2) and (11 - l1) / (30 + l2)."""
+    np.testing.assert_allclose(SLIM(l1=l1, l2=l2).fit(PAIR).weights, expected)
+
+
+@pytest.mark.parametrize("center", ["none", "item"])
+@pytest.mark.parametrize("nonnegative", [True, False])
+@pytest.mark.parametrize(("l1", "l2"), [(3.0, 1.0), (0.0, 5.0), (6.0, 0.0)])
+def test_slim_meets_the_optimality_conditions(l1: float, l2: float, nonnegative: bool, center: Center) -> None:
+    """The objective is convex: these conditions are sufficient, and they do not ask how W was found."""
+    data = some_ratings(2)
+    X = design(data, center)
+    W = SLIM(l1=l1, l2=l2, nonnegative=nonnegative, center=center, tolerance=1e-12, max_iter=100_000).fit(data).weights
+    gradient = X.T @ (X @ W - X) + l2 * W
+    off_diagonal = ~np.eye(ITEMS, dtype=bool)
+    assert (np.diag(W) == 0).all()
+    active = (W != 0) & off_diagonal
+    assert active.any()
+    np.testing.assert_allclose(gradient[active], -l1 * np.sign(W[active]), atol=1e-7)
+    still = (W == 0) & off_diagonal
+    if nonnegative:
+        assert (W >= 0).all()
+        assert (gradient[still] >= -l1 - 1e-7).all()
+    else:
+        assert (W < 0).any()
+        assert (np.abs(gradient[still]) <= l1 + 1e-7).all()
+
+
+def test_slim_without_sparsity_or_sign_is_ease() -> None:
+    data = some_ratings(3)
+    slim = SLIM(l1=0, l2=30.0, nonnegative=False, tolerance=1e-12, max_iter=100_000).fit(data)
+    np.testing.assert_allclose(slim.weights, EASE(regularization=30.0).fit(data).weights, atol=1e-8)
+
+
+def test_slim_says_when_it_has_not_settled() -> None:
+    with pytest.warns(RuntimeWarning, match=r"SLIM: the weights of \d+ of 20 items did not settle in max_iter=1"):
+        SLIM(l1=0, l2=0, max_iter=1).fit(some_ratings(4))
+
+
+@pytest.mark.parametrize("recommender", [EASE, SLIM])
+def test_only_centred_scores_predict_ratings(recommender: type[EASE | SLIM]) -> None:
+    assert not recommender(center="none").fit(PAIR).predicts_ratings
+    assert recommender(center="item").fit(PAIR).predicts_ratings
+
+
+@pytest.mark.parametrize("recommender", [EASE(regularization=100.0, center="item"), SLIM(center="item", l1=3, l2=50)])
+def test_centred_it_beats_the_item_means_on_held_out_ratings(recommender: EASE | SLIM, split: Split) -> None:
+    train, test = split
+    users, items = test.users.astype(np.int64), test.items.astype(np.int64)
+
+    def rmse(fitting: EASE | SLIM | TopPop) -> float:
+        return float(np.sqrt(np.mean((fitting.fit(train).predict(users, items) - test.ratings) ** 2)))
+
+    assert rmse(recommender) < rmse(TopPop(by="mean"))
+
+
+# ---- models from weights -----------------------------------------------------------------------------------------
+
+# What a rating of the row's item adds to the score of the column's item.
+WEIGHTS = np.array([[0.0, 0.5, 0.0, 1.0], [0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -1.0], [0.0, 0.0, 2.0, 0.0]])
+# The ratings of ada, bob and cem in `tiny`: (5, 3, 1, -), (2, 4, -, -), (-, -, -, 5).
+
+
+def test_scores_are_ratings_times_weights(tiny: Interactions) -> None:
+    model = from_weights(WEIGHTS, tiny)
+    expected = np.array([[0.75, 2.5, 0, 4], [1, 1, 0, 2], [0, 0, 10, 0]])
+    np.testing.assert_allclose(model.scores(np.arange(3)), expected)
+    assert model.predict(np.array([2]), np.array([2])).tolist() == [10.0]
+
+
+def test_an_offset_is_taken_off_ratings_and_added_to_scores(tiny: Interactions) -> None:
+    model = from_weights(WEIGHTS, tiny, offset=[1, 2, 1, 3], predicts_ratings=True)
+    expected = np.array([[1 + 0.25, 2 + 2, 1, 3 + 4], [1 + 0.5, 2 + 0.5, 1, 3 + 1], [1, 2, 1 + 4, 3]])
+    np.testing.assert_allclose(model.scores(np.arange(3)), expected)
+    assert model.predict(np.array([0]), np.array([3])).tolist() == [5.0]  # clipped to the scale
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, np.asfortranarray, list])
+def test_any_form_of_weights_will_do(tiny: Interactions, form: type) -> None:
+    expected = from_weights(WEIGHTS, tiny).scores(np.arange(3))
+    np.testing.assert_array_equal(from_weights(form(WEIGHTS), tiny).scores(np.arange(3)), expected)
+
+
+def test_changing_your_array_later_changes_no_model(tiny: Interactions) -> None:
+    mine = WEIGHTS.copy()
+    model = from_weights(mine, tiny)
+    mine[:] = 9
+    np.testing.assert_array_equal(model.weights, WEIGHTS)
+
+
+def test_bad_weights_are_named(tiny: Interactions) -> None:
+    with pytest.raises(InputError, match=r"weights: received an array of shape \(3, 4\); expected shape \(4, 4\)"):
+        from_weights(WEIGHTS[:3], tiny)
+    with pytest.raises(InputError, match=r"weights: received 1 values that are NaN or infinite, the first at \[2 3\]"):
+        from_weights(np.where(WEIGHTS < 0, np.nan, WEIGHTS), tiny)
+    with pytest.raises(InputError, match=r"offset: received an array of shape \(2,\)"):
+        from_weights(WEIGHTS, tiny, offset=[1, 2])
+
+
+def test_more_items_than_one_tile_agree_with_a_matrix_product() -> None:
+    draw = np.random.default_rng(5)
+    cells = pl.DataFrame({"user": np.repeat(np.arange(9), 200), "item": np.tile(np.arange(200), 9)})
+    cells = cells.with_columns(rating=pl.Series(draw.uniform(1, 5, 1800))).filter(pl.Series(draw.random(1800) < 0.4))
+    data = Interactions.from_frame(cells)
+    W, offset = draw.normal(size=(data.n_items, data.n_items)), draw.normal(size=data.n_items)
+    R = data.csr.toarray()
+    expected = offset + np.where(R != 0, R - offset, 0) @ W
+    np.testing.assert_allclose(from_weights(W, data, offset=offset).scores(np.arange(9)), expected, atol=1e-10)
+
+
+# ---- responses -----------------------------------------------------------------------------------------------------
+
+
+def rescored(model: LinearModel, ratings: dict[int, float]) -> Array:
+    """Scores of all items from an edited history, item by item, with the weights held."""
+    W, offset = model.weights, model.offset
+    return np.array([offset[i] + sum((r - offset[j]) * W[j, i] for j, r in ratings.items()) for i in range(len(W))])
+
+
+@pytest.fixture(scope="module", params=["EASE", "SLIM, centred", "weights with a diagonal"])
+def model(request: pytest.FixtureRequest) -> LinearModel:
+    data = some_ratings(6)
+    if request.param == "EASE":
+        return EASE(regularization=5.0).fit(data)
+    if request.param == "SLIM, centred":
+        return SLIM(l1=1.0, l2=1.0, center="item").fit(data)
+    draw = np.random.default_rng(7)
+    return from_weights(draw.normal(size=(ITEMS, ITEMS)), data, offset=draw.normal(size=ITEMS))
+
+
+@pytest.mark.parametrize("which", ["history", "unseen", "mixed", "all of the history", "nothing"])
+def test_a_response_is_a_true_rescoring_of_the_edited_history(model: LinearModel, which: str) -> None:
+    for user in (0, 5, 21):
+        history, ratings = model.data.history(user)
+        seen = history.astype(np.int64)
+        unseen = np.setdiff1d(np.arange(ITEMS), seen)
+        items = {
+            "history": seen[:3],
+            "unseen": unseen[:3],
+            "mixed": np.array([seen[1], unseen[0], seen[3]]),
+            "all of the history": seen,
+            "nothing": seen[:0],
+        }[which]
+        factual = dict(zip(seen.tolist(), ratings.tolist(), strict=True))
+        response = model.respond(user, user, items)
+        action = np.random.default_rng(user).uniform(1, 5, len(items))
+        edited = rescored(model, factual | dict(zip(items.tolist(), action, strict=True)))
+        np.testing.assert_allclose(response.scores(action), edited, atol=1e-10)
+        for column, item in enumerate(items.tolist()):
+            up = rescored(model, factual | dict(zip(items.tolist(), action, strict=True)) | {item: action[column] + 1})
+            np.testing.assert_allclose(response.slope[:, column], up - edited, atol=1e-10)
+
+
+def test_a_user_without_history_can_act() -> None:
+    data = some_ratings(8)
+    model = EASE(regularization=10.0, center="item").fit(data.subset(data.users != 3))
+    response = model.respond(3, 3, np.array([2, 8]))
+    np.testing.assert_allclose(response.scores(np.array([1.0, 5.0])), rescored(model, {2: 1.0, 8: 5.0}), atol=1e-10)
+
+
+def test_anothers_edits_have_no_affine_response() -> None:
+    model = EASE().fit(some_ratings(9))
+    with pytest.raises(NotSupportedError, match=r"another user's ratings move no score.*viewer == editor"):
+        model.respond(0, 1, np.array([2]))
+
+
+def test_scores_of_unknown_users_are_an_error() -> None:
+    with pytest.raises(IndexError):
+        EASE().fit(some_ratings(9)).scores(np.array([USERS]))
