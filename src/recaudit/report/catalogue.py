@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from recaudit.report.evidence import Evidence
@@ -21,8 +22,7 @@ def most_shown(items: pl.DataFrame, limit: int) -> pl.DataFrame:
 
 def best_hidden(items: pl.DataFrame) -> pl.DataFrame:
     """Items in nobody's list with enough ratings to judge them, best first by the mean, pulled."""
-    ratings, mean = items["ratings"], items["mean_rating"].fill_null(0.0)
-    everything = (ratings * mean).sum() / max(1, ratings.sum())
+    everything = _mean_rating(items, "ratings")
     pulled = (pl.col("ratings") * pl.col("mean_rating") + ENOUGH_RATINGS * everything) / (
         pl.col("ratings") + ENOUGH_RATINGS
     )
@@ -34,11 +34,14 @@ def best_hidden(items: pl.DataFrame) -> pl.DataFrame:
 def above_average(hidden: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
     """Those of `best_hidden` that are better than what is shown on average, by place: an item in ten lists
     counts ten times."""
-    shown = items.filter(pl.col("mean_rating").is_not_null() & (pl.col("recommended") > 0))
-    if shown.is_empty():
-        return hidden.clear()
-    average = (shown["mean_rating"] * shown["recommended"]).sum() / shown["recommended"].sum()
-    return hidden.filter(pl.col(_PULLED) > average)
+    return hidden.filter(pl.col(_PULLED) > _mean_rating(items, "recommended"))
+
+
+def _mean_rating(items: pl.DataFrame, weight: str) -> float:
+    """The mean rating of items, each counted by a column; NaN without any, which nothing is above."""
+    rated = items.filter(pl.col("mean_rating").is_not_null() & (pl.col(weight) > 0))
+    weights = rated[weight].to_numpy()
+    return float(np.average(rated["mean_rating"].to_numpy(), weights=weights)) if len(rated) else float("nan")
 
 
 def shown_by_none(evidence: Evidence) -> int:

@@ -28,7 +28,6 @@ from recaudit.report.numbers import count, duration, listing, percent, plural
 from recaudit.report.sections import sections_of
 from recaudit.report.tables import gaps, left_out_lines
 from recaudit.runs import Run, atomic
-from recaudit.runs.folder import REPORT
 
 
 def headlines(run: Run) -> list[Headline]:
@@ -38,15 +37,13 @@ def headlines(run: Run) -> list[Headline]:
 
 def write(run: Run) -> Path:
     """Write the page into the run's folder, whole or not at all, and say where it is."""
-    path = run.path / REPORT
-    atomic.write(path, render(run).encode())
-    return path
+    atomic.write(run.report, render(run).encode())
+    return run.report
 
 
 def render(run: Run) -> str:
     """The page as text."""
     evidence = Evidence.of(run)
-    scripts = [_chart_library(), _part("charts.js")]
     sections = sections_of(evidence)
     shares = ["share"] if sections.shares else []
     return (
@@ -68,8 +65,8 @@ def render(run: Run) -> str:
             series=[charts.series_color(place) for place in range(len(evidence.models))],
             theme=charts.THEME,
             style=Markup(_part("style.css")),
-            scripts=[Markup(script) for script in scripts],
-            content_policy=_content_policy(scripts),
+            script=Markup(_script()),
+            content_policy=_content_policy(_script()),
         )
     )
 
@@ -82,11 +79,10 @@ def script_json(value: object) -> Markup:
     return Markup(text)
 
 
-def _content_policy(scripts: list[str]) -> str:
-    """What the browser may do: run these very scripts and nothing else, and load nothing from anywhere."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
+def _content_policy(script: str) -> str:
+    """What the browser may do: run this very script and no other, and load nothing from anywhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
 
 
 @cache
@@ -115,9 +111,9 @@ def _environment() -> jinja2.Environment:
 
 
 @cache
-def _chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, from the package that carries them."""
-    return str(vl_convert.javascript_bundle())
+def _script() -> str:
+    """Vega, Vega-Lite and Vega-Embed, from the package that carries them, with the lines that draw the charts."""
+    return str(vl_convert.javascript_bundle(_part("charts.js")))
 
 
 def _part(name: str) -> str:

@@ -10,7 +10,7 @@ import altair as alt
 from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure
 
 Rows = list[dict[str, Any]]
-Chart = alt.Chart | alt.LayerChart
+Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 
 ACCENT, INK, MUTED, LINE, PAPER = (f"var(--{name})" for name in ("accent", "ink", "muted", "line", "paper"))
 UP, DOWN = "var(--up)", "var(--down)"
