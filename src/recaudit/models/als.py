@@ -11,7 +11,8 @@ from pydantic import Field
 
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.models.base import FloatArray, IntArray, Recommender, check_data
+from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.updates import AlsSolve
 from recaudit.seeding import generator

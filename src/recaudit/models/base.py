@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-
-if TYPE_CHECKING:
-    from recaudit.models.response import AffineResponse
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-Tensor = torch.Tensor
+from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.models.response import AffineResponse, AffineResponses
 
 
 class Recommender(BaseModel, ABC):
@@ -70,6 +63,21 @@ class FittedModel(ABC):
             f"{type(self).__name__} has no affine response to edited ratings. Models that have one: BiasedMF, "
             "ALS, ItemKNN, EASE, SLIM, and what models.from_factors and models.from_weights return."
         )
+
+    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
+        """How each user's scores move when they rate their own row of `items` (users, actions) anew.
+
+        -1 in a row fills up for users with fewer actions. The same numbers as `respond(user, user, ...)`; a model
+        that can answer for many users at once may say so here.
+        """
+        slope = torch.zeros(len(users), self.data.n_items, items.shape[1], dtype=torch.float64)
+        intercept = torch.empty(len(users), self.data.n_items, dtype=torch.float64)
+        for row, user in enumerate(users):
+            acted = np.flatnonzero(items[row] >= 0)
+            response = self.respond(int(user), int(user), items[row][acted])
+            slope[row][:, torch.from_numpy(acted)] = response.slope
+            intercept[row] = response.intercept
+        return AffineResponses(slope, intercept)
 
 
 def pad_matmul(rows: Tensor, columns: Tensor) -> Tensor:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, FloatArray, IntArray, Tensor, check_actions, pad_matmul
-from recaudit.models.response import AffineResponse
+from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.models.base import FittedModel, check_actions, pad_matmul
+from recaudit.models.response import AffineResponse, AffineResponses
 from recaudit.models.updates import AlsSolve, SgdStep
 
 
@@ -51,19 +52,30 @@ class FactorModel(FittedModel):
         items = check_actions(items, self.data.n_items)
         return self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
 
+    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
+        """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
+        actions = items.shape[1]
+        moved = np.zeros((len(users), actions + 1, self.item_factors.shape[1]))
+        for row, user in enumerate(users):
+            acted = np.flatnonzero(items[row] >= 0)
+            matrix, constant = self._moved_vector(int(user), items[row][acted])
+            moved[row, acted], moved[row, -1] = matrix.T, constant
+        vectors = torch.from_numpy(moved.reshape(-1, moved.shape[2]))
+        scores = pad_matmul(vectors, torch.from_numpy(self.item_factors)).reshape(len(users), actions + 1, -1)
+        level = torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
+        return AffineResponses(scores[:, :-1].transpose(1, 2), scores[:, -1] + level)
+
     def _own(self, user: int, items: IntArray) -> AffineResponse:
-        Q, g, level = self.item_factors, self.item_bias, self.mean + self.user_bias[user]
+        block = self.own_responses(np.array([user]), items[None, :])
+        return AffineResponse(items, block.slope[0], block.intercept[0])
+
+    def _moved_vector(self, user: int, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """(M, m): the user's vector after rating `items` is `M @ a + m`."""
+        Q, offset = self.item_factors, self.item_bias + self.mean + self.user_bias[user]
         seen, ratings = self.data.history(user)
         kept = ~np.isin(seen, items)
-        matrix, constant = self.update.affine(
-            self.user_factors[user],
-            Q[items],
-            g[items] + level,
-            Q[seen[kept]],
-            (ratings - g[seen] - level)[kept],
-        )
-        slope, intercept = Q @ matrix, Q @ constant + g + level
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
+        old = seen[kept]
+        return self.update.affine(self.user_factors[user], Q[items], offset[items], Q[old], ratings[kept] - offset[old])
 
     def _others(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         P, level = self.user_factors, self.mean + self.user_bias

@@ -12,15 +12,8 @@ from scipy import sparse
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
-from recaudit.models.base import (
-    FittedModel,
-    FloatArray,
-    IntArray,
-    Recommender,
-    Tensor,
-    check_actions,
-    check_data,
-)
+from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
 from recaudit.models.popularity import item_means
 from recaudit.models.response import AffineResponse
 from recaudit.models.similarity import Rows, Similarity, nearest, weighted_averages

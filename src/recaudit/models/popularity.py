@@ -10,7 +10,8 @@ import torch
 from pydantic import Field
 
 from recaudit.data.interactions import Interactions
-from recaudit.models.base import FittedModel, FloatArray, IntArray, Recommender, Tensor, check_data
+from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.seeding import derive, uniforms
 
 

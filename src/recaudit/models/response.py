@@ -7,7 +7,18 @@ from typing import final
 
 import torch
 
-from recaudit.models.base import FloatArray, IntArray, Tensor
+from recaudit.models.arrays import FloatArray, IntArray, Tensor
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AffineResponses:
+    """The responses of a block of users to their own edits, for solvers that work on many at once."""
+
+    slope: Tensor
+    """(users, items, actions): zeros in the columns of a user with fewer actions."""
+    intercept: Tensor
+    """(users, items)"""
 
 
 @final

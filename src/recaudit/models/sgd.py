@@ -12,7 +12,8 @@ from pydantic import Field
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
-from recaudit.models.base import FloatArray, IntArray, Recommender, check_data
+from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.updates import SgdStep, Update
 from recaudit.seeding import derive, generator

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.engines.progress import track
-from recaudit.models.base import FloatArray, IntArray
+from recaudit.models.arrays import FloatArray, IntArray
 
 Similarity = Literal["cosine", "pearson"]
 

@@ -9,7 +9,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from recaudit.engines.progress import track
-from recaudit.models.base import FloatArray, IntArray
+from recaudit.models.arrays import FloatArray, IntArray
 
 _BLOCK = 128
 """Items between two reports of progress; no number depends on it."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, final
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from recaudit.models.base import FloatArray
+from recaudit.models.arrays import FloatArray
 
 
 class _Update(BaseModel):

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 
-_TINY = 1e-300
 _BATCHED_ROUNDS = 6
 
 
@@ -83,13 +82,8 @@ def _minimize_each(
 def _sweep(H: Floats, d: float, x: Floats, r: Floats) -> None:
     """One pass of exact coordinate minimisation; `r` stays the gradient at `x`."""
     for k in range(len(x)):
-        h = H[k, k] + d
-        if h > _TINY:
-            new = min(max(x[k] - r[k] / h, -1.0), 1.0)
-        elif r[k] != 0.0:
-            new = -1.0 if r[k] > 0.0 else 1.0
-        else:
-            continue
+        h = H[k, k] + d  # H may be negative by rounding, d is above it
+        new = min(max(x[k] - r[k] / h, -1.0), 1.0)
         step = new - x[k]
         if step != 0.0:
             x[k] = new
@@ -157,44 +151,52 @@ def _move(
 def _minimize_batched(
     hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor
 ) -> Tensor:
-    """The same steps for all rows at once, with a fixed number of rounds."""
-    identity = torch.eye(points.shape[1], dtype=points.dtype, device=points.device)
-    H = hessian + damping[:, None, None] * identity
-    x, r = _sweep_batched(H, *_sweep_batched(H, points, gradient))
+    """The same steps for all rows at once, in at most `_BATCHED_ROUNDS` rounds.
+
+    Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.
+    """
+    H, x, r = hessian.permute(1, 2, 0).contiguous(), points.T.contiguous(), gradient.T.contiguous()
+    H.diagonal().add_(damping[:, None])
+    for _ in range(2):
+        _sweep_batched(H, x, r)
     for _ in range(_BATCHED_ROUNDS):
-        open_rows = ((r * x + r.abs()).sum(dim=1) > tol).nonzero().squeeze(1)
-        if not len(open_rows):
+        rows = ((r * x + r.abs()).sum(dim=0) > tol).nonzero().squeeze(1)
+        if not len(rows):
             break
-        part_H, part_x, part_r = H[open_rows], x[open_rows], r[open_rows]
-        free = ~(((part_x <= -1) & (part_r >= 0)) | ((part_x >= 1) & (part_r <= 0)))
-        block = torch.where(free[:, :, None] & free[:, None, :], part_H, identity)
-        factor = torch.linalg.cholesky_ex(block).L
-        right = torch.where(free, -part_r, 0.0).unsqueeze(2)
-        direction = torch.cholesky_solve(right, factor).squeeze(2)
-        # A factor that broke down gives no direction: coordinate descent alone moves that row.
-        direction = torch.where(direction.isfinite().all(dim=1, keepdim=True), direction, 0.0)
-        full = (part_x + direction).clamp(-1, 1) - part_x
-        climb = (full * (part_r + _times(part_H, full) / 2)).sum(dim=1, keepdim=True) > 0
+        part_H, part_x, part_r = H[:, :, rows], x[:, rows], r[:, rows]
+        direction = _newton_direction_batched(part_H, part_x, part_r, damping[rows])
+        step = (part_x + direction).clamp(-1, 1) - part_x
+        climbs = (step * (part_r + (part_H * step).sum(dim=1) / 2)).sum(dim=0) > 0
         room = torch.where(direction == 0, torch.inf, (direction.sign() - part_x) / direction)
-        length = room.amin(dim=1, keepdim=True).clamp(max=1.0)
-        step = torch.where(climb, (part_x + length * direction).clamp(-1, 1) - part_x, full)
-        part_x, part_r = _sweep_batched(part_H, part_x + step, part_r + _times(part_H, step))
-        x[open_rows], r[open_rows] = part_x, part_r
-    return x
+        length = room.amin(dim=0).clamp(max=1.0)
+        step = torch.where(climbs, (part_x + length * direction).clamp(-1, 1) - part_x, step)
+        part_x += step
+        part_r += (part_H * step).sum(dim=1)
+        _sweep_batched(part_H, part_x, part_r)
+        x[:, rows], r[:, rows] = part_x, part_r
+    return x.T.contiguous()
 
 
-def _sweep_batched(H: Tensor, points: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    # Coordinates first: each step then reads and writes contiguous memory.
-    columns = H.permute(1, 2, 0).contiguous()
-    x, r = points.T.contiguous(), gradient.T.contiguous()
+def _sweep_batched(H: Tensor, x: Tensor, r: Tensor) -> None:
+    """As `_sweep`, with the damping in the diagonal of `H`."""
     for k in range(len(x)):
-        h = columns[k, k]
-        new = torch.where(h > _TINY, x[k] - r[k] / h.clamp(min=_TINY), torch.where(r[k] == 0, x[k], -r[k].sign()))
-        new = new.clamp(-1, 1)
-        r.addcmul_(columns[k], (new - x[k])[None, :])
+        new = (x[k] - r[k] / H[k, k]).clamp_(-1, 1)
+        r.addcmul_(H[k], new - x[k])
         x[k] = new
-    return x.T.contiguous(), r.T.contiguous()
 
 
-def _times(H: Tensor, s: Tensor) -> Tensor:
-    return torch.bmm(H, s.unsqueeze(2)).squeeze(2)
+def _newton_direction_batched(H: Tensor, x: Tensor, r: Tensor, damping: Tensor) -> Tensor:
+    """(K, rows): -H^-1 r on the free coordinates and 0 on the bound ones, by a Cholesky factor."""
+    size = len(x)
+    free = ~(((x <= -1) & (r >= 0)) | ((x >= 1) & (r <= 0)))
+    factor = torch.where(free[:, None] & free[None, :], H, 0.0)
+    factor.diagonal().add_((~free).T)
+    solution = torch.where(free, -r, 0.0)
+    for k in range(size):
+        factor[k:, k] /= torch.maximum(factor[k, k], damping).sqrt()
+        factor[k + 1 :, k + 1 :].addcmul_(factor[k + 1 :, None, k], factor[None, k + 1 :, k], value=-1)
+        solution[k] /= factor[k, k]
+        solution[k + 1 :].addcmul_(factor[k + 1 :, k], solution[k], value=-1)
+    for k in range(size - 1, -1, -1):
+        solution[k] = (solution[k] - (factor[k + 1 :, k] * solution[k + 1 :]).sum(dim=0)) / factor[k, k]
+    return solution
