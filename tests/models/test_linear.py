@@ -171,7 +171,7 @@ def test_changing_your_array_later_changes_no_model(tiny: Interactions) -> None:
 def test_bad_weights_are_named(tiny: Interactions) -> None:
     with pytest.raises(InputError, match=r"weights: received an array of shape \(3, 4\); expected shape \(4, 4\)"):
         from_weights(WEIGHTS[:3], tiny)
-    with pytest.raises(InputError, match=r"weights: received 1 values that are NaN or infinite, the first at \[2 3\]"):
+    with pytest.raises(InputError, match=r"weights: received 1 values that are NaN or infinite, the first at \[2, 3\]"):
         from_weights(np.where(WEIGHTS < 0, np.nan, WEIGHTS), tiny)
     with pytest.raises(InputError, match=r"offset: received an array of shape \(2,\)"):
         from_weights(WEIGHTS, tiny, offset=[1, 2])

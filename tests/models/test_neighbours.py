@@ -90,10 +90,13 @@ def test_pearson_by_hand_over_the_shared_ratings_alone(shrinkage: float, expecte
     np.testing.assert_allclose(model.weights.toarray(), by_hand)
 
 
-def test_a_constant_row_correlates_with_nothing_however_its_values_round() -> None:
-    ratings = log([[0.1, 0.7, 1.1], [0.1, 0.2, 0.3], [0.1, 0.4, 0.9], [0.4, None, None]])
-    model = ItemKNN(similarity="pearson", shrinkage=0, center="item", minimum_similarity=-1).fit(ratings)
-    assert model.weights.toarray()[0].tolist() == [0, 0, 0]
+@pytest.mark.parametrize(("shared", "constant", "other"), [(5, 0.1, 5.0), (7, 0.1, 0.9), (8, 0.3, 5.0), (11, 0.7, 0.4)])
+def test_a_constant_row_correlates_with_nothing_however_its_values_round(
+    shared: int, constant: float, other: float
+) -> None:
+    ratings = log([*([constant, float(user)] for user in range(shared)), [other, None]])
+    model = ItemKNN(similarity="pearson", shrinkage=0, center="none", minimum_similarity=-1).fit(ratings)
+    assert model.weights.toarray().tolist() == [[0, 0], [0, 0]]
 
 
 def test_large_ratings_that_differ_little_keep_their_correlation() -> None:
@@ -104,8 +107,9 @@ def test_large_ratings_that_differ_little_keep_their_correlation() -> None:
 
 def test_ratings_at_their_baseline_have_no_taste() -> None:
     """Items that everybody rates alike deviate from their mean by rounding alone: no similarity."""
-    model = ItemKNN(center="item", shrinkage=0, damping=0).fit(log([[0.1, 0.7], [0.1, 0.7], [0.1, 0.7]]))
-    assert model.weights.nnz == 0
+    alike = log([[0.1, 0.7], [0.1, 0.7], [0.1, 0.7]])
+    model = ItemKNN(center="item", shrinkage=0, damping=0, minimum_similarity=-1).fit(alike)
+    assert model.weights.toarray().tolist() == [[0, 0], [0, 0]]
 
 
 def test_the_baseline_by_hand() -> None:

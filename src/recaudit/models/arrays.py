@@ -4,8 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from recaudit.errors import InputError
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Tensor = torch.Tensor
+
+
+def checked_array(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> FloatArray:
+    """A copy of a user's array as finite numbers of this shape; a dimension given by name may be any size."""
+    array: FloatArray = np.array(values, dtype=np.float64, order="C")
+    fits = array.ndim == len(shape) and all(
+        isinstance(want, str) or size == want for size, want in zip(array.shape, shape, strict=False)
+    )
+    if not fits:
+        raise InputError(
+            name,
+            received=f"an array of shape {array.shape}",
+            expected=f"shape ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})",
+            remedy="Put rows in the order of data.user_ids or data.item_ids.",
+        )
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        first = np.argwhere(wrong)[0].tolist()
+        raise InputError(
+            name,
+            received=f"{int(wrong.sum()):,} values that are NaN or infinite, the first at {first}",
+            expected="finite numbers",
+            remedy="Check that the model did not diverge in training.",
+        )
+    return array

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
 from recaudit.models.base import FittedModel, check_actions, pad_matmul
 from recaudit.models.response import AffineResponse, AffineResponses
 from recaudit.models.updates import AlsSolve, SgdStep
@@ -114,42 +114,10 @@ def from_factors(
     `data` is the log that the model was trained on. `update` says how your system moves a vector when new
     ratings come in; one gradient step of 0.1 where nothing is said.
     """
-    P = _matrix("user_factors", user_factors, data.n_users, None)
-    Q = _matrix("item_factors", item_factors, data.n_items, P.shape[1])
-    f = np.zeros(data.n_users) if user_bias is None else _vector("user_bias", user_bias, data.n_users)
-    g = np.zeros(data.n_items) if item_bias is None else _vector("item_bias", item_bias, data.n_items)
+    P = checked_array("user_factors", user_factors, (data.n_users, "factors"))
+    Q = checked_array("item_factors", item_factors, (data.n_items, P.shape[1]))
+    f = np.zeros(data.n_users) if user_bias is None else checked_array("user_bias", user_bias, (data.n_users,))
+    g = np.zeros(data.n_items) if item_bias is None else checked_array("item_bias", item_bias, (data.n_items,))
     if not np.isfinite(mean):
         raise InputError("mean", received=mean, expected="a finite number")
     return FactorModel(data, P, Q, f, g, float(mean), update or SgdStep())
-
-
-def _matrix(name: str, values: ArrayLike, rows: int, columns: int | None) -> FloatArray:
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim != 2 or array.shape[0] != rows or columns not in (None, array.shape[1]):
-        raise InputError(
-            name,
-            received=f"an array of shape {array.shape}",
-            expected=f"shape ({rows}, {'factors' if columns is None else columns})",
-            remedy="Put the rows in the order of data.user_ids or data.item_ids.",
-        )
-    return _finite(name, array)
-
-
-def _vector(name: str, values: ArrayLike, length: int) -> FloatArray:
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.shape != (length,):
-        raise InputError(name, received=f"an array of shape {array.shape}", expected=f"shape ({length},)")
-    return _finite(name, array)
-
-
-def _finite(name: str, array: FloatArray) -> FloatArray:
-    wrong = ~np.isfinite(array)
-    if wrong.any():
-        first = np.argwhere(wrong)[0].tolist()
-        raise InputError(
-            name,
-            received=f"{int(wrong.sum()):,} values that are NaN or infinite, the first at {first}",
-            expected="finite numbers",
-            remedy="Check that the model did not diverge in training.",
-        )
-    return array

@@ -14,8 +14,8 @@ from pydantic import Field
 from scipy import sparse
 
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.errors import NotSupportedError
+from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
 from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
 from recaudit.models.popularity import item_means
 from recaudit.models.response import AffineResponse
@@ -152,30 +152,9 @@ def from_weights(
     is said. Say `predicts_ratings=True` if your scores are ratings on the scale of `data`.
     """
     dense = weights.toarray() if isinstance(weights, SparseMatrix) else weights
-    W = _checked("weights", dense, (data.n_items, data.n_items))
-    g = np.zeros(data.n_items) if offset is None else _checked("offset", offset, (data.n_items,))
+    W = checked_array("weights", dense, (data.n_items, data.n_items))
+    g = np.zeros(data.n_items) if offset is None else checked_array("offset", offset, (data.n_items,))
     return LinearModel(data, W, g, predicts_ratings=predicts_ratings)
-
-
-def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """A copy of the values as finite numbers of this shape."""
-    array: FloatArray = np.array(values, dtype=np.float64, order="C")
-    if array.shape != shape:
-        raise InputError(
-            name,
-            received=f"an array of shape {array.shape}",
-            expected=f"shape {shape}",
-            remedy="Put rows and columns in the order of data.item_ids.",
-        )
-    wrong = ~np.isfinite(array)
-    if wrong.any():
-        raise InputError(
-            name,
-            received=f"{int(wrong.sum()):,} values that are NaN or infinite, the first at {np.argwhere(wrong)[0]}",
-            expected="finite numbers",
-            remedy="Check that the model did not diverge in training.",
-        )
-    return array
 
 
 def _offset(data: Interactions, center: Center) -> FloatArray:

@@ -51,7 +51,7 @@ class Estimate:
         """A difference with its sign, and its interval."""
         if self.value is None:
             return NOT_AVAILABLE
-        plus = "+" if self.value > 0 and not self.text.startswith("+") else ""
+        plus = "+" if self.value > 0 and self.text.strip("0.%") and not self.text.startswith("+") else ""
         return f"{plus}{self.full}"
 
     @property

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 
-_BATCHED_ROUNDS = 6
+# Newton steps on the free coordinates; what is still inexact then, the outer method corrects.
+_ROUNDS = 5
 
 
 def minimize_box_quadratics(
@@ -55,7 +56,7 @@ def _minimize_each(
         x[:], r[:] = points[row], gradient[row]
         _sweep(H, d, x, r)
         _sweep(H, d, x, r)
-        for _ in range(3 * size):
+        for _ in range(_ROUNDS):
             gap, count = 0.0, 0
             for k in range(size):
                 gap += r[k] * x[k] + abs(r[k])
@@ -151,7 +152,7 @@ def _move(
 def _minimize_batched(
     hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor
 ) -> Tensor:
-    """The same steps for all rows at once, in at most `_BATCHED_ROUNDS` rounds.
+    """The same steps for all rows at once.
 
     Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.
     """
@@ -159,7 +160,7 @@ def _minimize_batched(
     H.diagonal().add_(damping[:, None])
     for _ in range(2):
         _sweep_batched(H, x, r)
-    for _ in range(_BATCHED_ROUNDS):
+    for _ in range(_ROUNDS):
         rows = ((r * x + r.abs()).sum(dim=0) > tol).nonzero().squeeze(1)
         if not len(rows):
             break

@@ -1,0 +1,160 @@
+"""Run folders with known answers: real folders, whose tables are written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.runs import Manifest, Run
+from recaudit.runs.journal import Journal
+from recaudit.runs.manifest import DataRecord, ModelRecord
+
+Number = float | tuple[float, float, float] | None
+"""A value, a value with the ends of its interval, or nothing: not applicable."""
+
+RATING = ("rmse", "mae")
+RANKING = ("ndcg", "recall", "precision", "map", "mrr")
+
+
+def cells(number: Number, *, baseline: float | None = None, users: int = 100, excluded: int = 0) -> dict[str, object]:
+    """The shared columns of a row."""
+    value, lower, upper = number if isinstance(number, tuple) else (number, number, number)
+    status = "not_applicable" if value is None else "solved"
+    counts = {"users": users, "excluded": excluded}
+    return {"value": value, "lower": lower, "upper": upper, "status": status, "baseline": baseline, **counts}
+
+
+def groups(
+    by: str, metric: str, named: Mapping[str, Number], baselines: Mapping[str, float] | None = None
+) -> pl.DataFrame:
+    """One metric in several groups."""
+    rows = [
+        {"by": by, "group": name, "metric": metric, **cells(number, baseline=(baselines or {}).get(name))}
+        for name, number in named.items()
+    ]
+    return pl.DataFrame(rows, GROUP_SCHEMA)
+
+
+def accuracy(
+    ndcg: Number = 0.2,
+    rmse: Number = 0.9,
+    *,
+    per_user: Sequence[float] = (),
+    by: Sequence[pl.DataFrame] = (),
+    users: int = 100,
+    excluded: int = 0,
+    status: str = "",
+) -> Result:
+    """An accuracy result: every ranking metric as `ndcg`, both rating metrics as `rmse`."""
+    numbers = {name: rmse for name in RATING} | {name: ndcg for name in RANKING}
+    rows = [
+        {"metric": name, **cells(number, users=users, excluded=excluded)}
+        | ({"status": status} if status and number is None else {})
+        for name, number in numbers.items()
+    ]
+    own = {name: pl.Series(per_user, dtype=pl.Float64) for name in (*RATING, *RANKING)}
+    return Result(
+        audit="accuracy",
+        settings={"k": 10, "relevant": None, "confidence": 0.95, "samples": 100, "rng": 0},
+        frame=pl.DataFrame(rows, SUMMARY_SCHEMA),
+        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+        users=pl.DataFrame({"user": [f"u{i}" for i in range(len(per_user))], **own}),
+        items=pl.DataFrame(),
+    )
+
+
+@dataclass(frozen=True)
+class Film:
+    """An item and what became of it."""
+
+    title: str | None
+    ratings: int
+    mean: float | None
+    lists: int
+
+
+def exposure(films: Sequence[Film], *, lift: Number = (0.5, 0.4, 0.6), by: Sequence[pl.DataFrame] = ()) -> Result:
+    """An exposure result over these items."""
+    coverage = sum(film.lists > 0 for film in films) / len(films)
+    numbers: dict[str, Number] = {
+        "coverage": (coverage, max(0.0, coverage - 0.1), min(1.0, coverage + 0.1)),
+        "gini": (0.8, 0.7, 0.9),
+        "popularity_correlation": (0.6, 0.5, 0.7),
+        "popularity_lift": lift,
+        "novelty": (3.0, 2.9, 3.1),
+    }
+    return Result(
+        audit="exposure",
+        settings={"k": 10, "policy": "Top1()", "confidence": 0.95, "samples": 100, "rng": 0},
+        frame=pl.DataFrame([{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA),
+        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+        users=pl.DataFrame({"user": ["u0"], "popularity_lift": [0.5], "novelty": [3.0]}),
+        items=pl.DataFrame(
+            {
+                "item": range(len(films)),
+                "title": pl.Series([film.title for film in films], dtype=pl.String),
+                "ratings": [film.ratings for film in films],
+                "mean_rating": pl.Series([film.mean for film in films], dtype=pl.Float64),
+                "recommended": [film.lists for film in films],
+            }
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of a crafted run, with the audits that it has."""
+
+    label: str
+    results: Sequence[Result]
+    kind: str = "ease"
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the manifest says about the data."""
+
+    name: str = "films"
+    items: int = 10
+    attributes: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    config: dict[str, object] = field(default_factory=lambda: {"split": {"kind": "random", "fraction": 0.2}})
+
+
+def write_run(path: Path, models: Sequence[Model], data: Data | None = None) -> Run:
+    """A run folder as a run leaves it."""
+    data = data or Data()
+    manifest = Manifest(
+        recaudit="0.1.0",
+        status="running",
+        seed=7,
+        started="2025-03-05T14:02:00+00:00",
+        seconds=75.0,
+        config=data.config,
+        config_hash="c0ffee",
+        data=DataRecord(
+            name=data.name,
+            fingerprint="f1a9",
+            users=1234,
+            items=data.items,
+            ratings=56789,
+            train=45431,
+            test=11358,
+            scale=(1.0, 5.0),
+            attributes=data.attributes,
+            categories=data.categories,
+        ),
+        versions={"python": "3.11.9", "recaudit": "0.1.0"},
+        models=tuple(ModelRecord(label=model.label, kind=model.kind, settings={"factors": 8}) for model in models),
+        steps=(),
+    )
+    journal = Journal.begin(path, manifest, fresh=True)
+    for model in models:
+        for result in model.results:
+            journal.add_step(model.label, result.audit, result, 0.5)
+    journal.complete()
+    return Run.open(path)

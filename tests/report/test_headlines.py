@@ -1,0 +1,67 @@
+"""The five numbers come from the tables, and say so when there is nothing to come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crafted_runs import Film, Model, accuracy, exposure, groups, write_run
+
+from recaudit.audits import METRICS
+from recaudit.report import headlines
+
+FILMS = [Film("A", 20, 4.0, 5), Film("B", 20, 3.0, 0), Film("C", 5, 3.0, 0), Film("D", 5, 3.0, 0)]
+
+
+def test_five_numbers_with_known_answers(tmp_path: Path) -> None:
+    history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.05, 0.15), "2: 10-90 ratings": (0.4, 0.3, 0.5)})
+    models = [
+        Model("Predictor", [accuracy(0.1, (0.85, 0.83, 0.87))]),
+        Model("Ranker", [accuracy((0.3, 0.28, 0.32), None, by=[history]), exposure(FILMS, lift=(0.5, 0.4, 0.6))]),
+        Model("Hits", [accuracy(0.2, 1.0)], "top-pop"),
+    ]
+    found = headlines(write_run(tmp_path, models))
+    assert [(headline.value, headline.interval) for headline in found] == [
+        ("0.300", "[0.280, 0.320]"),
+        ("0.850", "[0.830, 0.870]"),
+        ("75.0%", "[65.0%, 85.0%]"),
+        ("+50%", "[+40%, +60%]"),
+        ("0.100 to 0.400", "[0.050, 0.150] [0.300, 0.500]"),
+    ]
+    ranking, error, hidden, popular, gap = [headline.meaning for headline in found]
+    assert ranking == ("nDCG@10 of Ranker, the best of 2 models that personalise; Hits, which does not, reaches 0.200.")
+    assert error == "RMSE of Predictor, the lowest of 2 models that predict ratings, on a scale from 1 to 5."
+    assert hidden == "Ranker leaves 8 of 10 items out of every user's list of 10."
+    assert popular == "On average Ranker shows users what is 50% more popular than what they chose before."
+    assert gap == "nDCG@10 of Ranker for users with 1-9 ratings and for users with 10-90 ratings."
+
+
+def test_always_five_and_each_with_a_definition(tmp_path: Path) -> None:
+    runs = {
+        "accuracy only": [Model("A", [accuracy()])],
+        "exposure only": [Model("A", [exposure(FILMS)])],
+        "nothing yet": [Model("A", [])],
+        "references only": [Model("A", [accuracy(), exposure(FILMS)], "random")],
+    }
+    for name, models in runs.items():
+        found = headlines(write_run(tmp_path / name, models))
+        assert len(found) == 5
+        assert all(headline.metric in METRICS and headline.meaning.endswith(".") for headline in found)
+
+
+def test_what_was_not_measured_is_never_a_zero(tmp_path: Path) -> None:
+    found = headlines(write_run(tmp_path, [Model("A", [])]))
+    assert [headline.value for headline in found] == ["n/a"] * 5
+    assert not any(headline.interval for headline in found)
+
+
+def test_a_less_popular_list_is_called_less_popular(tmp_path: Path) -> None:
+    found = headlines(write_run(tmp_path, [Model("A", [exposure(FILMS, lift=(-0.25, -0.3, -0.2))])]))
+    assert found[3].value == "\N{MINUS SIGN}25%"
+    assert "25% less popular" in found[3].meaning
+
+
+def test_groups_that_overlap_are_no_gap(tmp_path: Path) -> None:
+    history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.0, 0.3), "2: 10-90 ratings": (0.4, 0.2, 0.5)})
+    found = headlines(write_run(tmp_path, [Model("A", [accuracy(by=[history])])]))
+    assert found[4].value == "none"
+    assert found[4].meaning == "A serves no group of users measurably better than another."

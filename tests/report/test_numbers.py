@@ -1,0 +1,87 @@
+"""Numbers are written one way, and never say more or less than they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from recaudit.report.numbers import Estimate, duration, figure, finite, interval, listing, ordinal, percent, plural
+
+MINUS = "\N{MINUS SIGN}"
+SOME = Estimate("ndcg", 0.25, 0.2, 0.3, "solved", None, 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("ndcg", 0.12345, "0.123"),
+        ("rmse", 0.9, "0.900"),
+        ("coverage", 0.3456, "34.6%"),
+        ("share", 0.0, "0.0%"),
+        ("share", 0.0001, "<0.1%"),
+        ("coverage", 0.99999, ">99.9%"),
+        ("coverage", 1.0, "100.0%"),
+        ("popularity_lift", 0.849, "+85%"),
+        ("popularity_lift", -0.254, f"{MINUS}25%"),
+        ("popularity_lift", 12.5, "+1,250%"),
+        ("popularity_lift", 0.001, "0%"),
+        ("popularity_correlation", -0.1294, f"{MINUS}0.129"),
+        ("popularity_correlation", -0.0001, "0.000"),
+        ("novelty", 3.456, "3.46 bits"),
+    ],
+)
+def test_figures(metric: str, value: float, text: str) -> None:
+    assert figure(metric, value) == text
+
+
+def test_intervals_are_written_like_their_values() -> None:
+    assert interval("coverage", 0.1, 0.2) == "[10.0%, 20.0%]"
+    assert interval("novelty", 3.0, 3.5) == "[3.00, 3.50]"
+    assert SOME.full == "0.250 [0.200, 0.300]"
+    assert SOME.signed == "+0.250 [0.200, 0.300]"
+    assert replace(SOME, value=0.0001).signed == "0.000 [0.200, 0.300]"
+
+
+def test_a_missing_value_says_why() -> None:
+    absent = replace(SOME, value=None, lower=None, upper=None, status="not_applicable")
+    assert (absent.text, absent.interval, absent.full) == ("n/a", "", "n/a")
+    assert absent.reason == "there was nothing to measure"
+    assert replace(absent, metric="rmse").reason == "the model's scores rank items and are not ratings"
+    assert replace(absent, status="failed").reason == "the computation failed"
+    assert finite(float("nan")) is None
+    assert finite(float("inf")) is None
+
+
+def test_a_value_without_an_interval_is_never_called_different() -> None:
+    bare = replace(SOME, lower=None, upper=None)
+    far = replace(SOME, value=0.9, lower=0.8, upper=0.95)
+    assert far.apart_from(SOME)
+    assert SOME.apart_from(far)
+    assert not bare.apart_from(far)
+    assert not far.apart_from(bare)
+    assert not bare.above(-1)
+    assert bare.interval == ""
+
+
+def test_touching_intervals_overlap() -> None:
+    assert not SOME.apart_from(replace(SOME, lower=0.3, upper=0.4))
+
+
+def test_words() -> None:
+    assert percent(0.5) == "50.0%"
+    assert [plural(n, "user") for n in (0, 1, 2000)] == ["0 users", "1 user", "2,000 users"]
+    assert plural(2, "is", "are") == "2 are"
+    assert [listing(list(words)) for words in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
+    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 111)] == [
+        "1st",
+        "2nd",
+        "3rd",
+        "4th",
+        "11th",
+        "12th",
+        "13th",
+        "21st",
+        "111th",
+    ]
+    assert [duration(s) for s in (3.21, 75, 3725)] == ["3.2 s", "1 min 15 s", "1 h 2 min"]
