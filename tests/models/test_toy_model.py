@@ -7,9 +7,9 @@ from typing import final
 
 import numpy as np
 import torch
-from contracts.model_contract import ModelContract
 
 import recaudit as ra
+from contracts.model_contract import ModelContract
 from recaudit.data.splits import Split
 
 

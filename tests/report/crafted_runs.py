@@ -50,7 +50,7 @@ def accuracy(
     status: str = "",
 ) -> Result:
     """An accuracy result: every ranking metric as `ndcg`, both rating metrics as `rmse`."""
-    numbers = {name: rmse for name in RATING} | {name: ndcg for name in RANKING}
+    numbers = dict.fromkeys(RATING, rmse) | dict.fromkeys(RANKING, ndcg)
     rows = [
         {"metric": name, **cells(number, users=users, excluded=excluded)}
         | ({"status": status} if status and number is None else {})
@@ -152,6 +152,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None) -> 
         models=tuple(ModelRecord(label=model.label, kind=model.kind, settings={"factors": 8}) for model in models),
         steps=(),
     )
+    path.mkdir(exist_ok=True)
     journal = Journal.begin(path, manifest, fresh=True)
     for model in models:
         for result in model.results:

@@ -11,6 +11,7 @@ from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_ru
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import Finding, findings_of
 
+MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 BASE = (0.3, 0.4, 0.5, 0.6)
 ABOVE = tuple(value + gain for value, gain in zip(BASE, (0.1, 0.2, 0.1, 0.2), strict=True))
 LEVEL = tuple(value + gain for value, gain in zip(BASE, (0.1, -0.1, 0.1, -0.1), strict=True))
@@ -45,8 +46,8 @@ class TestAgainstTheReference:
         assert finding.claim == "Good ranks better than Hits; Same and Bad do not"
         assert "Hits reaches nDCG@10 0.450 [0.400, 0.500]" in finding.detail
         assert "Good +0.150 [0.093, 0.207]" in finding.detail
-        assert "Same 0.000 [−0.113, 0.113]" in finding.detail
-        assert "Bad −0.150 [−0.207, −0.093]" in finding.detail
+        assert f"Same 0.000 [{MINUS}0.113, 0.113]" in finding.detail
+        assert f"Bad {MINUS}0.150 [{MINUS}0.207, {MINUS}0.093]" in finding.detail
         assert finding.section == "accuracy"
 
     def test_nothing_beats_the_reference(self, tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ class TestModelsAmongThemselves:
         lucky = tuple(value + gain for value, gain in zip(BASE, (0.11, -0.1, 0.11, -0.1), strict=True))
         finding = about(found(tmp_path, [ranker("First", lucky), ranker("Second", BASE)]), "may be chance")
         assert finding.claim == "The lead of First over Second may be chance"
-        assert "Second +0.005 [−0.114, 0.124]" in finding.detail
+        assert f"Second +0.005 [{MINUS}0.114, 0.124]" in finding.detail
 
     def test_a_clear_lead_is_not_called_chance(self, tmp_path: Path) -> None:
         assert found(tmp_path, [ranker("First", ABOVE), ranker("Second", BASE)]) == []
@@ -158,10 +159,9 @@ class TestShares:
         models = [Model("Only", [exposure(FILMS, by=[shares])])]
         finding = about(found(tmp_path, models, Data(categories=("genre",))), "By genre")
         assert finding.claim == "By genre, Only most amplifies Horror and dampens Family"
-        assert (
-            "Items of genre Horror get 20.0% [15.0%, 25.0%] of places and have 10.0% of ratings: ×2." in finding.detail
-        )
-        assert "have 19.5% of ratings: ×0.26." in finding.detail
+        horror = "Items of genre Horror get 20.0% [15.0%, 25.0%] of places and have 10.0% of ratings"
+        assert f"{horror}: {TIMES}2." in finding.detail
+        assert f"have 19.5% of ratings: {TIMES}0.26." in finding.detail
 
 
 class TestPeople:

@@ -50,7 +50,7 @@ class Categories:
         names = tuple(text.unique().sort())
         columns = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
         matrix = sparse.csr_array((values, (rows, columns)), shape=(n_items, len(names)))
-        totals = np.asarray(matrix.sum(axis=1))
+        totals: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
         matrix.data /= np.repeat(np.where(totals > 0, totals, 1.0), np.diff(matrix.indptr))
         return cls(names, matrix)
 

@@ -22,9 +22,7 @@ Floats = NDArray[np.float64]
 _ROUNDS = 5
 
 
-def minimize_box_quadratics(
-    hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor
-) -> Tensor:
+def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
     """(rows, K): the points u + s, with a duality gap of at most `tol` unless the rounds run out.
 
     `hessian` (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 and `tol` (rows,).
@@ -88,8 +86,8 @@ def _sweep(H: Floats, d: float, x: Floats, r: Floats) -> None:
         step = new - x[k]
         if step != 0.0:
             x[k] = new
-            for l in range(len(x)):
-                r[l] += step * H[k, l]
+            for m in range(len(x)):
+                r[m] += step * H[k, m]
             r[k] += step * d
 
 
@@ -102,8 +100,8 @@ def _newton_direction(
     for i in range(count):
         for j in range(i + 1):
             total = H[free[i], free[j]]
-            for l in range(j):
-                total -= factor[i, l] * factor[j, l]
+            for m in range(j):
+                total -= factor[i, m] * factor[j, m]
             if i == j:
                 # H is positive semidefinite, so no exact pivot is below d; what is, is rounding.
                 factor[i, i] = math.sqrt(max(total, 0.0) + d)
@@ -111,13 +109,13 @@ def _newton_direction(
                 factor[i, j] = total / factor[j, j]
     for i in range(count):
         total = -r[free[i]]
-        for l in range(i):
-            total -= factor[i, l] * direction[l]
+        for m in range(i):
+            total -= factor[i, m] * direction[m]
         direction[i] = total / factor[i, i]
     for i in range(count - 1, -1, -1):
         total = direction[i]
-        for l in range(i + 1, count):
-            total -= factor[l, i] * direction[l]
+        for m in range(i + 1, count):
+            total -= factor[m, i] * direction[m]
         direction[i] = total / factor[i, i]
 
 
@@ -140,8 +138,8 @@ def _move(
         new_x[k] = min(max(x[k] + length * direction[i], -1.0), 1.0)
         step = new_x[k] - x[k]
         if step != 0.0:
-            for l in range(len(x)):
-                new_r[l] += step * H[k, l]
+            for m in range(len(x)):
+                new_r[m] += step * H[k, m]
             new_r[k] += step * d
     change = 0.0
     for k in range(len(x)):
@@ -149,9 +147,7 @@ def _move(
     return change
 
 
-def _minimize_batched(
-    hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor
-) -> Tensor:
+def _minimize_batched(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
     """The same steps for all rows at once.
 
     Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.

@@ -64,16 +64,17 @@ class Evaluation:
 class LogSumExp:
     """g and its derivatives for a batch of problems.
 
-    `slopes` (problems, items, K) and `offsets` (problems, items), -inf for padding. Offsets are shifted by g(0)
-    at once, so that g(0) = 0: a constant added to every score changes no probability.
+    `slopes` (problems, items, K) and `offsets` (problems, items), -inf for padding. Offsets are lowered by g(0),
+    kept as `level` (problems,), so that g(0) = 0: a constant added to every score changes no probability.
+    `work_bytes` is what the evaluations may hold beside their input and output.
     """
 
     def __init__(self, slopes: Tensor, offsets: Tensor, work_bytes: int) -> None:
         self.problems, self.items, self.actions = slopes.shape
         self._work_bytes = work_bytes
         self.slopes = slopes
-        level = torch.logsumexp(offsets, dim=1, keepdim=True)
-        self.offsets = offsets - level
+        self.level = torch.logsumexp(offsets, dim=1)
+        self.offsets = offsets - self.level[:, None]
         # A finite stand-in for -inf keeps the matrix product free of inf - inf; its exponential is 0 all the same.
         self._logits = torch.cat([slopes, self.offsets.clamp(min=-1e200).unsqueeze(2)], dim=2)
         self._first = torch.cat([torch.ones_like(self.offsets).unsqueeze(1), slopes.mT], dim=1)
@@ -81,9 +82,7 @@ class LogSumExp:
         pairs = torch.triu_indices(self.actions, self.actions, device=slopes.device)
         self._pair_rows, self._pair_columns = pairs[0], pairs[1]
         position = torch.empty(self.actions, self.actions, dtype=torch.long, device=slopes.device)
-        position[pairs[0], pairs[1]] = position[pairs[1], pairs[0]] = torch.arange(
-            pairs.shape[1], device=slopes.device
-        )
+        position[pairs[0], pairs[1]] = position[pairs[1], pairs[0]] = torch.arange(pairs.shape[1], device=slopes.device)
         self._pair_position = position.reshape(-1)
         weights = work_bytes // (4 * _DOUBLE)
         if slopes.device.type == "cpu":

@@ -12,13 +12,13 @@ Three things keep the number of evaluations of g low (mathematics, section 1):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import final
 
 import torch
 
 from recaudit.solvers.box_qp import minimize_box_quadratics
-from recaudit.solvers.logsumexp import Evaluation, LogSumExp, Ragged
+from recaudit.solvers.logsumexp import LogSumExp, Ragged
 
 Tensor = torch.Tensor
 
@@ -29,9 +29,9 @@ _GOLDEN = 0.6180339887498949
 _LONG_STEP = 0.03
 # A step that leaves more than this part of the gap calls for a new Hessian.
 _STALLED = 0.2
-# Above this spread of g the problem is solved for a quarter of the scores first, roughly.
+# Above this spread of g the problem is first solved, roughly, with every score multiplied by `_COOLING`.
 _WIDE_SPREAD = 300.0
-_COOLING = 0.25
+_COOLING, _COOLINGS = 0.25, 12
 _COOLED_TOL = 0.1
 _COOLED_ROUNDS = 40
 # Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
@@ -43,7 +43,7 @@ _RIDGE = 1e-13
 _SECANT = 1e-16
 _TINY = 1e-200
 # How many values of known points for targets are held at once.
-_POOL_BLOCK = 1 << 22
+_POOL_BLOCK = 1 << 20
 
 
 @final
@@ -65,28 +65,39 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: float, round
     """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
 
     `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most `tol`, or after `rounds`
-    evaluations of a row.
+    steps of a row.
     """
-    found = Minima(
-        torch.empty_like(slopes),
-        slopes.new_empty(len(slopes)),
-        slopes.new_empty(len(slopes)),
-        torch.zeros(len(slopes), dtype=torch.long, device=slopes.device),
-    )
-    warm = None
-    if family.spread > _WIDE_SPREAD:
-        cooled = minimize(family.cooled(_COOLING), slopes * _COOLING, owner, _COOLED_TOL, _COOLED_ROUNDS)
-        warm = cooled.points
-        found.evaluations.copy_(cooled.evaluations)
+    warm, spent = None, torch.zeros_like(owner)
+    for factor in _coolings(family.spread):
+        cooled = family.cooled(factor)
+        rough = _minimize_from(cooled, slopes * factor, owner, _COOLED_TOL, _COOLED_ROUNDS, warm)
+        warm, spent = rough.points, spent + rough.evaluations
+    found = _minimize_from(family, slopes, owner, tol, rounds, warm)
+    return replace(found, evaluations=found.evaluations + spent)
+
+
+def _coolings(spread: float) -> list[float]:
+    """Ascending factors, a power of `_COOLING` each, that bring the spread of g down step by step; or none."""
+    factors = [1.0]
+    while spread * factors[-1] > _WIDE_SPREAD and len(factors) <= _COOLINGS:
+        factors.append(factors[-1] * _COOLING)
+    return factors[:0:-1]
+
+
+def _minimize_from(
+    family: LogSumExp, slopes: Tensor, owner: Tensor, tol: float, rounds: int, warm: Tensor | None
+) -> Minima:
+    """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
+    rows = len(slopes)
+    found = Minima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
     pool = _Pool.at_centre(family)
     solved: list[_Targets] = []
-    for rows in _waves(owner, family.problems):
+    for wave in _waves(owner, family.problems):
         pool = pool.joined(solved)
         solved = []
-        nearest = pool.best_for(slopes[rows], owner[rows])
-        targets = _Targets.starting(rows, slopes[rows], pool, nearest)
+        targets = _Targets.starting(wave, slopes[wave], pool, pool.best_for(slopes[wave], owner[wave]))
         if warm is not None:
-            targets.try_points(family, warm[rows])
+            targets.try_points(family, warm[wave])
         for _ in range(rounds):
             done = targets.gap <= tol
             if done.any():
@@ -251,9 +262,7 @@ class _Targets:
         value[new], gradient[new] = known.value, known.gradient
         return value, gradient, known.hessian
 
-    def _update_hessian(
-        self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor
-    ) -> None:
+    def _update_hessian(self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor) -> None:
         """The secant update of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s (BFGS).
 
         `change` y and `step` s (rows, K), `product` H s (rows, K), `length` s.H s (rows,).
@@ -266,9 +275,7 @@ class _Targets:
         hessian.addcmul_(product[:, :, None], (product / length[rows, None])[:, None, :], value=-1)
         self.hessian[rows] = hessian
 
-    def _move(
-        self, accepted: Tensor, points: Tensor, value: Tensor, gradient: Tensor, objective: Tensor
-    ) -> None:
+    def _move(self, accepted: Tensor, points: Tensor, value: Tensor, gradient: Tensor, objective: Tensor) -> None:
         self.u = torch.where(accepted[:, None], points, self.u)
         self.value = torch.where(accepted, value, self.value)
         self.gradient = torch.where(accepted[:, None], gradient, self.gradient)

@@ -1,12 +1,194 @@
+"""The largest softmax probability of an item over a box of actions (paper 000, section 4).
+
+Scores are affine in the action, s = slope @ a + intercept, so that -log of the softmax probability of a target,
+f(a) = log sum_j exp(beta s_j(a)) - beta s_i(a), is convex, and any point with its gradient bounds the minimum:
+f(a) - f* <= sum_k max(g_k (a_k - lower_k), g_k (a_k - upper_k)). Every answer carries this certificate.
+"""
+
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
 import torch
+
+from recaudit.errors import InputError
+from recaudit.solvers.batches import plan_batches
+from recaudit.solvers.checks import (
+    Array,
+    as_box,
+    as_double,
+    as_positions,
+    check_finite,
+    check_positive,
+    check_scores,
+)
 from recaudit.solvers.logsumexp import LogSumExp
 from recaudit.solvers.newton import minimize
-def quick(slope,intercept,targets,beta,lower,upper,tol=1e-6,work=1<<30,rounds=300):
-    slope=torch.as_tensor(slope); c=torch.as_tensor(intercept)
-    mid=(lower+upper)/2; half=(upper-lower)/2
-    S=slope*beta*half; t=beta*(c+slope.sum(1)*mid)
-    fam=LogSumExp(S[None],t[None],work)
-    tg=torch.as_tensor(targets)
-    m=minimize(fam,S[tg],torch.zeros(len(tg),dtype=torch.long),tol,rounds)
-    return fam,m
+from recaudit.solvers.solution import SoftmaxSolution
+
+Tensor = torch.Tensor
+
+DEFAULT_MEMORY = 1 << 30
+"""Bytes that a solve on a CPU may hold beside its input and its answer, unless it is told otherwise."""
+
+
+def maximize_softmax(
+    slope: Array,
+    intercept: Array,
+    targets: Array,
+    beta: float,
+    lower: Array,
+    upper: Array,
+    tol: float = 1e-6,
+    *,
+    device: str = "cpu",
+    memory_limit: int | None = None,
+    max_steps: int = 500,
+    actions: bool = True,
+) -> SoftmaxSolution:
+    """The largest softmax probability of each target over the actions a with lower <= a <= upper.
+
+    `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
+    `targets` (targets,): positions of items; `beta` > 0; `lower`, `upper`: numbers or (K,).
+
+    A target is solved when the certificate on -log of its probability is at most `tol`, and bounded when that takes
+    more than `max_steps` Newton steps. `memory_limit` is in bytes, beside the input and the answer; by default
+    1 GiB, or a quarter of what is free on a CUDA `device`. `actions=False` leaves the maximisers out.
+    """
+    slope, intercept = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
+    check_scores(slope, intercept)
+    check_finite("intercept", intercept)
+    positions = as_positions("targets", targets, len(intercept)).to(slope.device)
+    owner = torch.zeros_like(positions)
+    ends = as_box(lower, upper, (1, slope.shape[1]))
+    solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
+    return solver.solve(slope[None], intercept[None], owner, positions, *ends)
+
+
+def maximize_softmax_batch(
+    slope: Array,
+    intercept: Array,
+    targets: Array,
+    beta: float,
+    lower: Array,
+    upper: Array,
+    tol: float = 1e-6,
+    *,
+    device: str = "cpu",
+    memory_limit: int | None = None,
+    max_steps: int = 500,
+    actions: bool = False,
+) -> SoftmaxSolution:
+    """`maximize_softmax` for many problems of the same number of actions.
+
+    `slope` (problems, items, K); `intercept` (problems, items), -inf where an item is no candidate; `targets`
+    (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers
+    come in the order of the True entries, row by row. A problem's answers do not depend on the others.
+    """
+    slope = as_double("slope", slope, 3, "(problems, items, K)")
+    intercept = as_double("intercept", intercept, 2, "(problems, items)").to(slope.device)
+    check_scores(slope, intercept)
+    if bool((intercept.isnan() | intercept.isposinf()).any()):
+        raise InputError(
+            "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
+        )
+    mask = targets if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
+    if mask.dtype != torch.bool or mask.shape != intercept.shape:
+        raise InputError(
+            "targets",
+            received=f"an array of shape {tuple(mask.shape)} and type {mask.dtype}",
+            expected=f"booleans of shape {tuple(intercept.shape)}, True where an item is a target",
+        )
+    owner, positions = mask.to(slope.device).nonzero().unbind(dim=1)
+    if bool(intercept[owner, positions].isinf().any()):
+        raise InputError("targets", received="a target with the intercept -inf", expected="targets that are candidates")
+    ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]))
+    solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
+    return solver.solve(slope, intercept, owner, positions, *ends)
+
+
+@final
+@dataclass(frozen=True)
+class _Solver:
+    """How to solve: everything but the numbers of the problems."""
+
+    beta: float
+    tol: float
+    device: torch.device
+    memory_limit: int
+    max_steps: int
+    actions: bool
+
+    @classmethod
+    def checked(
+        cls, beta: float, tol: float, device: str, memory_limit: int | None, max_steps: int, actions: bool
+    ) -> _Solver:
+        """From arguments as they come."""
+        place = torch.device(device)
+        if memory_limit is None:
+            memory_limit = torch.cuda.mem_get_info(place)[0] // 4 if place.type == "cuda" else DEFAULT_MEMORY
+        beta, tol = check_positive("beta", beta), check_positive("tol", tol)
+        if max_steps < 1:
+            raise InputError("max_steps", received=max_steps, expected="a whole number of 1 or more")
+        return cls(beta, tol, place, int(memory_limit), max_steps, actions)
+
+    def solve(
+        self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
+    ) -> SoftmaxSolution:
+        """The targets `positions` (pairs,) of the problems `owner` (pairs,), ascending."""
+        pairs, (_, items, columns) = len(owner), slope.shape
+        log_value, gap, rounding = np.empty(pairs), np.empty(pairs), np.empty(pairs)
+        evaluations = np.empty(pairs, dtype=np.int64)
+        actions = np.empty((pairs, columns)) if self.actions else None
+        counts = torch.bincount(owner, minlength=len(slope)).tolist()
+        for batch in plan_batches(counts, items, columns, self.memory_limit, self.device.type == "cpu"):
+            rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
+            local = torch.searchsorted(chosen, owner[rows])
+            parts = (slope[chosen], intercept[chosen], local, positions[rows], lower[chosen], upper[chosen])
+            found = self._solve_batch(*(part.to(self.device) for part in parts))
+            for array, part in zip((log_value, gap, rounding, evaluations), found[:4], strict=True):
+                array[rows] = part.cpu().numpy()
+            if actions is not None:
+                actions[rows] = found[4].cpu().numpy()
+        return SoftmaxSolution(
+            problem=owner.cpu().numpy(),
+            target=positions.cpu().numpy(),
+            log_value=log_value,
+            log_lower=log_value - rounding,
+            log_upper=np.minimum(log_value + gap + rounding, 0.0),
+            solved=gap <= self.tol,
+            evaluations=evaluations,
+            actions=actions,
+        )
+
+    def _solve_batch(
+        self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Log-probability, gap, rounding, evaluations (pairs,) and action (pairs, K) of each pair."""
+        half = (upper - lower) / 2
+        middle = lower + half
+        candidates = intercept > -torch.inf
+        slope = slope.masked_fill(~candidates.unsqueeze(2), 0.0)
+        check_finite("slope", slope)
+        # a = middle + half u: the box is [-1, 1]^K and beta is 1 from here on.
+        slopes = slope * (self.beta * half).unsqueeze(1)
+        offsets = self.beta * (intercept + torch.bmm(slope, middle.unsqueeze(2)).squeeze(2))
+        check_finite("beta * scores", torch.where(candidates, slopes.abs().sum(dim=2) + offsets, 0.0))
+        own_slopes, own_offsets = slopes[owner, positions], offsets[owner, positions]
+        family = LogSumExp(*_without_gaps(slopes, offsets, candidates), self.memory_limit // 2)
+        found = minimize(family, own_slopes, owner, self.tol, self.max_steps)
+        log_value = (own_offsets - family.level[owner] - found.value).clamp(max=0.0)
+        actions = middle[owner] + half[owner] * found.points
+        actions = torch.minimum(torch.maximum(actions, lower[owner]), upper[owner])
+        return log_value, found.gap, family.rounding[owner], found.evaluations, actions
+
+
+def _without_gaps(slopes: Tensor, offsets: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+    """Slopes and offsets of the candidates alone, padded to the largest number of them."""
+    width = int(candidates.sum(dim=1).max())
+    if width == candidates.shape[1]:
+        return slopes, offsets
+    order = candidates.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
+    return slopes.gather(1, order.unsqueeze(2).expand(-1, -1, slopes.shape[2])), offsets.gather(1, order)

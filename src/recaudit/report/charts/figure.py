@@ -64,10 +64,9 @@ def data(rows: Rows) -> alt.InlineData:
 
 def finished(chart: Chart, height: int) -> dict[str, Any]:
     """The specification, as wide as its place on the page, under the page's theme and no other."""
-    spec: dict[str, Any] = chart.properties(width="container", height=height).to_dict()
-    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
-    spec.pop("config", None)
-    return spec
+    autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
+    with alt.theme.enable("none"):
+        return chart.properties(width="container", height=height, autosize=autosize).to_dict()
 
 
 def drawn(estimate: Estimate | None) -> dict[str, Any]:

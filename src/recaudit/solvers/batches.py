@@ -1,0 +1,57 @@
+"""Which problems, and which of their targets, are solved together within a limit of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from recaudit.errors import InputError
+
+_DOUBLE = 8
+# On a CPU small problems are solved together up to this many (item, target) pairs; beyond, padding costs more.
+_CPU_PAIRS = 4_000_000
+
+
+@final
+@dataclass(frozen=True)
+class Batch:
+    """Some problems and a run of their (problem, target) pairs."""
+
+    problems: Sequence[int]
+    pairs: slice
+
+
+def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: int, on_cpu: bool) -> Iterator[Batch]:
+    """Batches that cover all pairs in order; `counts` has the number of targets of each problem.
+
+    Half of the limit is for the evaluations, half for what is held of each problem and each target. A problem
+    whose targets do not fit is solved in several batches.
+    """
+    problem_bytes = _DOUBLE * items * (8 * actions + 12)
+    target_bytes = _DOUBLE * (6 * actions * actions + 40 * actions + 60)
+    room = memory_limit // 2
+    if room < problem_bytes + target_bytes:
+        raise InputError(
+            "memory_limit",
+            received=f"{memory_limit} bytes",
+            expected=f"at least {2 * (problem_bytes + target_bytes)} bytes for {items} items and {actions} actions",
+        )
+    together: list[int] = []
+    start = end = 0
+    for problem, count in enumerate(counts):
+        if not count:
+            continue
+        pairs, problems = end - start + count, len(together) + 1
+        full = problems * problem_bytes + pairs * target_bytes > room
+        if together and (full or (on_cpu and items * pairs > _CPU_PAIRS)):
+            yield Batch(tuple(together), slice(start, end))
+            together, start = [], end
+        together.append(problem)
+        end += count
+        most = max(1, (room - problem_bytes) // target_bytes)
+        while len(together) == 1 and end - start > most:
+            yield Batch(tuple(together), slice(start, start + most))
+            start += most
+    if together:
+        yield Batch(tuple(together), slice(start, end))

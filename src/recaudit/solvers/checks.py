@@ -1,0 +1,99 @@
+"""What the solvers accept: shapes, finite numbers, a box that is not empty."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from recaudit.errors import InputError
+
+Tensor = torch.Tensor
+Array = ArrayLike | Tensor
+
+
+def as_double(name: str, values: Array, dimensions: int, shape: str) -> Tensor:
+    """The values as a double tensor of the given number of dimensions."""
+    try:
+        tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values, dtype=np.float64))
+        tensor = tensor.detach().double()
+    except (TypeError, ValueError) as error:
+        raise InputError(name, received=type(values).__name__, expected=f"numbers, {shape}") from error
+    if tensor.dim() != dimensions:
+        raise InputError(name, received=f"an array of shape {tuple(tensor.shape)}", expected=shape)
+    return tensor
+
+
+def check_scores(slope: Tensor, intercept: Tensor) -> None:
+    """`slope` (..., items, K) and `intercept` (..., items) fit together; there is an item and an action."""
+    if slope.shape[:-1] != intercept.shape:
+        raise InputError(
+            "intercept",
+            received=f"shape {tuple(intercept.shape)} beside a slope of shape {tuple(slope.shape)}",
+            expected=f"shape {tuple(slope.shape[:-1])}, one number an item",
+        )
+    if 0 in slope.shape[-2:]:
+        raise InputError("slope", received=f"shape {tuple(slope.shape)}", expected="at least one item and one action")
+
+
+def check_finite(name: str, values: Tensor) -> None:
+    """No NaN, no infinity."""
+    if not torch.isfinite(values).all():
+        raise InputError(
+            name,
+            received="NaN or infinite numbers",
+            expected="finite numbers",
+            remedy="Check the model that the scores come from: it may have diverged.",
+        )
+
+
+def check_positive(name: str, value: float) -> float:
+    """A finite number above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(name, received=value, expected="a finite number above 0")
+    return float(value)
+
+
+def as_box(lower: Array, upper: Array, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Both ends of the box, broadcast to `shape`; finite and in order."""
+    ends = []
+    for name, values in (("lower", lower), ("upper", upper)):
+        raw = values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values, dtype=np.float64))
+        try:
+            end = raw.detach().double().broadcast_to(shape)
+        except RuntimeError as error:
+            raise InputError(
+                name,
+                received=f"an array of shape {tuple(raw.shape)}",
+                expected=f"one number, or an array that broadcasts to {shape}, one number an action",
+            ) from error
+        check_finite(name, end)
+        ends.append(end)
+    if bool((ends[0] > ends[1]).any()):
+        raise InputError(
+            "lower", received="a bound above `upper`", expected="lower <= upper for every action: a box not empty"
+        )
+    return ends[0], ends[1]
+
+
+def as_positions(name: str, values: Array, items: int) -> Tensor:
+    """Positions of items (targets,), each from 0 to items - 1."""
+    raw = values if isinstance(values, Tensor) else torch.from_numpy(np.atleast_1d(np.asarray(values)))
+    if raw.numel() == 0:
+        return torch.empty(0, dtype=torch.long)
+    if raw.dim() != 1 or raw.is_floating_point() or raw.is_complex() or raw.dtype == torch.bool:
+        raise InputError(
+            name,
+            received=f"an array of shape {tuple(raw.shape)} and type {raw.dtype}",
+            expected="a list of item positions, whole numbers",
+        )
+    positions = raw.long()
+    if int(positions.min()) < 0 or int(positions.max()) >= items:
+        raise InputError(
+            name,
+            received=f"positions from {int(positions.min())} to {int(positions.max())}",
+            expected=f"positions from 0 to {items - 1}: there are {items} items",
+        )
+    return positions

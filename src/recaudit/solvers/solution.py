@@ -1,0 +1,63 @@
+"""What the softmax solver gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recaudit.status import Status
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SoftmaxSolution:
+    """The largest probability of each target, in the order the targets were given in.
+
+    The certificate is on the logarithm: `log_lower <= log of the maximum <= log_upper`, valid whatever the status.
+    """
+
+    problem: IntArray
+    """(pairs,): the position of the target's problem in the batch; 0 for a single problem."""
+    target: IntArray
+    """(pairs,): the target's position among the problem's items."""
+    log_value: FloatArray
+    """(pairs,): the logarithm of the probability that was reached."""
+    log_lower: FloatArray
+    """(pairs,): `log_value` less what rounding may have added."""
+    log_upper: FloatArray
+    """(pairs,): no action in the box reaches more."""
+    solved: BoolArray
+    """(pairs,): whether the certificate is within the tolerance asked for."""
+    evaluations: IntArray
+    """(pairs,): how often the scores of all items were computed for this target alone; 0 where a point found for
+    another target of the problem was already the answer."""
+    actions: FloatArray | None
+    """(pairs, K): the actions that reach the values, if they were asked for."""
+
+    @property
+    def value(self) -> FloatArray:
+        """(pairs,): the probability that was reached."""
+        return np.exp(self.log_value)
+
+    @property
+    def lower(self) -> FloatArray:
+        """(pairs,): a certified lower bound of the largest probability."""
+        return np.exp(self.log_lower)
+
+    @property
+    def upper(self) -> FloatArray:
+        """(pairs,): a certified upper bound of the largest probability."""
+        return np.exp(self.log_upper)
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """(pairs,): solved, bounded, or failed where no finite value was found."""
+        found = np.where(self.solved, Status.SOLVED.value, Status.BOUNDED.value)
+        return np.where(np.isnan(self.log_value), Status.FAILED.value, found)

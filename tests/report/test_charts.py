@@ -1,0 +1,135 @@
+"""Charts are valid, draw the numbers of the tables, and leave out what is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pytest
+import vl_convert
+from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
+
+from recaudit.report import charts
+from recaudit.report.evidence import Evidence
+
+FILMS = [Film("A", 20, 4.0, 0), Film("B", 20, 3.0, 1), Film("C", 20, 3.0, 1), Film("D", 20, 3.0, 2)]
+
+
+def rows_of(figure: charts.Figure | None) -> list[dict[str, Any]]:
+    assert figure is not None
+    return [row for rows in figure.spec["datasets"].values() for row in rows]
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Evidence:
+    genre = groups(
+        "genre",
+        "share",
+        {"Up": (0.6, 0.5, 0.7), "Level": (0.3, 0.2, 0.5), "Down": (0.1, 0.05, 0.15), "None": 0.0},
+        {"Up": 0.3, "Level": 0.3, "Down": 0.3, "None": 0.1},
+    )
+    quarters = {"1: 0-9 ratings": 0.2, "2: 10-99 ratings": 0.8}
+    popular = groups("popularity", "share", {"1: 0-9 ratings": 0.1, "2: 10-99 ratings": 0.9}, quarters)
+    history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.05, 0.15), "2: 10-90 ratings": (0.4, 0.3, 0.5)})
+    models = [
+        Model("Main", [accuracy((0.3, 0.2, 0.4), None, by=[history]), exposure(FILMS, by=[genre, popular])]),
+        Model("Hits", [accuracy(0.2, by=[history]), exposure(FILMS, by=[genre, popular])], "top-pop"),
+    ]
+    return Evidence.of(write_run(tmp_path, models, Data(categories=("genre",))))
+
+
+def every(evidence: Evidence) -> list[charts.Figure | None]:
+    return [
+        charts.models_by(evidence, "rmse"),
+        charts.models_by(evidence, "coverage"),
+        charts.groups_by(evidence, "ndcg", "history"),
+        charts.amplification(evidence, "genre"),
+        charts.popularity_shares(evidence),
+        charts.lorenz(evidence),
+        charts.tradeoff(evidence),
+    ]
+
+
+def test_vega_lite_takes_every_chart(evidence: Evidence) -> None:
+    for figure in every(evidence):
+        assert figure is not None
+        compiled = vl_convert.vegalite_to_vega({**figure.spec, "config": charts.THEME, "width": 400})
+        assert compiled["marks"]
+
+
+def test_charts_do_not_depend_on_how_altair_is_set(evidence: Evidence) -> None:
+    before = [figure.spec for figure in every(evidence) if figure]
+    with alt.theme.enable("dark"), alt.data_transformers.enable("csv"):
+        after = [figure.spec for figure in every(evidence) if figure]
+    assert after == before
+
+
+def test_a_model_without_a_value_is_written_as_such(evidence: Evidence) -> None:
+    rows = rows_of(charts.models_by(evidence, "rmse"))
+    assert {"model": "Main", "note": "n/a", "right": False} in rows
+    assert [row["value"] for row in rows if row["model"] == "Hits"] == [0.9]
+
+
+def test_a_reference_far_off_is_written_at_the_edge(tmp_path: Path) -> None:
+    models = [Model(f"M{value}", [accuracy(0.3, value)]) for value in (0.90, 0.92, 0.94)]
+    models += [Model("Near", [accuracy(0.1, 1.0)], "top-pop"), Model("Far", [accuracy(0.1, 1.6)], "random")]
+    rows = rows_of(charts.models_by(Evidence.of(write_run(tmp_path, models)), "rmse"))
+    assert [row["note"] for row in rows if "note" in row] == ["1.600 →"]
+    drawn = {row["model"]: row["value"] for row in rows if "value" in row}
+    assert drawn == {"M0.9": 0.90, "M0.92": 0.92, "M0.94": 0.94, "Near": 1.0, "Far": None}
+
+
+def test_lorenz_curve_of_known_counts(evidence: Evidence) -> None:
+    curve = {row["x"]: row["y"] for row in rows_of(charts.lorenz(evidence)) if row.get("model") == "Main"}
+    # Lists 0, 1, 1, 2: the least shown quarter has nothing, half of the items a quarter of the places.
+    assert curve[0.0] == 0.0
+    assert curve[1.0] == 1.0
+    assert curve[0.75] == pytest.approx(0.5)
+    assert all(0 <= y <= x for x, y in curve.items())
+
+
+def test_amplification_is_share_over_baseline(evidence: Evidence) -> None:
+    rows = {row["group"]: row for row in rows_of(charts.amplification(evidence, "genre")) if row.get("model") == "Main"}
+    assert {name: row["way"] for name, row in rows.items()} == {
+        "Up": "up",
+        "Level": "level",
+        "Down": "down",
+        "None": "down",
+    }
+    assert rows["Up"]["value"] == pytest.approx(2.0)
+    assert rows["Down"]["value"] == pytest.approx(1 / 3)
+    assert rows["None"]["value"] == 1 / 8  # nothing shown at all: drawn at the edge
+    assert rows["None"]["told"] == "0.0% [0.0%, 0.0%] of places, 10.0% of ratings"
+
+
+def test_places_by_popularity_start_with_the_data(evidence: Evidence) -> None:
+    rows = rows_of(charts.popularity_shares(evidence))
+    assert [(row["bar"], row["place"], row["share"]) for row in rows[:4]] == [
+        ("ratings in the data", 0, 0.2),
+        ("ratings in the data", 1, 0.8),
+        ("Main", 0, 0.1),
+        ("Main", 1, 0.9),
+    ]
+
+
+def test_labels_of_near_points_go_to_different_sides(tmp_path: Path) -> None:
+    models = [Model(f"Model {i}", [accuracy(0.3 + i / 1000), exposure(FILMS)]) for i in range(3)]
+    rows = rows_of(charts.tradeoff(Evidence.of(write_run(tmp_path, models))))
+    sides = {row["model"]: row["side"] for row in rows}
+    assert len(set(sides.values())) == 3
+
+
+def test_descriptions_tell_the_numbers(evidence: Evidence) -> None:
+    figure = charts.groups_by(evidence, "ndcg", "history")
+    assert figure is not None
+    assert figure.description == "nDCG@10 of Main by history: 1-9 ratings 0.100, 10-90 ratings 0.400."
+
+
+def test_no_chart_without_numbers(tmp_path: Path) -> None:
+    evidence = Evidence.of(write_run(tmp_path, [Model("A", [accuracy()])]))
+    assert charts.groups_by(evidence, "ndcg", "history") is None
+    assert charts.amplification(evidence, "genre") is None
+    assert charts.popularity_shares(evidence) is None
+    assert charts.lorenz(evidence) is None
+    assert charts.tradeoff(evidence) is None

@@ -1,0 +1,275 @@
+"""The page stands alone, shows text as text, and shows what the run has and no more."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
+
+from recaudit import report
+from recaudit.audits import METRICS
+from recaudit.data import datasets
+from recaudit.data.synthetic import World
+from recaudit.runs import Run, execute, parse
+
+
+class Page(HTMLParser):
+    """A page as a browser takes it apart."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.texts: list[str] = []
+        self._inside: tuple[str, dict[str, str | None]] = ("", {})
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = (tag, dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ("", {})
+
+    def handle_data(self, data: str) -> None:
+        if self._inside[0] == "script":
+            self.scripts.append((self._inside[1], data))
+        elif self._inside[0] != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.texts))
+
+    @property
+    def shape(self) -> list[tuple[str, list[str]]]:
+        """Elements and the names of their attributes, in order."""
+        return [(tag, sorted(attributes)) for tag, attributes in self.elements]
+
+    @property
+    def specs(self) -> list[dict[str, Any]]:
+        """The embedded charts."""
+        blocks = [json.loads(text) for attributes, text in self.scripts if attributes.get("type")]
+        return [block for block in blocks if "$schema" in block]
+
+
+def full_run(path: Path, name: dict[str, str]) -> Run:
+    """A run with every section, in which everything that has a name has one of these."""
+    genre = groups(
+        "genre", "share", {name["genre"]: (0.7, 0.6, 0.8), "Drama": (0.3, 0.2, 0.4)}, {name["genre"]: 0.2, "Drama": 0.8}
+    )
+    quarters = {"1: 0-9 ratings": 0.2, "2: 10-99 ratings": 0.8}
+    popular = groups("popularity", "share", {"1: 0-9 ratings": 0.1, "2: 10-99 ratings": (0.9, 0.85, 0.95)}, quarters)
+    recall = groups("popularity", "recall", {"1: 0-9 ratings": (0.1, 0.0, 0.2), "2: 10-99 ratings": (0.5, 0.4, 0.6)})
+    people = groups(name["attribute"], "ndcg", {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)})
+    lifts = groups(name["attribute"], "popularity_lift", {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)})
+    films = [Film(name["title"], 50, 4.9, 0), Film(name["title"] + " 2", 60, 3.0, 9), Film("C", 20, 4.0, 1)]
+    shown = exposure(films, by=[genre, popular, lifts])
+    models = [
+        Model(name["model"], [accuracy(0.3, None, per_user=(0.3, 0.4), by=[people, recall]), shown]),
+        Model("Hits", [accuracy(0.2, 1.0, per_user=(0.2, 0.1), by=[people, recall]), shown], "top-pop"),
+    ]
+    data = Data(name["data"], 3, attributes=(name["attribute"],), categories=("genre",))
+    return write_run(path, models, data)
+
+
+PLAIN = {key: key.upper() for key in ("title", "genre", "attribute", "group", "model", "data")}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return Page(report.render(full_run(tmp_path_factory.mktemp("run"), PLAIN)))
+
+
+class TestStandsAlone:
+    def test_nothing_is_fetched(self, page: Page) -> None:
+        for tag, attributes in page.elements:
+            assert tag not in ("link", "img", "iframe", "object", "embed", "base")
+            assert "src" not in attributes
+            assert (attributes.get("href") or "#").startswith("#"), attributes
+        assert not any('"url"' in json.dumps(spec) for spec in page.specs)
+
+    def test_the_policy_allows_the_one_script_and_no_address(self, page: Page) -> None:
+        (code,) = [text for attributes, text in page.scripts if not attributes.get("type")]
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+        assert policy is not None
+        assert f"script-src 'sha256-{digest}';" in policy
+        assert policy.startswith("default-src 'none';")
+        assert "http" not in policy
+
+    def test_links_lead_somewhere_on_the_page(self, page: Page) -> None:
+        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        for _, attributes in page.elements:
+            if "href" in attributes:
+                assert (attributes["href"] or "").removeprefix("#") in ids
+            if "popovertarget" in attributes:
+                assert attributes["popovertarget"] in ids
+
+    def test_every_chart_is_told_in_words(self, page: Page) -> None:
+        canvases = [attributes for _, attributes in page.elements if attributes.get("class") == "canvas"]
+        assert len(canvases) == len(page.specs) > 10
+        assert all(len(canvas["aria-label"] or "") > 20 for canvas in canvases)
+
+
+class TestDefinitions:
+    def test_every_metric_shown_is_defined_and_one_click_away(self, page: Page) -> None:
+        for name in METRICS:
+            metric = METRICS[name]
+            told = [metric.definition, metric.formula, metric.span]
+            assert all(page.text.count(text) >= 2 for text in told)  # in the list, and on a click
+            assert f"about-{name}" in [attributes.get("popovertarget") for _, attributes in page.elements]
+
+    def test_a_metric_that_is_not_shown_is_not_defined(self, tmp_path: Path) -> None:
+        html = report.render(write_run(tmp_path, [Model("A", [accuracy()])]))
+        assert METRICS["ndcg"].definition in Page(html).text
+        assert METRICS["gini"].definition not in Page(html).text
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "<!--<script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "</title></style></textarea><b>",
+    "]]>&amp;&lt;",
+    "a\u2028b\u2029c",
+]
+
+
+class TestNamesAreText:
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_no_name_changes_the_page(self, tmp_path: Path, page: Page, text: str) -> None:
+        label = re.sub(r"[\u2028\u2029]", "", text)  # a label is printable: the configuration sees to it
+        names = {**dict.fromkeys(PLAIN, text), "model": label}
+        hostile = Page(report.render(full_run(tmp_path, names)))
+        assert hostile.shape == page.shape
+        title, shown = (next(t for t in p.texts if t.endswith(" 2")) for p in (page, hostile))
+        assert (title, shown) == ("TITLE 2", f"{text} 2")
+
+    def test_names_reach_the_charts_unchanged(self, tmp_path: Path) -> None:
+        names = dict.fromkeys(PLAIN, HOSTILE[1])
+        page = Page(report.render(full_run(tmp_path, names)))
+        drawn = [row for spec in page.specs for rows in spec["datasets"].values() for row in rows]
+        assert any(row.get("group") == HOSTILE[1] for row in drawn)
+        assert any(row.get("model") == HOSTILE[1] for row in drawn)
+
+    def test_nothing_in_a_data_block_can_end_it(self, tmp_path: Path) -> None:
+        page = Page(report.render(full_run(tmp_path, dict.fromkeys(PLAIN, "<!--</script>\u2028&"))))
+        for attributes, text in page.scripts:
+            if attributes.get("type"):
+                assert not re.search("[<>&\u2028\u2029]", text)
+
+
+class TestWhatIsShown:
+    def test_sizes_and_origin(self, page: Page) -> None:
+        assert "1,234 users, 3 items and 56,789 ratings from 1 to 5." in page.text
+        assert "learned from 45,431 of the ratings and were tested on the other 11,358" in page.text
+        assert "5 March 2025, 14:02 UTC, seed 7, recaudit 0.1.0" in page.text
+        assert "random, fraction 0.2" in page.text
+        assert "f1a9" in page.text
+        assert "1 min 15 s" in page.text
+
+    def test_a_missing_number_has_its_reason_and_is_no_zero(self, page: Page) -> None:
+        reasons = [attributes["title"] for tag, attributes in page.elements if attributes.get("class") == "absent"]
+        assert reasons == ["the model's scores rank items and are not ratings"] * 2
+        assert "NaN" not in page.text
+        assert "None" not in page.text.replace("relevant = None", "")
+
+    def test_the_best_is_marked_and_what_overlaps_with_it(self, tmp_path: Path) -> None:
+        models = [
+            Model("A", [accuracy((0.3, 0.25, 0.35), 0.9)]),
+            Model("B", [accuracy((0.27, 0.22, 0.32), 0.8)]),
+            Model("C", [accuracy((0.1, 0.05, 0.15), 1.0)]),
+        ]
+        html = report.render(write_run(tmp_path, models))
+        cells = re.findall(
+            r'<td class="number ?(\w*)">(?:<span class="badge.*?</span>)?<span class="value">([\d.]+)', html
+        )
+        assert ("best", "0.300") in cells
+        assert ("near", "0.270") in cells
+        assert ("", "0.100") in cells
+        assert ("best", "0.800") in cells
+        assert ("", "0.900") in cells
+
+    def test_items_by_title(self, page: Page) -> None:
+        assert "Shown most" in page.text
+        assert "Rated best of what nobody is shown" in page.text
+        assert "shows 2 items to somebody and 1 to nobody" in page.text
+
+    def test_failures_and_unfinished_audits_are_listed(self, tmp_path: Path) -> None:
+        films = [Film("A", 20, 4.0, 1)]
+        models = [
+            Model("Whole", [accuracy(users=90, excluded=10), exposure(films)]),
+            Model("Broken", [accuracy(None, None, status="failed")]),
+        ]
+        text = Page(report.render(write_run(tmp_path, models))).text
+        assert "the computation failed" in text
+        assert "the exposure audit of this model has not been run" in text
+        assert "stand on 90 users; 10 had nothing to measure." in text
+
+
+FILMS = [Film(None, 20, 4.0, 3), Film(None, 20, 3.0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("models", "sections"),
+    [
+        ([Model("A", [accuracy(), exposure(FILMS)])], {"accuracy", "shown", "items"}),
+        ([Model("A", [accuracy()])], {"accuracy"}),
+        ([Model("A", [exposure(FILMS)])], {"shown", "items"}),
+        ([Model("A", [accuracy(0.2, None)]), Model("B", [exposure(FILMS)])], {"accuracy", "shown", "items"}),
+        ([Model("A", [accuracy(), exposure(FILMS)], "top-pop")], {"accuracy", "shown", "items"}),
+        ([Model("A", [accuracy(None, None)])], {"accuracy"}),
+        ([Model("A", [])], set()),
+        ([Model("A", [exposure([Film("Only", 0, None, 0)])])], {"shown", "items"}),
+    ],
+    ids=["one model", "no exposure", "no accuracy", "mixed", "a reference", "no numbers", "nothing", "nothing shown"],
+)
+def test_any_run_makes_a_page(tmp_path: Path, models: list[Model], sections: set[str]) -> None:
+    page = Page(report.render(write_run(tmp_path, models)))
+    ids = {attributes.get("id") for tag, attributes in page.elements if tag == "section"} - {None}
+    assert ids == sections | {"findings", "methods", "gaps", "run"}
+    assert len([tag for tag, attributes in page.elements if attributes.get("class") == "card"]) == 5
+
+
+def test_many_models_and_categories_stay_small(tmp_path: Path) -> None:
+    names = [f"category {i}" for i in range(300)]
+    genre = groups("genre", "share", dict.fromkeys(names, 1 / 300), dict.fromkeys(names, 1 / 300))
+    films = [Film(f"film {i}", 20, 4.0, i) for i in range(3000)]
+    models = [Model(f"M{i}", [accuracy(0.1 + i / 100), exposure(films, by=[genre])]) for i in range(12)]
+    page = Page(report.render(write_run(tmp_path, models, Data(categories=("genre",)))))
+    assert max(len(json.dumps(spec)) for spec in page.specs) < 100_000
+
+
+def test_written_whole_and_written_again(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Model("A", [accuracy()])])
+    path = report.write(run)
+    assert path == tmp_path / "report.html"
+    first = path.read_bytes()
+    assert first.decode().rstrip().endswith("</html>")
+    assert report.write(run).read_bytes() == first
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "report.html", "results"]
+
+
+def test_a_real_run(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
+    models = "".join(f"[[model]]\nkind = '{kind}'\n" for kind in ("ease", "als", "top-pop", "random"))
+    text = f"[data]\nname = 'demo'\n{models}[audits.accuracy]\nsamples = 50\n[audits.exposure]\nsamples = 50\n"
+    run = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run", report=report.write)
+    page = Page(run.report.read_text(encoding="utf-8"))
+    assert len(page.specs) > 15
+    assert all(f"By {by}" in page.text for by in ("history", "region", "age", "genre", "popularity"))
+    assert len(report.headlines(run)) == 5
+    assert "See the numbers" in page.text
