@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 import pytest
 import vl_convert
-from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 from recaudit.report import charts
 from recaudit.report.evidence import Evidence
+from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 FILMS = [Film("A", 20, 4.0, 0), Film("B", 20, 3.0, 1), Film("C", 20, 3.0, 1), Film("D", 20, 3.0, 2)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 from recaudit.report.evidence import Evidence
+from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 FILMS = [Film(None, 20, 4.0, 5), Film("B", 20, 3.0, 0)]
 

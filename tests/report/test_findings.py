@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import Finding, findings_of
+from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 BASE = (0.3, 0.4, 0.5, 0.6)
@@ -83,8 +83,11 @@ class TestModelsAmongThemselves:
         assert "0.450 [0.400, 0.500], against 0.600 [0.550, 0.650] for Ranker (RMSE 0.950" in finding.detail
 
     def test_a_ranker_without_ratings_is_said_to_predict_none(self, tmp_path: Path) -> None:
-        models = [ranker("Predictor", BASE, rmse=0.8), ranker("Ranker", ABOVE)]
+        models = [ranker("Predictor", BASE, rmse=0.8), ranker("Ranker", ABOVE), ranker("Other", BELOW, rmse=0.9)]
         assert "which predicts no ratings" in about(found(tmp_path, models), "not the best at ranking").detail
+
+    def test_the_only_model_that_predicts_is_not_called_the_best(self, tmp_path: Path) -> None:
+        assert found(tmp_path, [ranker("Predictor", BASE, rmse=0.8), ranker("Ranker", ABOVE)]) == []
 
     @pytest.mark.parametrize("other", [LEVEL, BELOW])
     def test_no_claim_when_the_best_predictor_ranks_as_well_as_any(

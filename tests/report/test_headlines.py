@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crafted_runs import Film, Model, accuracy, exposure, groups, write_run
-
 from recaudit.audits import METRICS
 from recaudit.report import headlines
+from report.crafted_runs import Film, Model, accuracy, exposure, groups, write_run
 
 FILMS = [Film("A", 20, 4.0, 5), Film("B", 20, 3.0, 0), Film("C", 5, 3.0, 0), Film("D", 5, 3.0, 0)]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 from recaudit import report
 from recaudit.audits import METRICS
 from recaudit.data import datasets
 from recaudit.data.synthetic import World
 from recaudit.runs import Run, execute, parse
+from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 
 class Page(HTMLParser):
@@ -149,14 +149,14 @@ HOSTILE = [
 
 
 class TestNamesAreText:
-    @pytest.mark.parametrize("text", HOSTILE)
-    def test_no_name_changes_the_page(self, tmp_path: Path, page: Page, text: str) -> None:
-        label = re.sub(r"[\u2028\u2029]", "", text)  # a label is printable: the configuration sees to it
-        names = {**dict.fromkeys(PLAIN, text), "model": label}
+    @pytest.mark.parametrize("first", [0, 3, 6])
+    def test_no_name_changes_the_page(self, tmp_path: Path, page: Page, first: int) -> None:
+        names = dict(zip(PLAIN, HOSTILE[first:] + HOSTILE[:first], strict=False))
         hostile = Page(report.render(full_run(tmp_path, names)))
         assert hostile.shape == page.shape
-        title, shown = (next(t for t in p.texts if t.endswith(" 2")) for p in (page, hostile))
-        assert (title, shown) == ("TITLE 2", f"{text} 2")
+        assert [text.strip() for text in hostile.texts].count(f"{names['title']} 2") == 2
+        for name in names.values():
+            assert name in "".join(hostile.texts)
 
     def test_names_reach_the_charts_unchanged(self, tmp_path: Path) -> None:
         names = dict.fromkeys(PLAIN, HOSTILE[1])
@@ -185,7 +185,7 @@ class TestWhatIsShown:
         reasons = [attributes["title"] for tag, attributes in page.elements if attributes.get("class") == "absent"]
         assert reasons == ["the model's scores rank items and are not ratings"] * 2
         assert "NaN" not in page.text
-        assert "None" not in page.text.replace("relevant = None", "")
+        assert "None" not in page.text
 
     def test_the_best_is_marked_and_what_overlaps_with_it(self, tmp_path: Path) -> None:
         models = [

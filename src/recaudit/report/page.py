@@ -138,4 +138,5 @@ def _unbroken(text: str) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "defaults"
+    """Settings in a line; those that are not set are left out."""
+    return ", ".join(f"{name} = {value}" for name, value in settings.items() if value is not None) or "none"

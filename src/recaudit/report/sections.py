@@ -45,8 +45,8 @@ class Sections:
     lorenz: Figure | None
     tradeoff: Figure | None
     popularity: Figure | None
-    quarters: list[str]
-    """The groups of items by popularity, the least popular first."""
+    quarters: dict[str, str]
+    """The groups of items by popularity, the least popular first, and their colours."""
     amplification: list[Figure]
     shares: list[GroupTable]
     items: list[ItemTables]
@@ -55,6 +55,8 @@ class Sections:
 
 def sections_of(evidence: Evidence) -> Sections:
     """Put together what the run can show; what it has no numbers for is left out."""
+    by_popularity = (evidence.groups(model, "share", "popularity") for model in evidence.models)
+    quarters = [group.name for group in next(filter(None, by_popularity), [])]
     categories = [by for by in evidence.item_groupings if by != "popularity"]
     return Sections(
         accuracy=_overview(evidence, "accuracy", marked=True),
@@ -68,7 +70,7 @@ def sections_of(evidence: Evidence) -> Sections:
         lorenz=charts.lorenz(evidence),
         tradeoff=charts.tradeoff(evidence),
         popularity=charts.popularity_shares(evidence),
-        quarters=[group.name for group in evidence.groups(evidence.main, "share", "popularity")],
+        quarters={name: charts.step_color(place, len(quarters)) for place, name in enumerate(quarters)},
         amplification=[figure for by in categories if (figure := charts.amplification(evidence, by)) is not None],
         shares=[table for by in evidence.item_groupings if (table := group_table(evidence, "share", by)) is not None],
         items=[item_tables(evidence, model) for model in evidence.models if model in evidence.items],

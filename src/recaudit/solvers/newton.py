@@ -245,9 +245,10 @@ class _Targets:
         self.damping = _next_damping(self.damping, accepted, ratio)
         self.evaluations += 1
 
-        self.hessian[(accepted & renew).nonzero().squeeze(1)] = new_hessian[accepted[renew]]
-        self._update_hessian(accepted & ~renew, gradient - self.gradient, step, product, length)
+        change = gradient - self.gradient
         self._move(accepted, points, value, gradient, objective)
+        self.hessian[(accepted & renew).nonzero().squeeze(1)] = new_hessian[accepted[renew]]
+        self._update_hessian(accepted & ~renew & (self.gap > tol), change, step, product, length)
 
     def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """g and its gradient at `points` (rows, K), and the Hessian of those rows that `renew` (rows,) names."""
@@ -308,7 +309,7 @@ def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:
     """
     counts = torch.bincount(owner, minlength=problems)
     position = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
-    rank = ((position + 1) * _GOLDEN).frac() * counts[owner]
+    rank = ((position + 1).double() * _GOLDEN).frac() * counts[owner]
     wave = torch.bucketize(rank, torch.tensor(_WAVES, device=owner.device).cumsum(0), right=True)
     for number in range(len(_WAVES) + 1):
         rows = (wave == number).nonzero().squeeze(1)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from recaudit.errors import InputError
-from recaudit.solvers.batches import plan_batches
+from recaudit.solvers.batches import Batch, plan_batches
 from recaudit.solvers.checks import (
     Array,
     as_box,
@@ -27,6 +27,7 @@ from recaudit.solvers.checks import (
 from recaudit.solvers.logsumexp import LogSumExp
 from recaudit.solvers.newton import minimize
 from recaudit.solvers.solution import SoftmaxSolution
+from recaudit.solvers.workers import run_on_cores
 
 Tensor = torch.Tensor
 
@@ -117,7 +118,9 @@ class _Solver:
     beta: float
     tol: float
     device: torch.device
+    cores: int
     memory_limit: int
+    """For each core."""
     max_steps: int
     actions: bool
 
@@ -132,7 +135,8 @@ class _Solver:
         beta, tol = check_positive("beta", beta), check_positive("tol", tol)
         if max_steps < 1:
             raise InputError("max_steps", received=max_steps, expected="a whole number of 1 or more")
-        return cls(beta, tol, place, int(memory_limit), max_steps, actions)
+        cores = torch.get_num_threads() if place.type == "cpu" else 1
+        return cls(beta, tol, place, cores, memory_limit // cores, max_steps, actions)
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
@@ -142,8 +146,8 @@ class _Solver:
         log_value, gap, rounding = np.empty(pairs), np.empty(pairs), np.empty(pairs)
         evaluations = np.empty(pairs, dtype=np.int64)
         actions = np.empty((pairs, columns)) if self.actions else None
-        counts = torch.bincount(owner, minlength=len(slope)).tolist()
-        for batch in plan_batches(counts, items, columns, self.memory_limit, self.device.type == "cpu"):
+
+        def work(batch: Batch) -> None:
             rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
             local = torch.searchsorted(chosen, owner[rows])
             parts = (slope[chosen], intercept[chosen], local, positions[rows], lower[chosen], upper[chosen])
@@ -152,6 +156,15 @@ class _Solver:
                 array[rows] = part.cpu().numpy()
             if actions is not None:
                 actions[rows] = found[4].cpu().numpy()
+
+        on_cpu = self.device.type == "cpu"
+        counts = torch.bincount(owner, minlength=len(slope)).tolist()
+        batches = plan_batches(counts, items, columns, self.memory_limit, on_cpu)
+        if on_cpu:
+            run_on_cores(work, batches, self.cores)
+        else:
+            for batch in batches:
+                work(batch)
         return SoftmaxSolution(
             problem=owner.cpu().numpy(),
             target=positions.cpu().numpy(),

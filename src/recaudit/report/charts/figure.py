@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import altair as alt
+import polars as pl
 
 from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure
 
@@ -17,6 +18,8 @@ UP, DOWN = "var(--up)", "var(--down)"
 
 SERIES = 8
 """How many models have a colour of their own; the style sheet defines as many."""
+STEPS = 4
+"""How many steps of one colour the style sheet defines, for groups that have an order."""
 ROW = 24
 """Pixels for a row of a chart."""
 
@@ -57,15 +60,15 @@ class Figure:
     """The metric it shows, where the heading is that metric's name."""
 
 
-def data(rows: Rows) -> alt.InlineData:
-    """Rows as a chart takes them, past whatever data transformer Altair is set to."""
-    return alt.InlineData(values=rows)
+def data(rows: Rows) -> pl.DataFrame:
+    """Rows as a chart takes them."""
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def finished(chart: Chart, height: int) -> dict[str, Any]:
-    """The specification, as wide as its place on the page, under the page's theme and no other."""
+    """The specification, as wide as its place on the page, however Altair is set in this process."""
     autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
-    with alt.theme.enable("none"):
+    with alt.theme.enable("none"), alt.data_transformers.enable("default", max_rows=None):
         return chart.properties(width="container", height=height, autosize=autosize).to_dict()
 
 
@@ -83,9 +86,14 @@ def is_share(metric: str) -> bool:
 
 def tooltip(*fields: str) -> list[alt.Tooltip]:
     """The named fields, then the number as the page writes it, interval included."""
-    return [*(alt.Tooltip(f"{field}:N") for field in fields), alt.Tooltip("told:N", title="value")]
+    return [*(alt.Tooltip(f"{field}:N", title=field) for field in fields), alt.Tooltip("told:N", title="value")]
 
 
 def series_color(place: int) -> str:
     """The colour of the model at this place of the order; the colours repeat after the last."""
     return f"var(--series-{place % SERIES + 1})"
+
+
+def step_color(place: int, steps: int) -> str:
+    """The colour of the step at this place, from light to dark; the last step is the darkest."""
+    return f"var(--step-{max(1, STEPS - steps + place + 1)})"

@@ -21,6 +21,7 @@ from recaudit.report.charts.figure import (
     drawn,
     finished,
     is_share,
+    step_color,
     tooltip,
 )
 from recaudit.report.evidence import Evidence, Group
@@ -57,7 +58,7 @@ def groups_by(evidence: Evidence, metric: str, by: str) -> Figure | None:
         others.mark_point(size=22, fill=MUTED, opacity=0.55).encode(x=x, y=y, tooltip=told),
         rival.mark_point(size=60, shape="diamond", fill=INK).encode(x=x, y=y, tooltip=told),
         main.mark_rule(strokeWidth=2, stroke=ACCENT).encode(
-            x=alt.X("lower:Q", title=None, axis=axis, scale=scale), x2="upper:Q", y=y
+            x=alt.X("lower:Q", title=None, axis=axis, scale=scale), x2=alt.X2("upper:Q"), y=y
         ),
         main.mark_point(size=80, fill=ACCENT).encode(x=x, y=y, tooltip=told),
     )
@@ -104,9 +105,9 @@ def amplification(evidence: Evidence, by: str) -> Figure | None:
     told = tooltip("group", "model")
     layers = alt.layer(
         alt.Chart(data([{"value": 1}])).mark_rule(stroke=INK).encode(x=x),
-        main.mark_bar(height=3).encode(x=x, x2=alt.datum(1), y=y, color=color),
+        main.mark_bar(height=3).encode(x=x, x2=alt.X2Datum(1), y=y, color=color),
         main.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
-            x=alt.X("lower:Q", scale=scale, axis=axis), x2="upper:Q", y=y, color=color
+            x=alt.X("lower:Q", scale=scale, axis=axis), x2=alt.X2("upper:Q"), y=y, color=color
         ),
         others.mark_point(size=18, fill=MUTED, opacity=0.5).encode(x=x, y=y, tooltip=told),
         main.mark_point(size=80).encode(x=x, y=y, color=color, tooltip=told),
@@ -155,7 +156,7 @@ def popularity_shares(evidence: Evidence) -> Figure | None:
         if group.name in names
     ]
     places = list(range(len(names)))
-    steps = alt.Scale(domain=places, range=[f"var(--step-{place + 1})" for place in places])
+    steps = alt.Scale(domain=places, range=[step_color(place, len(names)) for place in places])
     bars = alt.Chart(data(rows)).mark_bar(height=16, stroke=PAPER, strokeWidth=1)
     chart = bars.encode(
         x=alt.X("share:Q", stack="zero", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),

@@ -48,18 +48,19 @@ def models_by(evidence: Evidence, metric: str) -> Figure:
     axis = alt.Axis(format="%") if is_share(metric) else alt.Axis()
     scale = alt.Scale(zero=False, nice=True)
     ends, x = (alt.X(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("lower", "value"))
-    color = alt.condition("datum.main", alt.value(ACCENT), alt.value(INK))
     base = alt.Chart(data(rows))
     layers = [
-        base.mark_rule(strokeWidth=2).encode(x=ends, x2="upper:Q", y=y, color=color),
-        base.mark_point(size=70).encode(x=x, y=y, color=color, tooltip=tooltip("model")),
+        base.mark_rule(strokeWidth=2).encode(ends, alt.X2("upper:Q"), y, _main_stands_out()),
+        base.mark_point(size=70).encode(x, y, _main_stands_out(), tooltip("model")),
     ]
     for right in (False, True):
-        edge = alt.Chart(data([note for note in notes if note["right"] == right]))
-        place = alt.value("width") if right else alt.value(4)
-        layers.append(
-            edge.mark_text(align="right" if right else "left", fill=MUTED).encode(x=place, y=y, text="note:N")
-        )
+        if edge := [note for note in notes if note["right"] == right]:
+            text = alt.Chart(data(edge)).encode(y, alt.Text("note:N"))
+            layers.append(
+                text.mark_text(x="width", align="right", fill=MUTED)
+                if right
+                else text.mark_text(x=4, align="left", fill=MUTED)
+            )
     better = METRICS[metric].better
     told = [f"{model} {estimate.text}" for model, estimate in known.items()]
     heading = evidence.label(metric)
@@ -69,6 +70,10 @@ def models_by(evidence: Evidence, metric: str) -> Figure:
         f"{heading} of each model{'' if better == 'neither' else f', {better} is better'}: {', '.join(told)}.",
         metric,
     )
+
+
+def _main_stands_out() -> alt.Color:
+    return alt.Color("main:N", scale=alt.Scale(domain=[True, False], range=[ACCENT, INK]), legend=None)
 
 
 def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Side]:
@@ -120,16 +125,18 @@ def tradeoff(evidence: Evidence) -> Figure | None:
     base = alt.Chart(data(rows)).encode(
         x=alt.X("x:Q", title=evidence.label("coverage"), scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         y=alt.Y("y:Q", title=evidence.label(QUALITY), scale=alt.Scale(domain=[0, top * 1.08], nice=False)),
-        color=alt.condition("datum.main", alt.value(ACCENT), alt.value(INK)),
+        color=_main_stands_out(),
     )
     labels = [
-        base.transform_filter(f"datum.side === '{side}'").mark_text(align=align, dx=dx, dy=dy).encode(text="model:N")
+        base.transform_filter(f"datum.side === '{side}'")
+        .mark_text(align=align, dx=dx, dy=dy)
+        .encode(alt.Text("model:N"))
         for side, align, dx, dy in _PLACES
     ]
     numbers = [f"{row['model']}: {row['told']}" for row in rows]
     return Figure(
         "Ranking quality against coverage",
-        finished(alt.layer(base.mark_point(size=80).encode(tooltip=tooltip("model")), *labels), height=320),
+        finished(alt.layer(base.mark_point(size=80).encode(tooltip("model")), *labels), height=320),
         f"Each model as a point. {'; '.join(numbers)}.",
     )
 
@@ -193,7 +200,9 @@ def lorenz(evidence: Evidence) -> Figure | None:
         domain=list(evidence.models), range=[series_color(place) for place in range(len(evidence.models))]
     )
     lines = alt.Chart(data(rows)).mark_line(strokeWidth=2)
-    curves = lines.encode(x=x, y=y, color=alt.Color("model:N", scale=colors, legend=None), tooltip="model:N")
+    curves = lines.encode(
+        x=x, y=y, color=alt.Color("model:N", scale=colors, legend=None), tooltip=alt.Tooltip("model:N")
+    )
     equal = alt.Chart(data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
     diagonal = equal.mark_line(stroke=MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]

@@ -55,7 +55,7 @@ def two_orders(evidence: Evidence) -> Iterator[Finding]:
     error, quality = evidence.known("rmse"), evidence.known(QUALITY)
     by_error = [model for model in evidence.ranked("rmse") if model in quality]
     by_ranking = evidence.ranked(QUALITY)
-    if not by_error or by_error[0] == by_ranking[0]:
+    if len(by_error) < 2 or by_error[0] == by_ranking[0]:
         return
     predicts, ranks = by_error[0], by_ranking[0]
     gap = evidence.difference(ranks, predicts, QUALITY)
