@@ -63,6 +63,7 @@ def test_every_room_has_its_place() -> None:
 def test_public_names() -> None:
     assert sorted(recaudit.__all__) == [
         "Interactions",
+        "Reachability",
         "Result",
         "accuracy",
         "audits",
@@ -71,8 +72,10 @@ def test_public_names() -> None:
         "engines",
         "errors",
         "exposure",
+        "interventions",
         "models",
         "policies",
+        "reachability",
         "recommend",
         "report",
         "runs",

@@ -16,14 +16,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recaudit import audits, data, engines, errors, models, policies, report, runs, solvers
-    from recaudit.audits import Result, accuracy, exposure, recommend
+    from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, solvers
+    from recaudit.audits import Reachability, Result, accuracy, exposure, reachability, recommend
     from recaudit.data import Interactions, datasets, splits
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Interactions": "recaudit.data",
+    "Reachability": "recaudit.audits",
     "Result": "recaudit.audits",
     "accuracy": "recaudit.audits",
     "audits": "recaudit",
@@ -32,8 +33,10 @@ _HOME = {
     "engines": "recaudit",
     "errors": "recaudit",
     "exposure": "recaudit.audits",
+    "interventions": "recaudit",
     "models": "recaudit",
     "policies": "recaudit",
+    "reachability": "recaudit.audits",
     "recommend": "recaudit.audits",
     "report": "recaudit",
     "runs": "recaudit",
@@ -44,6 +47,7 @@ _HOME = {
 
 __all__ = [
     "Interactions",
+    "Reachability",
     "Result",
     "accuracy",
     "audits",
@@ -52,8 +56,10 @@ __all__ = [
     "engines",
     "errors",
     "exposure",
+    "interventions",
     "models",
     "policies",
+    "reachability",
     "recommend",
     "report",
     "runs",

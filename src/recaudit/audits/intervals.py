@@ -89,10 +89,20 @@ class Ratio:
     baseline: float | None = None
 
 
-def mean(metric: str, values: FloatArray, members: FloatArray, by: str = "", group: str = "") -> Ratio:
+def mean(
+    metric: str,
+    values: FloatArray,
+    members: FloatArray,
+    by: str = "",
+    group: str = "",
+    *,
+    transform: Callable[[FloatArray], FloatArray] = identity,
+    baseline: float | None = None,
+) -> Ratio:
     """The average of `values` (users,) over the users in `members` (users,) that have one (not NaN)."""
     known = ~np.isnan(values)
-    return Ratio(metric, np.nan_to_num(values) * members, known * members, int((members > 0).sum()), by=by, group=group)
+    whole = int((members > 0).sum())
+    return Ratio(metric, np.nan_to_num(values) * members, known * members, whole, transform, by, group, baseline)
 
 
 def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> tuple[pl.DataFrame, pl.DataFrame]:

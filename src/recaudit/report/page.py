@@ -45,19 +45,20 @@ def render(run: Run) -> str:
     """The page as text."""
     evidence = Evidence.of(run)
     sections = sections_of(evidence)
-    shares = ["share"] if sections.shares else []
+    first = headlines_of(evidence)
+    shown = {*evidence.audit_of, *(headline.metric for headline in first), *(["share"] if sections.shares else [])}
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             evidence=evidence,
             manifest=run.manifest,
-            headlines=headlines_of(evidence),
+            headlines=first,
             findings=findings_of(evidence),
             sections=sections,
             gaps=gaps(evidence),
             left_out=left_out_lines(evidence),
-            metrics=[METRICS[name] for name in [*evidence.audit_of, *shares]],
+            metrics=[metric for name, metric in METRICS.items() if name in shown],
             quality=QUALITY,
             most_categories=charts.MOST_CATEGORIES,
             smallest_share=SMALLEST_SHARE,

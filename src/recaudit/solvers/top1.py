@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
@@ -42,19 +43,27 @@ class Top1Margins:
     reachable: BoolArray
     """(targets,): whether some action makes the target a highest-scoring item, ties included."""
     status: NDArray[np.str_]
-    """(targets,): solved where `margin` is the largest one; bounded where the target was excluded without a linear
-    program, because one rival beats it at every action: `reachable` is exact all the same; failed where the
-    linear program had no answer."""
+    """(targets,): solved where `margin` is the largest one; bounded where the largest is between `margin` and
+    `upper`, which settles `reachable` all the same when `upper` is negative; failed where the linear program had
+    no answer."""
 
 
 def top1_margin(
-    slope: Array, intercept: Array, targets: Array, lower: Array, upper: Array, tol: float = 1e-7
+    slope: Array,
+    intercept: Array,
+    targets: Array,
+    lower: Array,
+    upper: Array,
+    tol: float = 1e-7,
+    *,
+    exact: bool = False,
 ) -> Top1Margins:
     """The largest margin of each target over the actions a with lower <= a <= upper.
 
     `slope` (items, K), `intercept` (items,): the scores s = slope @ a + intercept; `targets` (targets,): positions;
-    `lower`, `upper`: numbers or (K,). Margins are exact to `tol`, in units of the scores; a target counts as
-    reachable when its margin is at least -`tol`.
+    `lower`, `upper`: numbers or (K,). A target counts as reachable when its margin is at least -`tol`, in units of
+    the scores. Margins of reachable targets are exact to `tol`; how far an unreachable one is away is bounded, or
+    with `exact=True` solved too.
     """
     slopes = as_double("slope", slope, 2, "(items, K)")
     intercepts = as_double("intercept", intercept, 1, "(items,)")
@@ -63,32 +72,101 @@ def top1_margin(
     check_finite("intercept", intercepts)
     tol = check_positive("tol", tol)
     low, high = as_box(lower, upper, (slopes.shape[1],))
-    problem = _Problem(slopes.cpu().numpy(), intercepts.cpu().numpy(), low.cpu().numpy(), high.cpu().numpy(), tol)
-    positions = as_positions("targets", targets, len(intercepts)).cpu().numpy()
-    return problem.solve(positions)
+    positions = as_positions("targets", targets, len(intercepts))
+    arrays = [tensor.cpu().numpy() for tensor in (slopes, intercepts, low, high)]
+    return _Problem(*arrays, tol=tol, exact=exact).solve(positions.cpu().numpy())
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Problem:
+    """Scores and a box: everything but the target."""
+
     slope: FloatArray
     intercept: FloatArray
     lower: FloatArray
     upper: FloatArray
     tol: float
+    exact: bool
 
     def solve(self, targets: IntArray) -> Top1Margins:
         """A linear program for every target that no single rival excludes."""
-        margin, bound = np.full(len(targets), np.inf), np.full(len(targets), np.inf)
-        actions = np.tile((self.lower + self.upper) / 2, (len(targets), 1))
-        status = np.full(len(targets), Status.SOLVED.value, dtype="<U7")
+        count = len(targets)
+        margin, bound = np.full(count, np.inf), np.full(count, np.inf)
+        actions = np.tile((self.lower + self.upper) / 2, (count, 1))
+        status = np.full(count, Status.SOLVED.value, dtype="<U7")
         if len(self.intercept) > 1:
-            rival, bound = self._strongest_rivals(targets)
+            rivals, bound = self._strongest_rivals(targets)
             for row, target in enumerate(targets):
-                actions[row] = self._best_against(target, rival[row])
-                margin[row] = self._margin(target, actions[row])
-                if bound[row] < -self.tol:
-                    status[row] = Status.BOUNDED.value
+                gain = self.slope[target] - self.slope[rivals[row]]
+                actions[row] = np.where(gain > 0, self.upper, self.lower)
+                margin[row] = self._margins(target, actions[row]).min()
+                if self._settled(margin[row], bound[row]):
+                    status[row] = self._status(margin[row], bound[row])
                 else:
-                    status[row] = self._improve(...)
-        ...
+                    margin[row], bound[row], actions[row], status[row] = self._maximize(target, actions[row])
+        return Top1Margins(targets, margin, bound, actions, margin >= -self.tol, status)
+
+    def _settled(self, margin: float, upper: float) -> bool:
+        """Whether the margin is known, or known to be negative where that is enough."""
+        return upper - margin <= self.tol or (upper < -self.tol and not self.exact)
+
+    def _status(self, margin: float, upper: float) -> str:
+        return (Status.SOLVED if upper - margin <= self.tol else Status.BOUNDED).value
+
+    def _margins(self, target: int, action: FloatArray) -> FloatArray:
+        """(items,): how far the target's score is above each item's; +inf for itself."""
+        scores = self.slope @ action + self.intercept
+        margins: FloatArray = scores[target] - scores
+        margins[target] = np.inf
+        return margins
+
+    def _strongest_rivals(self, targets: IntArray) -> tuple[IntArray, FloatArray]:
+        """The rival with the smallest largest margin over the box, and that margin, for each target.
+
+        For a single rival j the maximum has a closed form: with m and h the middle and half the width of the box,
+        (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|.
+        """
+        half = (self.upper - self.lower) / 2
+        scaled = torch.from_numpy(self.slope * half)
+        scores = torch.from_numpy(self.slope @ (self.lower + half) + self.intercept)
+        rivals, bounds = np.empty(len(targets), dtype=np.int64), np.empty(len(targets))
+        height = max(1, _BLOCK // len(scores))
+        for start in range(0, len(targets), height):
+            part = torch.from_numpy(targets[start : start + height])
+            largest = scores[part, None] - scores + torch.cdist(scaled[part], scaled, p=1.0)
+            largest[torch.arange(len(part)), part] = torch.inf
+            values, positions = largest.min(dim=1)
+            rivals[start : start + height], bounds[start : start + height] = positions.numpy(), values.numpy()
+        return rivals, bounds
+
+    def _maximize(self, target: int, action: FloatArray) -> tuple[float, float, FloatArray, str]:
+        """Margin, upper bound, action and status of the linear program, rivals added as they are violated."""
+        margins = self._margins(target, action)
+        best, best_action = float(margins.min()), action
+        rivals = np.argsort(margins)[:_RIVALS]
+        feasible = max(1e-10, self.tol / 10)
+        bounds = [*zip(self.lower, self.upper, strict=True), (None, None)]
+        while True:
+            rows = np.column_stack([self.slope[rivals] - self.slope[target], np.ones(len(rivals))])
+            limits = self.intercept[target] - self.intercept[rivals]
+            objective = np.append(np.zeros(len(action)), -1.0)
+            answer = linprog(
+                objective,
+                rows,
+                limits,
+                bounds=bounds,
+                method="highs",
+                options={"primal_feasibility_tolerance": feasible, "dual_feasibility_tolerance": feasible},
+            )
+            if not answer.success:
+                return best, np.inf, best_action, Status.FAILED.value
+            action, upper = np.clip(answer.x[:-1], self.lower, self.upper), float(answer.x[-1])
+            margins = self._margins(target, action)
+            if margins.min() > best:
+                best, best_action = float(margins.min()), action
+            nearest = np.argsort(margins)[:_RIVALS]
+            violated = np.setdiff1d(nearest[margins[nearest] < upper], rivals)
+            if self._settled(best, upper) or not len(violated):
+                return best, upper, best_action, self._status(best, upper)
+            rivals = np.concatenate([rivals, violated])

@@ -1,0 +1,241 @@
+"""Reachability: the highest probability with which a user can get an item recommended by changing ratings.
+
+Paper 000, Equation 1: `rho*(u, i) = max over the allowed actions a of P(item i is shown to u after a)`, where scores
+after the action are `slope @ a + intercept` (the model's response). Every pair is solved, not a sample, and every
+value has certified bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.best_response import Answer, Question, best_response
+from recaudit.audits.reachability_result import PAIR_SCHEMA, Reachability
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, Serial
+from recaudit.engines.base import blocks
+from recaudit.errors import InputError
+from recaudit.interventions import Actions, Interval, NextK
+from recaudit.models.base import FittedModel
+from recaudit.policies import Policy, Softmax
+from recaudit.status import Status
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Candidates = Literal["unseen", "all"]
+Baseline = Literal["scores", "predicted"]
+
+_USERS = 16
+"""Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
+
+
+def reachability(
+    model: FittedModel,
+    data: Interactions | None = None,
+    *,
+    actions: Actions | None = None,
+    policy: Policy | None = None,
+    users: Iterable[object] | None = None,
+    targets: Iterable[object] | None = None,
+    candidates: Candidates = "unseen",
+    baseline: Baseline = "scores",
+    tolerance: float = 1e-6,
+    best_actions: bool = False,
+    rng: int = 0,
+    device: str = "cpu",
+    engine: Engine | None = None,
+) -> Reachability:
+    """The largest probability of every target item for every user, with certified bounds.
+
+    `actions` says which ratings are free (default: the next 10 items that the system would show) and within which
+    bounds; `policy` how scores become a recommendation (default: softmax with beta = 1). `candidates` are what the
+    policy chooses from: the items that are neither seen nor acted on (films), or all but the acted on (music, news).
+    `users` and `targets` are ids; all users, and all candidates, where none are named. `baseline` is the probability
+    without strategy: at the model's scores (the paper's text), or after the acted-on items were rated as predicted
+    (the authors' code). `data`, if given, must be the log that the model was fitted to.
+
+    A user without a single action, and a target that is no candidate, have the status not_applicable. A pair is
+    solved when its bounds on log-probability are `tolerance` apart or less.
+    """
+    _check_log(model, data)
+    if candidates not in ("unseen", "all"):
+        raise InputError("candidates", received=candidates, expected="'unseen' or 'all'")
+    if baseline not in ("scores", "predicted"):
+        raise InputError("baseline", received=baseline, expected="'scores' or 'predicted'")
+    actions, policy = actions or NextK(10), policy or Softmax()
+    everybody = np.arange(model.data.n_users)
+    positions = everybody if users is None else model.data.users_at(users)
+    wanted = None if targets is None else model.data.items_at(targets)
+    work = _Solve(model, actions, policy, wanted, candidates, baseline, tolerance, best_actions, rng, device)
+    size = _USERS if device == "cpu" else 16 * _USERS
+    parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
+    settings = {
+        "actions": repr(actions),
+        "policy": repr(policy),
+        "candidates": candidates,
+        "baseline": baseline,
+        "tolerance": tolerance,
+        "rng": rng,
+    }
+    return Reachability(model.data, settings, pl.concat(parts, rechunk=False), positions)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Solve:
+    """A block of users in, a row for each of their pairs out; pure and picklable."""
+
+    model: FittedModel
+    actions: Actions
+    policy: Policy
+    targets: IntArray | None
+    candidates: Candidates
+    baseline: Baseline
+    tolerance: float
+    best_actions: bool
+    rng: int
+    device: str
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        data = self.model.data
+        items = self.actions.items(self.model, users, self.rng)
+        can_act = (items >= 0).any(axis=1)
+        candidates = ~_marked(items, data.n_items)
+        if self.candidates == "unseen":
+            candidates &= ~data.seen(users)
+        asked = candidates if self.targets is None else _rows_of(self.targets, len(users), data.n_items)
+        solvable = asked & candidates & can_act[:, None]
+
+        response = self.model.own_responses(users, items)
+        allowed = torch.from_numpy(candidates)
+        before = self._baseline_scores(users, items, response.slope, response.intercept)
+        interval = self.actions.ratings or Interval(*data.scale)
+        question = Question(
+            response.slope,
+            response.intercept.masked_fill(~allowed, -torch.inf),
+            torch.from_numpy(solvable),
+            interval.low,
+            interval.high,
+            self.tolerance,
+            self.device,
+        )
+        answer = best_response(self.policy, question)
+        logs = self.policy.log_probabilities(before, allowed).numpy()
+        gain = _ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
+        return self._frame(users, items, asked, solvable, logs, answer, gain)
+
+    def _baseline_scores(
+        self, users: IntArray, items: IntArray, slope: torch.Tensor, intercept: torch.Tensor
+    ) -> torch.Tensor:
+        scores = self.model.scores(users)
+        if self.baseline == "scores":
+            return scores
+        at = torch.from_numpy(np.maximum(items, 0))
+        predicted = torch.gather(scores, 1, at).clamp(*self.model.data.scale)
+        return torch.einsum("uik,uk->ui", slope, predicted) + intercept
+
+    def _frame(
+        self,
+        users: IntArray,
+        items: IntArray,
+        asked: BoolArray,
+        solvable: BoolArray,
+        logs: NDArray[np.float64],
+        answer: Answer,
+        gain: IntArray,
+    ) -> pl.DataFrame:
+        row, item = np.nonzero(asked)
+        solved = solvable[asked]
+        start = logs[asked]
+
+        def spread(values: NDArray[np.float64]) -> pl.Series:
+            """Answers at the rows that have one, null elsewhere."""
+            filled = np.full(len(row), np.nan)
+            filled[solved] = values
+            return pl.Series(filled).fill_nan(None)
+
+        status = np.full(len(row), Status.NOT_APPLICABLE.value, dtype="<U14")
+        status[solved] = answer.status
+        with np.errstate(invalid="ignore"):
+            lift = np.exp(answer.log_value - start[solved])
+        columns = {
+            "user": self.model.data.user_ids.gather(users[row]),
+            "item": self.model.data.item_ids.gather(item),
+            "value": spread(np.exp(answer.log_value)),
+            "lower": spread(np.exp(answer.log_lower)),
+            "upper": spread(np.exp(answer.log_upper)),
+            "status": pl.Series(status).cast(PAIR_SCHEMA["status"]),
+            "baseline": np.exp(start),
+            "lift": spread(lift),
+            "rank_gain": spread(gain.astype(np.float64)).cast(pl.Int32),
+        }
+        frame = pl.DataFrame(columns)
+        if self.best_actions:
+            frame = frame.with_columns(*self._action_columns(items, row, solved, answer))
+        return frame
+
+    def _action_columns(self, items: IntArray, row: IntArray, solved: BoolArray, answer: Answer) -> list[pl.Series]:
+        """The acted-on items' ids, and the ratings that reach the value, as lists."""
+        ids, ratings = [], []
+        given = iter(answer.actions)
+        for user, has in zip(row, solved, strict=True):
+            acted = items[user] >= 0
+            ids.append(self.model.data.item_ids.gather(items[user][acted]).to_list() if has else None)
+            ratings.append(next(given)[acted].tolist() if has else None)
+        kind = self.model.data.item_ids.dtype
+        return [
+            pl.Series("action_items", ids, pl.List(kind)),
+            pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
+        ]
+
+
+def _ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """(users, items): 1 + how many candidates score higher; equal scores share the better rank."""
+    masked = scores.masked_fill(~allowed, -torch.inf)
+    ordered = masked.sort(dim=1).values
+    higher = masked.shape[1] - torch.searchsorted(ordered, masked, right=True)
+    return higher + 1
+
+
+def _ranks_after(question: Question, answer: Answer) -> IntArray:
+    """(pairs,): the target's rank among the candidates at its own best action."""
+    ranks = []
+    start = 0
+    for user in range(len(question.slope)):
+        targets = question.targets[user].nonzero()[:, 0]
+        actions = torch.from_numpy(answer.actions[start : start + len(targets)])
+        start += len(targets)
+        scores = actions @ question.slope[user].T + question.intercept[user]
+        own = scores[torch.arange(len(targets)), targets]
+        # A gap below rounding is no gap: the same score, computed twice, must share a rank.
+        ranks.append((scores > (own + 1e-12 * own.abs())[:, None]).sum(dim=1) + 1)
+    return torch.cat(ranks).numpy()
+
+
+def _marked(items: IntArray, n_items: int) -> BoolArray:
+    """(users, n_items): True at each user's items; -1 marks nothing."""
+    marked = np.zeros((len(items), n_items), dtype=bool)
+    row, column = np.nonzero(items >= 0)
+    marked[row, items[row, column]] = True
+    return marked
+
+
+def _rows_of(targets: IntArray, users: int, n_items: int) -> BoolArray:
+    return _marked(np.tile(targets, (users, 1)), n_items)
+
+
+def _check_log(model: FittedModel, data: Interactions | None) -> None:
+    if data is not None and data is not model.data and data.fingerprint != model.data.fingerprint:
+        raise InputError(
+            "data",
+            received=f"{data!r}",
+            expected=f"the log that the model was fitted to, {model.data!r}",
+            remedy="Fit the model to this log, or leave data out.",
+        )
