@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.audits.best_response import Answer, Question, best_response
-from recaudit.audits.reachability_result import PAIR_SCHEMA, Reachability
+from recaudit.audits.reachability_result import STATUS, Reachability
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -106,7 +106,7 @@ class _Solve:
     def __call__(self, users: IntArray) -> pl.DataFrame:
         data = self.model.data
         items = self.actions.items(self.model, users, self.rng)
-        can_act = (items >= 0).any(axis=1)
+        can_act: BoolArray = np.any(items >= 0, axis=1)
         candidates = ~_marked(items, data.n_items)
         if self.candidates == "unseen":
             candidates &= ~data.seen(users)
@@ -171,7 +171,7 @@ class _Solve:
             "value": spread(np.exp(answer.log_value)),
             "lower": spread(np.exp(answer.log_lower)),
             "upper": spread(np.exp(answer.log_upper)),
-            "status": pl.Series(status).cast(PAIR_SCHEMA["status"]),
+            "status": pl.Series(status).cast(STATUS),
             "baseline": np.exp(start),
             "lift": spread(lift),
             "rank_gain": spread(gain.astype(np.float64)).cast(pl.Int32),

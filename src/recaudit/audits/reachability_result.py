@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STATUS = pl.Enum([status.value for status in Status])
-PAIR_SCHEMA = {
+PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "value": pl.Float64,
     "lower": pl.Float64,
     "upper": pl.Float64,
@@ -132,10 +132,11 @@ class Reachability:
         known = self.frame.filter(pl.col("value").is_not_null())
         lines = [f"reachability ({settings})", f"  {len(self.frame):,} pairs: {counts}"]
         if len(known):
-            gap = (known["upper"].log() - known["lower"].log()).max()
+            value, baseline, lift = (np.median(known[name].to_numpy()) for name in ("value", "baseline", "lift"))
+            gap = np.max(np.log(known["upper"].to_numpy() / known["lower"].to_numpy()))
             lines += [
-                f"  best probability  median {known['value'].median():.3g}, baseline {known['baseline'].median():.3g}",
-                f"  lift              median {known['lift'].median():.3g}",
+                f"  best probability  median {value:.3g}, without strategy {baseline:.3g}",
+                f"  lift              median {lift:.3g}",
                 f"  widest bounds     {gap:.1e} in log-probability",
             ]
         return "\n".join(lines)
@@ -188,12 +189,11 @@ class Reachability:
             values = own[name][inside]
             return float(np.nanmean(values)) if np.isfinite(values).any() else None
 
-        found = [
+        return [
             mean("discovery", own["discovery"], members, by, group, baseline=base("baseline_discovery")),
             mean("availability", own["availability"], members, by, group, baseline=base("baseline_availability")),
             mean("lift", own["log_lift"], members, by, group, transform=np.exp),
         ]
-        return found
 
     def _items(self, pairs: dict[str, sparse.csr_array]) -> pl.DataFrame:
         """One row an item: its chance of being shown, without and with the user's help."""
