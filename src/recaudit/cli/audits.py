@@ -147,7 +147,7 @@ def _print_outcome(run: Run) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="right")
     for headline in headlines(run):
-        told = Text.assemble((headline.label, "bold"), "\n", headline.meaning)
+        told = Text.assemble((headline.label, "bold"), f"  {headline.interval}\n", headline.meaning)
         table.add_row(Text(headline.value, style="bold"), told)
     answers().print(f"Report: {run.report}\n")
     answers().print(table, soft_wrap=False)
@@ -168,6 +168,8 @@ def _document(run: Run) -> dict[str, object]:
         "report": str(run.report),
         "status": run.manifest.status,
         "seconds": run.manifest.seconds,
-        "headlines": [{"label": h.label, "value": h.value, "meaning": h.meaning} for h in headlines(run)],
+        "headlines": [
+            {"label": h.label, "value": h.value, "interval": h.interval, "meaning": h.meaning} for h in headlines(run)
+        ],
         "results": results,
     }

@@ -105,9 +105,7 @@ def _item_genres(draw: np.random.Generator, items: int) -> NDArray[np.float64]:
     return weights
 
 
-def _user_tastes(
-    draw: np.random.Generator, region: NDArray[np.int64], age: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _user_tastes(draw: np.random.Generator, region: NDArray[np.int64], age: NDArray[np.int64]) -> NDArray[np.float64]:
     """(users, genres): interests that sum to zero; islanders lean to documentaries and musicals."""
     lean = np.zeros((len(_REGIONS), len(_GENRES)))
     names = [name for name, _ in _GENRES]
@@ -154,14 +152,11 @@ def _picks(
     return pl.concat(rows)
 
 
-def _item_frame(
-    draw: np.random.Generator, genres: NDArray[np.float64], release: NDArray[np.float64]
-) -> pl.DataFrame:
+def _item_frame(draw: np.random.Generator, genres: NDArray[np.float64], release: NDArray[np.float64]) -> pl.DataFrame:
     """Ids and titles; no two of the first 540 are alike."""
     names = [join.format(a=a, b=b) for join in _JOIN for a in _FIRST for b in _SECOND]
     chosen = draw.permutation(len(names))
     titles = [
-        f"{names[chosen[item % len(names)]]} ({2020 + int(np.floor(release[item]))})"
-        for item in range(len(genres))
+        f"{names[chosen[item % len(names)]]} ({2020 + int(np.floor(release[item]))})" for item in range(len(genres))
     ]
     return pl.DataFrame({"item": [f"film-{item:03d}" for item in range(len(genres))], "title": titles})

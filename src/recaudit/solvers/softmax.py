@@ -145,7 +145,7 @@ class _Solver:
         pairs, (_, items, columns) = len(owner), slope.shape
         log_value, gap, rounding = np.empty(pairs), np.empty(pairs), np.empty(pairs)
         evaluations = np.empty(pairs, dtype=np.int64)
-        actions = np.empty((pairs, columns)) if self.actions else None
+        actions = np.empty((pairs if self.actions else 0, columns))
 
         def work(batch: Batch) -> None:
             rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
@@ -154,7 +154,7 @@ class _Solver:
             found = self._solve_batch(*(part.to(self.device) for part in parts))
             for array, part in zip((log_value, gap, rounding, evaluations), found[:4], strict=True):
                 array[rows] = part.cpu().numpy()
-            if actions is not None:
+            if self.actions:
                 actions[rows] = found[4].cpu().numpy()
 
         on_cpu = self.device.type == "cpu"

@@ -38,8 +38,8 @@ class SoftmaxSolution:
     evaluations: IntArray
     """(pairs,): how often the scores of all items were computed for this target alone; 0 where a point found for
     another target of the problem was already the answer."""
-    actions: FloatArray | None
-    """(pairs, K): the actions that reach the values, if they were asked for."""
+    actions: FloatArray
+    """(pairs, K): the actions that reach the values; (0, K) if they were not asked for."""
 
     @property
     def value(self) -> FloatArray:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
+from recaudit.solvers.softmax import maximize_softmax
 from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]
@@ -24,7 +25,9 @@ BoolArray = NDArray[np.bool_]
 # (target, item) pairs whose largest margins are computed at once: 8 MB for each array of them.
 _BLOCK = 1 << 20
 # Rivals that enter the linear program together.
-_RIVALS = 16
+_RIVALS = 32
+# The softmax that sorts out most targets: beta times the widest range of a score is this, its gap at most that.
+_SOFTMAX_RANGE, _SOFTMAX_TOL, _LARGEST_BETA = 1600.0, 0.5, 1e6
 
 
 @final
@@ -73,8 +76,8 @@ def top1_margin(
     tol = check_positive("tol", tol)
     low, high = as_box(lower, upper, (slopes.shape[1],))
     positions = as_positions("targets", targets, len(intercepts))
-    arrays = [tensor.cpu().numpy() for tensor in (slopes, intercepts, low, high)]
-    return _Problem(*arrays, tol=tol, exact=exact).solve(positions.cpu().numpy())
+    score, start, low_end, high_end = (tensor.cpu().numpy() for tensor in (slopes, intercepts, low, high))
+    return _Problem(score, start, low_end, high_end, tol, exact).solve(positions.cpu().numpy())
 
 
 @final
@@ -90,29 +93,30 @@ class _Problem:
     exact: bool
 
     def solve(self, targets: IntArray) -> Top1Margins:
-        """A linear program for every target that no single rival excludes."""
+        """The cheap bounds first: one rival, then the softmax, then a linear program for what they leave open."""
         count = len(targets)
         margin, bound = np.full(count, np.inf), np.full(count, np.inf)
         actions = np.tile((self.lower + self.upper) / 2, (count, 1))
-        status = np.full(count, Status.SOLVED.value, dtype="<U7")
         if len(self.intercept) > 1:
-            rivals, bound = self._strongest_rivals(targets)
-            for row, target in enumerate(targets):
-                gain = self.slope[target] - self.slope[rivals[row]]
-                actions[row] = np.where(gain > 0, self.upper, self.lower)
-                margin[row] = self._margins(target, actions[row]).min()
-                if self._settled(margin[row], bound[row]):
-                    status[row] = self._status(margin[row], bound[row])
-                else:
-                    margin[row], bound[row], actions[row], status[row] = self._maximize(target, actions[row])
+            actions, bound = self._against_strongest_rival(targets)
+            margin = self._smallest_margins(targets, actions)
+            unsettled = np.flatnonzero(~self._settled(margin, bound))
+            if len(unsettled):
+                actions[unsettled], softmax_bound = self._by_softmax(targets[unsettled])
+                margin[unsettled] = self._smallest_margins(targets[unsettled], actions[unsettled])
+                bound[unsettled] = np.minimum(bound[unsettled], softmax_bound)
+        failed = np.zeros(count, dtype=np.bool_)
+        for row in np.flatnonzero(~self._settled(margin, bound)):
+            margin[row], upper, actions[row] = self._maximize(targets[row], actions[row])
+            bound[row], failed[row] = min(bound[row], upper), np.isnan(upper)
+        status = np.where(bound - margin <= self.tol, Status.SOLVED.value, Status.BOUNDED.value)
+        status[failed] = Status.FAILED.value
         return Top1Margins(targets, margin, bound, actions, margin >= -self.tol, status)
 
-    def _settled(self, margin: float, upper: float) -> bool:
-        """Whether the margin is known, or known to be negative where that is enough."""
-        return upper - margin <= self.tol or (upper < -self.tol and not self.exact)
-
-    def _status(self, margin: float, upper: float) -> str:
-        return (Status.SOLVED if upper - margin <= self.tol else Status.BOUNDED).value
+    def _settled(self, margin: FloatArray, upper: FloatArray) -> BoolArray:
+        """Where the margin is known, or known to be negative if that is enough."""
+        known: BoolArray = upper - margin <= self.tol
+        return known if self.exact else known | (upper < -self.tol)
 
     def _margins(self, target: int, action: FloatArray) -> FloatArray:
         """(items,): how far the target's score is above each item's; +inf for itself."""
@@ -121,8 +125,11 @@ class _Problem:
         margins[target] = np.inf
         return margins
 
-    def _strongest_rivals(self, targets: IntArray) -> tuple[IntArray, FloatArray]:
-        """The rival with the smallest largest margin over the box, and that margin, for each target.
+    def _smallest_margins(self, targets: IntArray, actions: FloatArray) -> FloatArray:
+        return np.array([self._margins(target, action).min() for target, action in zip(targets, actions, strict=True)])
+
+    def _against_strongest_rival(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The action that is best against the rival that leaves least, and the margin it leaves: an upper bound.
 
         For a single rival j the maximum has a closed form: with m and h the middle and half the width of the box,
         (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|.
@@ -133,40 +140,53 @@ class _Problem:
         rivals, bounds = np.empty(len(targets), dtype=np.int64), np.empty(len(targets))
         height = max(1, _BLOCK // len(scores))
         for start in range(0, len(targets), height):
-            part = torch.from_numpy(targets[start : start + height])
+            rows = slice(start, start + height)
+            part = torch.from_numpy(targets[rows])
             largest = scores[part, None] - scores + torch.cdist(scaled[part], scaled, p=1.0)
             largest[torch.arange(len(part)), part] = torch.inf
             values, positions = largest.min(dim=1)
-            rivals[start : start + height], bounds[start : start + height] = positions.numpy(), values.numpy()
-        return rivals, bounds
+            rivals[rows], bounds[rows] = positions.numpy(), values.numpy()
+        return np.where(self.slope[targets] > self.slope[rivals], self.upper, self.lower), bounds
 
-    def _maximize(self, target: int, action: FloatArray) -> tuple[float, float, FloatArray, str]:
-        """Margin, upper bound, action and status of the linear program, rivals added as they are violated."""
+    def _by_softmax(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The actions that maximise the softmax probability for a large beta, and what they say about the margin.
+
+        Where the margin is t, all n - 1 rivals are at least t below: f <= log(1 + (n - 1) exp(-beta t)). So a
+        certified f >= F bounds every margin: t <= (log(n - 1) - log(exp(F) - 1)) / beta.
+        """
+        width = np.abs(self.slope) @ (self.upper - self.lower)
+        beta = _SOFTMAX_RANGE / max(float(width.max()), _SOFTMAX_RANGE / _LARGEST_BETA)
+        found = maximize_softmax(self.slope, self.intercept, targets, beta, self.lower, self.upper, tol=_SOFTMAX_TOL)
+        least = -found.log_upper
+        with np.errstate(divide="ignore"):
+            log_odds = least + np.log(-np.expm1(-least))
+        return found.actions, (np.log(len(self.intercept) - 1) - log_odds) / beta
+
+    def _maximize(self, target: int, action: FloatArray) -> tuple[float, float, FloatArray]:
+        """Margin, upper bound (NaN if there is none) and action, by linear programs with ever more rivals."""
         margins = self._margins(target, action)
         best, best_action = float(margins.min()), action
         rivals = np.argsort(margins)[:_RIVALS]
-        feasible = max(1e-10, self.tol / 10)
+        objective = np.append(np.zeros(len(action)), -1.0)
         bounds = [*zip(self.lower, self.upper, strict=True), (None, None)]
+        feasible = max(1e-10, self.tol / 10)
         while True:
-            rows = np.column_stack([self.slope[rivals] - self.slope[target], np.ones(len(rivals))])
-            limits = self.intercept[target] - self.intercept[rivals]
-            objective = np.append(np.zeros(len(action)), -1.0)
             answer = linprog(
                 objective,
-                rows,
-                limits,
+                np.column_stack([self.slope[rivals] - self.slope[target], np.ones(len(rivals))]),
+                self.intercept[target] - self.intercept[rivals],
                 bounds=bounds,
                 method="highs",
                 options={"primal_feasibility_tolerance": feasible, "dual_feasibility_tolerance": feasible},
             )
-            if not answer.success:
-                return best, np.inf, best_action, Status.FAILED.value
+            if answer.x is None:
+                return best, np.nan, best_action
             action, upper = np.clip(answer.x[:-1], self.lower, self.upper), float(answer.x[-1])
             margins = self._margins(target, action)
             if margins.min() > best:
                 best, best_action = float(margins.min()), action
             nearest = np.argsort(margins)[:_RIVALS]
             violated = np.setdiff1d(nearest[margins[nearest] < upper], rivals)
-            if self._settled(best, upper) or not len(violated):
-                return best, upper, best_action, self._status(best, upper)
+            if upper - best <= self.tol or (upper < -self.tol and not self.exact) or not len(violated):
+                return best, upper, best_action
             rivals = np.concatenate([rivals, violated])

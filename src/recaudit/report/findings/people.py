@@ -16,13 +16,9 @@ def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
         worst, best = gaps[0]
         yield Finding(
             f"{evidence.main} ranks worst for {worst.people} and best for {best.people}",
-            f"{evidence.label(QUALITY)}: {_numbers(gaps)}.{_chances(worst)}",
+            f"{evidence.label(QUALITY)}: {_numbers(gaps)}.",
             "people",
         )
-
-
-def _chances(group: Group) -> str:
-    return " Long histories also have more held-out items to be found." if group.by == "history" else ""
 
 
 def no_gain(evidence: Evidence) -> Iterator[Finding]:
