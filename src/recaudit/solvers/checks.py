@@ -56,13 +56,13 @@ def check_positive(name: str, value: float) -> float:
     return float(value)
 
 
-def as_box(lower: Array, upper: Array, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Both ends of the box, broadcast to `shape`; finite and in order."""
+def as_box(lower: Array, upper: Array, shape: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Both ends of the box on `device`, broadcast to `shape`; finite and in order."""
     ends = []
     for name, values in (("lower", lower), ("upper", upper)):
         raw = values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values, dtype=np.float64))
         try:
-            end = raw.detach().double().broadcast_to(shape)
+            end = raw.detach().double().to(device).broadcast_to(shape)
         except RuntimeError as error:
             raise InputError(
                 name,

@@ -58,14 +58,15 @@ def maximize_softmax(
     more than `max_steps` Newton steps. `memory_limit` is in bytes, beside the input and the answer; by default
     1 GiB, or a quarter of what is free on a CUDA `device`. `actions=False` leaves the maximisers out.
     """
-    slope, intercept = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
+    slope = as_double("slope", slope, 2, "(items, K)")
+    intercept = as_double("intercept", intercept, 1, "(items,)").to(slope.device)
     check_scores(slope, intercept)
+    check_finite("slope", slope)
     check_finite("intercept", intercept)
     positions = as_positions("targets", targets, len(intercept)).to(slope.device)
-    owner = torch.zeros_like(positions)
-    ends = as_box(lower, upper, (1, slope.shape[1]))
+    ends = as_box(lower, upper, (1, slope.shape[1]), slope.device)
     solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
-    return solver.solve(slope[None], intercept[None], owner, positions, *ends)
+    return solver.solve(slope[None], intercept[None], torch.zeros_like(positions), positions, *ends)
 
 
 def maximize_softmax_batch(
@@ -86,11 +87,13 @@ def maximize_softmax_batch(
 
     `slope` (problems, items, K); `intercept` (problems, items), -inf where an item is no candidate; `targets`
     (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers
-    come in the order of the True entries, row by row. A problem's answers do not depend on the others.
+    come in the order of the True entries, row by row. What else is in the batch moves an answer by rounding only,
+    or, where it is not yet exact, within its bounds.
     """
     slope = as_double("slope", slope, 3, "(problems, items, K)")
     intercept = as_double("intercept", intercept, 2, "(problems, items)").to(slope.device)
     check_scores(slope, intercept)
+    check_finite("slope", slope)
     if bool((intercept.isnan() | intercept.isposinf()).any()):
         raise InputError(
             "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
@@ -105,7 +108,7 @@ def maximize_softmax_batch(
     owner, positions = mask.to(slope.device).nonzero().unbind(dim=1)
     if bool(intercept[owner, positions].isinf().any()):
         raise InputError("targets", received="a target with the intercept -inf", expected="targets that are candidates")
-    ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]))
+    ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]), slope.device)
     solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
     return solver.solve(slope, intercept, owner, positions, *ends)
 
@@ -130,6 +133,8 @@ class _Solver:
     ) -> _Solver:
         """From arguments as they come."""
         place = torch.device(device)
+        if place.type == "cuda" and not torch.cuda.is_available():
+            raise InputError("device", received=device, expected="'cpu': torch finds no CUDA device here")
         if memory_limit is None:
             memory_limit = torch.cuda.mem_get_info(place)[0] // 4 if place.type == "cuda" else DEFAULT_MEMORY
         beta, tol = check_positive("beta", beta), check_positive("tol", tol)
@@ -165,13 +170,15 @@ class _Solver:
         else:
             for batch in batches:
                 work(batch)
+        # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
+        found = np.isfinite(log_value) & np.isfinite(gap)
         return SoftmaxSolution(
             problem=owner.cpu().numpy(),
             target=positions.cpu().numpy(),
-            log_value=log_value,
-            log_lower=log_value - rounding,
-            log_upper=np.minimum(log_value + gap + rounding, 0.0),
-            solved=gap <= self.tol,
+            log_value=np.where(found, log_value, np.nan),
+            log_lower=np.where(found, log_value - rounding, -np.inf),
+            log_upper=np.where(found, np.minimum(log_value + gap + rounding, 0.0), 0.0),
+            solved=found & (gap <= self.tol),
             evaluations=evaluations,
             actions=actions,
         )
@@ -183,12 +190,9 @@ class _Solver:
         half = (upper - lower) / 2
         middle = lower + half
         candidates = intercept > -torch.inf
-        slope = slope.masked_fill(~candidates.unsqueeze(2), 0.0)
-        check_finite("slope", slope)
         # a = middle + half u: the box is [-1, 1]^K and beta is 1 from here on.
         slopes = slope * (self.beta * half).unsqueeze(1)
         offsets = self.beta * (intercept + torch.bmm(slope, middle.unsqueeze(2)).squeeze(2))
-        check_finite("beta * scores", torch.where(candidates, slopes.abs().sum(dim=2) + offsets, 0.0))
         own_slopes, own_offsets = slopes[owner, positions], offsets[owner, positions]
         family = LogSumExp(*_without_gaps(slopes, offsets, candidates), self.memory_limit // 2)
         found = minimize(family, own_slopes, owner, self.tol, self.max_steps)

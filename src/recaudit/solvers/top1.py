@@ -74,7 +74,7 @@ def top1_margin(
     check_finite("slope", slopes)
     check_finite("intercept", intercepts)
     tol = check_positive("tol", tol)
-    low, high = as_box(lower, upper, (slopes.shape[1],))
+    low, high = as_box(lower, upper, (slopes.shape[1],), slopes.device)
     positions = as_positions("targets", targets, len(intercepts))
     score, start, low_end, high_end = (tensor.cpu().numpy() for tensor in (slopes, intercepts, low, high))
     return _Problem(score, start, low_end, high_end, tol, exact).solve(positions.cpu().numpy())
