@@ -28,7 +28,7 @@ def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, d
     `hessian` (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 and `tol` (rows,).
     """
     if points.device.type != "cpu":
-        return _minimize_batched(hessian, gradient, points, damping, tol)
+        return minimize_together(hessian, gradient, points, damping, tol)
     result = torch.empty_like(points)
     _minimize_each(
         hessian.contiguous().numpy(),
@@ -147,7 +147,7 @@ def _move(
     return change
 
 
-def _minimize_batched(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
+def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
     """The same steps for all rows at once.
 
     Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.
@@ -190,7 +190,8 @@ def _newton_direction_batched(H: Tensor, x: Tensor, r: Tensor, damping: Tensor) 
     factor.diagonal().add_((~free).T)
     solution = torch.where(free, -r, 0.0)
     for k in range(size):
-        factor[k:, k] /= torch.maximum(factor[k, k], damping).sqrt()
+        factor[k, k] = torch.maximum(factor[k, k], damping).sqrt()
+        factor[k + 1 :, k] /= factor[k, k]
         factor[k + 1 :, k + 1 :].addcmul_(factor[k + 1 :, None, k], factor[None, k + 1 :, k], value=-1)
         solution[k] /= factor[k, k]
         solution[k + 1 :].addcmul_(factor[k + 1 :, k], solution[k], value=-1)
