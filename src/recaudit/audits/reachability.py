@@ -163,7 +163,7 @@ class _Solve:
 
         status = np.full(len(row), Status.NOT_APPLICABLE.value, dtype="<U14")
         status[solved] = answer.status
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite where the baseline is 0
             lift = np.exp(answer.log_value - start[solved])
         columns = {
             "user": self.model.data.user_ids.gather(users[row]),

@@ -155,10 +155,14 @@ class Reachability:
         def matrix(values: NDArray[np.float64]) -> sparse.csr_array:
             return sparse.csr_array((values, (row, column)), shape=shape)
 
+        with np.errstate(divide="ignore"):
+            log_lift = np.log(known["lift"].to_numpy())
+        # Where the baseline is 0 a ratio says nothing: such a user is excluded from the mean lift, and counted.
+        log_lift = np.where(np.isfinite(log_lift), log_lift, np.nan)
         return {
             "value": matrix(known["value"].to_numpy()),
             "baseline": matrix(known["baseline"].to_numpy()),
-            "log_lift": matrix(np.log(known["lift"].to_numpy())),
+            "log_lift": matrix(log_lift),
             "one": matrix(np.ones(len(known))),
         }
 

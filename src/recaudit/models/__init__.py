@@ -6,6 +6,7 @@ from recaudit.models.factors import FactorModel, from_factors
 from recaudit.models.linear import EASE, SLIM, LinearModel, from_weights
 from recaudit.models.neighbours import ItemKNN, UserKNN
 from recaudit.models.popularity import Random, TopPop
+from recaudit.models.reachable import reachable_factors
 from recaudit.models.response import AffineResponse
 from recaudit.models.sgd import BiasedMF
 from recaudit.models.updates import AlsSolve, SgdStep
@@ -28,4 +29,5 @@ __all__ = [
     "UserKNN",
     "from_factors",
     "from_weights",
+    "reachable_factors",
 ]

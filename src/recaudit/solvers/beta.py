@@ -63,7 +63,7 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
     reachable with a limit of at most 1/2: its value is the one at a beta of 10^4.
     """
     tol = check_positive("tol", tol)
-    top = top1_margin(slope, intercept, [target], lower, upper, _TIE, exact=True)
+    top = top1_margin(slope, intercept, [target], lower, upper, _TIE)
     margin, most = float(top.margin[0]), float(top.upper[0])
     if margin > _TIE:
         return BestBeta(math.inf, 1.0, 1.0, 1.0, (math.inf, math.inf), True, Status.SOLVED)
@@ -72,7 +72,8 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
         # Whatever the action, some other item scores as much to within the tolerance.
         line = problem.line(LARGEST_BETA)
         return _answer(math.inf, line.value, math.log(0.5), (math.inf, math.inf), tol, reachable=True)
-    return problem.search(most, tol)
+    # Where the linear program left it open whether the item is reachable, no margin is known but that it may be 0.
+    return problem.search(most if most < 0 else 0.0, tol)
 
 
 @final
@@ -134,12 +135,13 @@ class _Problem:
         return _Line(0.0, -math.log(count), rise, -math.log(count))
 
     def search(self, margin: float, tol: float) -> BestBeta:
-        """Bisection between a rising and a falling line, for an item whose margin is at most `margin` < 0."""
+        """Bisection between a rising and a falling line, for an item whose margin is at most `margin` <= 0."""
         rising = self.chance()
         if rising.rise <= 0:
             return _answer(0.0, rising.value, rising.height, (0.0, 0.0), tol)
-        # One rival is ahead by -margin at every action: log rho* <= beta * margin, below chance from `end` on.
-        falling, end = _Line(0.0, 0.0, margin, -math.inf), rising.value / margin
+        # Some rival is ahead by -margin at every action: log rho* <= beta * margin, below chance from `end` on.
+        falling = _Line(0.0, 0.0, margin, -math.inf)
+        end = rising.value / margin if margin < 0 else math.inf
         low, high, best = 0.0, end, rising
         if end > LARGEST_BETA:
             last = self.line(LARGEST_BETA)

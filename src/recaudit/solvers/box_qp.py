@@ -152,7 +152,9 @@ def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping
 
     Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.
     """
-    H, x, r = hessian.permute(1, 2, 0).contiguous(), points.T.contiguous(), gradient.T.contiguous()
+    H, x, r = (
+        part.clone(memory_format=torch.contiguous_format) for part in (hessian.permute(1, 2, 0), points.T, gradient.T)
+    )
     H.diagonal().add_(damping[:, None])
     for _ in range(2):
         _sweep_batched(H, x, r)

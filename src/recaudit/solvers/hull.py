@@ -15,26 +15,30 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.solvers.checks import Array, as_double, as_positions, check_finite, check_positive, check_scores
+from recaudit.solvers.softmax import maximize_softmax
 from recaudit.solvers.top1 import top1_margin
 from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]
 
+# The softmax over points of size 1 at this beta is nearly the maximum: its best direction separates most vertices.
+_BETA = 500.0
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class HullVertices:
-    """How far each target is from the hull of the other points, in the order the targets were given in."""
+    """Which targets are vertices, in the order the targets were given in."""
 
     target: NDArray[np.int64]
     """(targets,)"""
-    distance: FloatArray
-    """(targets,): the distance that a separating direction certifies; +inf where there is no other point."""
     vertex: NDArray[np.bool_]
     """(targets,)"""
+    directions: FloatArray
+    """(targets, K): where `vertex`, the target is farther in this direction than every other point."""
     status: NDArray[np.str_]
-    """(targets,): solved where `vertex` is settled; bounded where the linear program stopped short of it, and no
-    separating direction was found; failed where it had no answer."""
+    """(targets,): solved where `vertex` is settled; bounded or failed where the linear program neither separated
+    the point nor showed that nothing does."""
 
 
 def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVertices:
@@ -44,15 +48,35 @@ def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVerti
     from the hull of the others. Of points that coincide none is a vertex.
     """
     X = as_double("points", points, 2, "(points, K)")
-    check_scores(X, X[:, 0] if X.shape[1] else X.new_empty(len(X)))
+    check_scores(X, X.new_zeros(len(X)))
     check_finite("points", X)
     tol = check_positive("tol", tol)
-    positions = as_positions("targets", targets, len(X))
-    centred = X - X.mean(dim=0)
+    positions = as_positions("targets", targets, len(X)).cpu()
+    centred = X.cpu() - X.cpu().mean(dim=0)
     size = float(centred.abs().max())
-    unit = centred / size if size > 0 else centred
-    found = top1_margin(unit, torch.zeros(len(X)), positions, -1.0, 1.0, tol)
-    vertex = found.margin > tol
-    settled = vertex | (found.upper <= 2 * tol)
-    status = np.where(settled, Status.SOLVED.value, found.status)
-    return HullVertices(found.target, found.margin * (size if size > 0 else 1.0), vertex, status)
+    unit, level = (centred / size if size > 0 else centred), torch.zeros(len(X), dtype=torch.float64)
+
+    found = maximize_softmax(unit, level, positions, _BETA, -1.0, 1.0, tol=1e-2)
+    assert found.actions is not None
+    directions = found.actions
+    ahead = [
+        _ahead(unit.numpy(), target, direction)
+        for target, direction in zip(positions.tolist(), directions, strict=True)
+    ]
+    vertex = np.array(ahead, dtype=np.float64) > tol
+    status = np.full(len(positions), Status.SOLVED.value, dtype="<U14")
+    rest = np.flatnonzero(~vertex)
+    if len(rest):
+        best = top1_margin(unit, level, positions[rest], -1.0, 1.0, tol)
+        vertex[rest], directions[rest] = best.margin > tol, best.actions
+        # A margin is known to `tol`: an upper bound of twice that is as near to 0 as it can be shown to be.
+        status[rest] = np.where((best.margin > tol) | (best.upper <= 2 * tol), Status.SOLVED.value, best.status)
+    return HullVertices(positions.numpy(), vertex, directions, status)
+
+
+def _ahead(points: FloatArray, target: int, direction: FloatArray) -> float:
+    """How much farther the target is in the direction than the farthest other point."""
+    lengths = points @ direction
+    own = float(lengths[target])
+    lengths[target] = -np.inf
+    return own - float(lengths.max())

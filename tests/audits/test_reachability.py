@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import spearmanr
+
+import recaudit as ra
+from recaudit.data import Interactions
+from recaudit.data.splits import Split
+from recaudit.errors import DataError, InputError, NotSupportedError
+from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interval, NextK
+from recaudit.models import ALS, BiasedMF, ItemKNN, UserKNN, from_factors
+from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1
+from recaudit.status import Status
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> Any:
+    return BiasedMF(factors=4, epochs=20).fit(split.train)
+
+
+USERS = ["user-003", "user-050"]
+
+
+def twin(model: Any, user: str, item: str, items: np.ndarray, beta: float, low: float, high: float) -> float:
+    """The slow readable twin: L-BFGS-B on the definition, from several starts."""
+    data = model.data
+    position, target = data.users_at([user])[0], data.items_at([item])[0]
+    response = model.respond(position, position, items)
+    free = np.setdiff1d(np.flatnonzero(~data.seen(np.array([position]))[0]), items)
+    slope, intercept = response.slope.numpy(), response.intercept.numpy()
+
+    def loss(a: np.ndarray) -> float:
+        scores = slope @ a + intercept
+        return float(logsumexp(beta * scores[free]) - beta * scores[target])
+
+    starts = [np.full(len(items), x) for x in (low, (low + high) / 2, high)]
+    best = min(minimize(loss, x, bounds=[(low, high)] * len(items), tol=1e-13).fun for x in starts)
+    return float(np.exp(-best))
+
+
+@pytest.mark.parametrize("actions", [NextK(3), HistoryEdits(3), FutureEdits(3)])
+def test_values_agree_with_a_general_optimiser(model: Any, actions: Any) -> None:
+    result = ra.reachability(model, actions=actions, policy=Softmax(beta=2), users=USERS, rng=5)
+    for user in USERS:
+        items = actions.items(model, model.data.users_at([user]), 5)[0]
+        rows = result.frame.filter(pl.col("user") == user)
+        for row in rows.gather_every(9).iter_rows(named=True):
+            expected = twin(model, user, row["item"], items, 2.0, 1.0, 5.0)
+            assert row["value"] == pytest.approx(expected, rel=2e-5)
+            assert row["lower"] <= row["value"] <= row["upper"]
+            assert row["upper"] / row["lower"] <= np.exp(1.1e-6)
+            assert row["status"] == "solved"
+
+
+def test_targets_are_neither_seen_nor_acted_on(model: Any) -> None:
+    result = ra.reachability(model, actions=NextK(4), users=USERS)
+    for user in USERS:
+        position = model.data.users_at([user])
+        acted = NextK(4).items(model, position, 0)[0]
+        expected = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), acted)
+        items = result.frame.filter(pl.col("user") == user)["item"]
+        assert items.to_list() == model.data.item_ids.gather(expected).to_list()
+
+
+def test_all_candidates_include_the_seen(model: Any) -> None:
+    result = ra.reachability(model, actions=NextK(4), users=USERS[:1], candidates="all")
+    assert len(result.frame) == model.data.n_items - 4
+
+
+def test_the_baseline_is_the_policy_without_action_and_lift_the_ratio(model: Any) -> None:
+    result = ra.reachability(model, actions=HistoryEdits(3), policy=Softmax(beta=1), users=USERS[:1])
+    position = model.data.users_at(USERS[:1])
+    scores = model.scores(position)[0].numpy()[~model.data.seen(position)[0]]
+    np.testing.assert_allclose(result.frame["baseline"], np.exp(scores - logsumexp(scores)))
+    np.testing.assert_allclose(result.frame["lift"], result.frame["value"] / result.frame["baseline"])
+
+
+def test_rating_as_predicted_is_the_baseline_of_the_authors_code(split: Split) -> None:
+    model = ALS(factors=3, iterations=3).fit(split.train)
+    text = ra.reachability(model, actions=NextK(3), users=USERS[:1])
+    code = ra.reachability(model, actions=NextK(3), users=USERS[:1], baseline="predicted")
+    position = model.data.users_at(USERS[:1])
+    items = NextK(3).items(model, position, 0)[0]
+    predicted = model.predict(np.repeat(position, 3), items)
+    scores = model.respond(int(position[0]), int(position[0]), items).scores(predicted).numpy()
+    free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
+    np.testing.assert_allclose(code.frame["baseline"], np.exp(scores[free] - logsumexp(scores[free])))
+    assert not np.allclose(text.frame["baseline"], code.frame["baseline"])
+
+
+def two_items(step: float = 1.0) -> Any:
+    """One user, one rated item, two unseen ones of which b follows the rating of a and c does not."""
+    frame = pl.DataFrame({"user": ["u", "v", "v"], "item": ["a", "b", "c"], "rating": [3.0, 3.0, 3.0]})
+    data = Interactions.from_frame(frame, scale=(1, 5))
+    update = ra.models.SgdStep(step=step)
+    return from_factors(np.zeros((2, 1)), np.array([[1.0], [1.0], [0.0]]), data, update=update)
+
+
+def test_two_items_are_a_sigmoid() -> None:
+    # After one step of size 1 from p = 0, s_b = a and s_c = 0: at best a = 5 for b and a = 1 for c.
+    result = ra.reachability(two_items(), actions=HistoryEdits(1), policy=Softmax(beta=0.7), users=["u"])
+    sigmoid = [1 / (1 + np.exp(-0.7 * 5)), 1 / (1 + np.exp(0.7 * 1))]
+    assert result.frame["value"].to_list() == pytest.approx(sigmoid, rel=1e-5)
+    assert result.frame["baseline"].to_list() == pytest.approx([0.5, 0.5])
+
+
+def test_rank_gain_counts_places_not_positions(model: Any) -> None:
+    result = ra.reachability(model, actions=NextK(3), users=USERS[:1], policy=Softmax(beta=3), best_actions=True)
+    position = model.data.users_at(USERS[:1])
+    items = NextK(3).items(model, position, 0)[0]
+    free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
+    before = model.scores(position)[0].numpy()
+    response = model.respond(int(position[0]), int(position[0]), items)
+    for target, row in zip(free, result.frame.iter_rows(named=True), strict=True):
+        after = response.scores(np.array(row["action_ratings"])).numpy()
+        gain = (before[free] > before[target]).sum() - (after[free] > after[target]).sum()
+        assert row["rank_gain"] == gain
+        assert row["action_items"] == model.data.item_ids.gather(items).to_list()
+        scores = 3 * after[free]
+        assert row["value"] == pytest.approx(np.exp(3 * after[target] - logsumexp(scores)), rel=1e-9)
+
+
+def test_a_wider_box_reaches_no_less(model: Any) -> None:
+    narrow = ra.reachability(model, actions=NextK(3, ratings=Interval(2, 4)), users=USERS)
+    wide = ra.reachability(model, actions=NextK(3), users=USERS)
+    assert (wide.frame["upper"] >= narrow.frame["lower"]).all()
+    assert (wide.frame["value"] > narrow.frame["value"]).any()
+
+
+class TestGreedyPolicies:
+    def test_top1_is_certain_or_impossible(self, model: Any) -> None:
+        result = ra.reachability(model, actions=NextK(2), policy=Top1(), users=USERS[:1])
+        assert set(result.frame["value"]) <= {0.0, 1.0}
+        assert result.frame["value"].sum() >= 1
+
+    def test_epsilon_greedy_has_two_values(self) -> None:
+        result = ra.reachability(two_items(), actions=HistoryEdits(1), policy=EpsilonGreedy(epsilon=0.2), users=["u"])
+        assert result.frame["value"].to_list() == pytest.approx([0.8, 0.2])  # c cannot beat b: s_b >= 1 > 0
+        assert set(result.frame["status"]) == {"solved"}
+
+    def test_top1_is_the_limit_of_softmax(self, model: Any) -> None:
+        top = ra.reachability(model, actions=NextK(2), policy=Top1(), users=USERS[:1]).frame["value"]
+        sharp = ra.reachability(model, actions=NextK(2), policy=Softmax(beta=1e4), users=USERS[:1]).frame["value"]
+        np.testing.assert_allclose(sharp, top, atol=0.05)
+
+
+class TestWhatDoesNotApply:
+    def test_a_user_without_history_does_not_stop_the_others(self, split: Split) -> None:
+        train = split.train.subset(split.train.users != 3)
+        model = BiasedMF(factors=3, epochs=3).fit(train)
+        result = ra.reachability(model, actions=HistoryEdits(2), users=USERS)
+        for user, status in (("user-003", "not_applicable"), ("user-050", "solved")):
+            rows = result.frame.filter(pl.col("user") == user)
+            assert set(rows["status"]) == {status}
+            assert rows["value"].null_count() == (len(rows) if status == "not_applicable" else 0)
+            assert rows["baseline"].null_count() == 0
+
+    def test_a_target_among_the_actions(self, model: Any) -> None:
+        ids = model.data.item_ids.to_list()
+        unseen = np.flatnonzero(~model.data.seen(model.data.users_at(USERS[:1]))[0])[:3]
+        names = [ids[i] for i in unseen]
+        result = ra.reachability(model, actions=GivenItems(tuple(names[:2])), targets=names[1:], users=USERS[:1])
+        assert result.frame["item"].to_list() == names[1:]
+        assert result.frame["status"].to_list() == ["not_applicable", "solved"]
+
+    def test_counts_and_aggregates_say_so(self, split: Split) -> None:
+        train = split.train.subset(split.train.users != 3)
+        result = ra.reachability(BiasedMF(factors=3, epochs=3).fit(train), actions=HistoryEdits(2), users=USERS)
+        assert result.counts()["not_applicable"] == train.n_items
+        row = result.aggregate(samples=5).frame.row(by_predicate=pl.col("metric") == "discovery", named=True)
+        assert (row["users"], row["excluded"]) == (1, 1)
+
+    def test_models_and_policies_without_an_answer_say_which_have_one(self, split: Split, model: Any) -> None:
+        with pytest.raises(NotSupportedError, match="Models that have one"):
+            ra.reachability(UserKNN().fit(split.train), users=USERS)
+        with pytest.raises(NotSupportedError, match="Policies that have one"):
+            ra.reachability(model, policy=Power(power=2), users=USERS)
+
+    def test_bad_arguments(self, model: Any, split: Split) -> None:
+        with pytest.raises(InputError, match="fitted to"):
+            ra.reachability(model, split.test)
+        with pytest.raises(InputError, match="candidates"):
+            ra.reachability(model, candidates="unsen")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="baseline"):
+            ra.reachability(model, baseline="x")  # type: ignore[arg-type]
+        with pytest.raises(DataError, match="nobody"):
+            ra.reachability(model, users=["nobody"])
+        with pytest.raises(InputError, match="tol"):
+            ra.reachability(model, tolerance=0, users=USERS)
+
+
+@pytest.fixture(scope="module")
+def result(model: Any) -> Any:
+    return ra.reachability(model, actions=NextK(3), policy=Softmax(beta=2))
+
+
+class TestAggregates:
+    def test_discovery_is_equation_3(self, result: Any) -> None:
+        shares = result.frame.group_by("user", maintain_order=True).agg(
+            best=(pl.col("value") > 1 / pl.len()).mean(), baseline=(pl.col("baseline") > 1 / pl.len()).mean()
+        )
+        aggregated = result.aggregate(samples=5)
+        row = aggregated.frame.row(by_predicate=pl.col("metric") == "discovery", named=True)
+        assert row["value"] == pytest.approx(shares["best"].mean())
+        assert row["baseline"] == pytest.approx(shares["baseline"].mean())
+        assert aggregated.users["discovery"].to_list() == pytest.approx(shares["best"].to_list())
+
+    def test_a_threshold_can_be_given(self, result: Any) -> None:
+        expected = result.frame.group_by("user").agg(share=(pl.col("value") > 0.05).mean())["share"].mean()
+        assert result.aggregate(threshold=0.05, samples=5)["discovery"] == pytest.approx(expected)
+
+    def test_availability_of_items_is_equation_3(self, result: Any) -> None:
+        means = result.frame.group_by("item").agg(value=pl.col("value").mean(), best=pl.col("value").max()).sort("item")
+        items = result.aggregate(samples=5).items.drop_nulls("availability").sort("item")
+        assert items["availability"].to_list() == pytest.approx(means["value"].to_list())
+        assert items["best"].to_list() == pytest.approx(means["best"].to_list())
+
+    def test_lift_is_a_geometric_mean(self, result: Any) -> None:
+        logs = result.frame.group_by("user").agg(log=pl.col("lift").log().mean())["log"]
+        assert result.aggregate(samples=5)["lift"] == pytest.approx(np.exp(np.mean(logs.to_numpy())))
+
+    def test_item_groups_pool_their_pairs(self, result: Any, model: Any) -> None:
+        grouped = result.aggregate(samples=5, by=["genre"]).by("genre")
+        weights = model.data.categories["genre"].weights.toarray()
+        position = model.data.items_at(result.frame["item"])
+        share = weights[position]
+        expected = result.frame["value"].to_numpy() @ share / share.sum(0)
+        assert grouped["value"].to_list() == pytest.approx(expected.tolist())
+
+    def test_correlations_are_spearmans(self, result: Any) -> None:
+        table = result.correlations()
+        items, users = result.frame["item"].n_unique(), result.frame["user"].n_unique()
+        assert table["n"].to_list() == [items] * 3 + [users] * 2
+        means = result.aggregate(samples=5).items.drop_nulls("availability")
+        expected = spearmanr(means["mean_rating"], means["availability"]).statistic
+        row = table.row(by_predicate=pl.col("with") == "best availability", named=True)
+        assert row["spearman"] == pytest.approx(expected)
+
+    def test_it_prints_what_it_found(self, result: Any) -> None:
+        assert f"{len(result.frame):,} pairs: {len(result.frame):,} solved" in result.summary()
+
+
+def test_numbers_do_not_depend_on_engine_or_company(model: Any) -> None:
+    first = ra.reachability(model, actions=NextK(3), users=["user-003", "user-004", "user-050"])
+    again = ra.reachability(
+        model, actions=NextK(3), users=["user-003", "user-004", "user-050"], engine=ra.engines.Threads(2)
+    )
+    assert first.frame.equals(again.frame)
+    alone = ra.reachability(model, actions=NextK(3), users=["user-004"])
+    together = first.frame.filter(pl.col("user") == "user-004")
+    np.testing.assert_allclose(alone.frame["value"], together["value"], rtol=2e-6)
+
+
+@pytest.mark.parametrize("recommender", [ItemKNN(neighbours=20), ALS(factors=3, iterations=3)])
+def test_every_affine_model_can_be_asked(split: Split, recommender: Any) -> None:
+    result = ra.reachability(recommender.fit(split.train), actions=HistoryEdits(3), users=USERS)
+    assert set(result.frame["status"]) == {Status.SOLVED.value}
+    assert (result.frame["lift"] >= 1 - 1e-6).all()  # rating as before is among the actions

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from contracts.solver_contract import FloatArray
+from recaudit.errors import InputError
+from recaudit.solvers import maximize_softmax, maximize_softmax_batch
+from recaudit.solvers.batches import plan_batches
+
+BoolArray = NDArray[np.bool_]
+
+
+def problems(count: int = 12, items: int = 30) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Problems with different candidates and targets; the fourth has no target."""
+    rng = np.random.default_rng(5)
+    slope = rng.normal(0, 0.5, (count, items, 3))
+    intercept = np.where(rng.random((count, items)) < 0.8, rng.normal(3, 1, (count, items)), -np.inf)
+    targets = np.isfinite(intercept) & (rng.random((count, items)) < 0.4)
+    targets[3] = False
+    return slope, intercept, targets
+
+
+def test_a_batch_is_its_problems_one_by_one() -> None:
+    slope, intercept, targets = problems()
+    lower = np.linspace(0, 1, 12 * 3).reshape(12, 3)
+
+    together = maximize_softmax_batch(slope, intercept, targets, 2.0, lower, 5.0, tol=1e-9, actions=True)
+
+    assert together.solved.all()
+    np.testing.assert_array_equal(np.stack([together.problem, together.target]), np.stack(targets.nonzero()))
+    for problem in range(12):
+        candidates = np.flatnonzero(np.isfinite(intercept[problem]))
+        alone = maximize_softmax(
+            slope[problem, candidates],
+            intercept[problem, candidates],
+            np.searchsorted(candidates, np.flatnonzero(targets[problem])),
+            2.0,
+            lower[problem],
+            5.0,
+            tol=1e-9,
+        )
+        mine = together.problem == problem
+        np.testing.assert_allclose(together.log_value[mine], alone.log_value, rtol=0, atol=2e-9)
+        np.testing.assert_allclose(together.actions[mine], alone.actions, atol=1e-3)
+
+
+def test_the_memory_limit_does_not_change_the_answers() -> None:
+    slope, intercept, targets = problems()
+
+    ample = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9)
+    limit = 40_000 * torch.get_num_threads()
+    tight = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9, memory_limit=limit)
+
+    np.testing.assert_allclose(tight.log_value, ample.log_value, rtol=0, atol=1e-9)
+    assert tight.solved.all()
+
+
+def test_the_number_of_cores_does_not_change_the_answers() -> None:
+    slope, intercept, targets = problems(count=3, items=1500)
+    before = torch.get_num_threads()
+    try:
+        answers = []
+        for cores in (1, 2):
+            torch.set_num_threads(cores)
+            answers.append(maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5).log_value)
+    finally:
+        torch.set_num_threads(before)
+
+    assert answers[0].tolist() == answers[1].tolist()
+
+
+def test_a_problem_without_targets_may_be_without_candidates() -> None:
+    slope, intercept, targets = problems()
+    intercept[3] = -np.inf
+
+    found = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5)
+
+    assert found.solved.all()
+    assert 3 not in found.problem
+
+
+def test_a_batch_without_targets_is_an_empty_answer() -> None:
+    slope, intercept, targets = problems()
+
+    found = maximize_softmax_batch(slope, intercept, targets & False, 2.0, 1, 5)
+
+    assert found.value.shape == (0,)
+
+
+@given(
+    counts=st.lists(st.integers(0, 40), max_size=12),
+    items=st.integers(1, 100_000),
+    actions=st.integers(1, 20),
+    room=st.integers(1, 50),
+    on_cpu=st.booleans(),
+)
+def test_batches_cover_every_pair_once_and_name_its_problem(
+    counts: list[int], items: int, actions: int, room: int, on_cpu: bool
+) -> None:
+    least = 16 * (items * (8 * actions + 12) + 6 * actions**2 + 40 * actions + 60)
+
+    batches = list(plan_batches(counts, items, actions, least * room, on_cpu))
+
+    owner = np.repeat(np.arange(len(counts)), counts)
+    edges = [0, *(batch.pairs.stop for batch in batches)]
+    assert [batch.pairs.start for batch in batches] == edges[:-1]
+    assert edges[-1] == len(owner)
+    for batch, (start, stop) in zip(batches, pairwise(edges), strict=True):
+        assert stop > start
+        assert set(owner[start:stop]) == set(batch.problems)
+
+
+def test_a_limit_too_small_for_one_problem_is_refused() -> None:
+    slope, intercept, targets = problems()
+
+    with pytest.raises(InputError, match=r"memory_limit: received 1000 bytes.*expected at least"):
+        maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, memory_limit=1000 * torch.get_num_threads())
