@@ -45,7 +45,7 @@ def test_a_minimum_inside_the_box_is_the_newton_step(minimize: Minimizer) -> Non
 
 @ways
 def test_a_coordinate_at_its_bound_moves_the_other(minimize: Minimizer) -> None:
-    # Without the box: (-4, 4.5). With x_0 = -1 the other minimises 9 x^2 / 2 - 5 x - x x_0... = (5 - 9) / 9 + 1.
+    # Without the box: (-4, 4.5). With x_1 = 1 the other solves 10 x_0 + 9 - 0.5 = 0.
     H = torch.tensor([[[10.0, 9.0], [9.0, 9.0]]], dtype=torch.double)
     r = torch.tensor([[-0.5, -4.5]], dtype=torch.double)
     start, tiny = torch.zeros(1, 2, dtype=torch.double), torch.full((1,), 1e-12, dtype=torch.double)

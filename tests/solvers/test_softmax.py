@@ -48,6 +48,8 @@ class TestOneProblemOfABatch(SoftmaxContract):
 class TestLittleMemory(SoftmaxContract):
     """So little that items and targets are worked off piece by piece."""
 
+    betas = (2.0, 100.0)
+
     def solve(self, problem: Problem) -> SoftmaxSolution:
         items, actions = problem.slope.shape
         least = 2 * 8 * (items * (8 * actions + 12) + 4 * (6 * actions**2 + 40 * actions + 60))
@@ -58,6 +60,8 @@ class TestLittleMemory(SoftmaxContract):
 
 class TestStepsOfAnAccelerator(SoftmaxContract):
     """All rows take the same quadratic steps at once, as on a GPU."""
+
+    betas = (2.0, 100.0)
 
     @pytest.fixture(autouse=True)
     def batched_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +108,7 @@ def test_no_point_of_a_fine_grid_is_better() -> None:
 
 
 def test_what_is_not_finished_is_bounded_and_the_bounds_hold() -> None:
-    problem = trained_like(10, 1.0, 10.0)
+    problem = trained_like(10, 1.0, 10.0, targets=4)
 
     solution = solve(problem, max_steps=1)
 

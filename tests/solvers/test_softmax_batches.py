@@ -63,7 +63,7 @@ def test_the_memory_limit_does_not_change_the_answers() -> None:
 
 
 def test_the_number_of_cores_does_not_change_the_answers() -> None:
-    slope, intercept, targets = problems(count=3, items=1500)
+    slope, intercept, targets = problems(count=5, items=1500)
     before = torch.get_num_threads()
     try:
         answers = []

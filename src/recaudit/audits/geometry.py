@@ -69,10 +69,10 @@ class Geometry:
             f"  {len(self.frame):,} pairs of {len(self.users):,} users, {len(known):,} settled",
         ]
         if len(known):
-            both = known.filter(pl.col("hull_vertex") & ~pl.col("top1_reachable"))
+            away = known.filter(pl.col("hull_vertex") & ~pl.col("top1_reachable"))
             lines += [
-                f"  top-1 reachable  {known['top1_reachable'].mean():.1%} of them",
-                f"  hull vertices    {known['hull_vertex'].mean():.1%}; out of reach all the same: {len(both):,}",
+                f"  top-1 reachable  {known['top1_reachable'].to_numpy().mean():.1%} of them",
+                f"  hull vertices    {known['hull_vertex'].to_numpy().mean():.1%}, {len(away):,} of them out of reach",
             ]
         asked = self.users["rich_actions"].drop_nulls()
         if len(asked):

@@ -102,6 +102,7 @@ class Reachability:
             groups=groups,
             users=user_table(self.data.user_ids, own)[self.users],
             items=self._items(pairs),
+            pairs=self.frame,
         )
 
     def correlations(self) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -55,6 +55,8 @@ class Result:
     """One row a user: the id and the user's own value of each metric, null where it has none."""
     items: pl.DataFrame
     """One row an item, where the audit says something about items; else empty."""
+    pairs: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """One row a pair, where the audit asks about pairs; else empty."""
 
     def __getitem__(self, metric: str) -> float:
         """The overall value of one metric."""
@@ -78,7 +80,13 @@ class Result:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every non-empty frame by name, as a run folder stores them."""
-        named = {"summary": self.frame, "groups": self.groups, "users": self.users, "items": self.items}
+        named = {
+            "summary": self.frame,
+            "groups": self.groups,
+            "users": self.users,
+            "items": self.items,
+            "pairs": self.pairs,
+        }
         return {name: frame for name, frame in named.items() if frame.width}
 
     def summary(self) -> str:

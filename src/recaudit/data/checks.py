@@ -95,6 +95,35 @@ def check_scale(scale: tuple[float, float] | None, values: NDArray[np.float64]) 
     return low, high
 
 
+def check_edit(
+    user: int,
+    items: IntArray,
+    ratings: NDArray[np.float64],
+    sizes: tuple[int, int],
+    scale: tuple[float, float],
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """One user's new ratings (n,) of distinct items (n,), by position, in a log of these sizes and this scale."""
+    if not 0 <= user < sizes[0]:
+        raise InputError("user", received=user, expected=f"a user's position, from 0 to {sizes[0] - 1}")
+    items, ratings = np.asarray(items, dtype=np.int64), np.asarray(ratings, dtype=np.float64)
+    inside = (items >= 0) & (items < sizes[1])
+    if items.ndim != 1 or len(np.unique(items)) != len(items) or not inside.all():
+        raise InputError(
+            "items",
+            received=items.tolist(),
+            expected=f"a list of distinct item positions from 0 to {sizes[1] - 1}",
+            remedy="Turn ids into positions with data.items_at(ids).",
+        )
+    low, high = scale
+    if ratings.shape != items.shape or not ((ratings >= low) & (ratings <= high)).all():
+        raise InputError(
+            "ratings",
+            received=ratings.tolist(),
+            expected=f"{len(items)} ratings, one for each item, in the log's scale [{low:g}, {high:g}]",
+        )
+    return items, ratings
+
+
 def check_times(column: pl.Series) -> NDArray[np.int64] | NDArray[np.float64]:
     """Times as numbers: as given when numeric, else microseconds since 1970 for dates and date-times."""
     if column.dtype.is_temporal():

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from recaudit.data.categories import Categories
 from recaudit.data.checks import (
+    check_edit,
     check_ids,
     check_ratings,
     check_scale,
@@ -257,6 +258,33 @@ class Interactions:
         times = None if self.times is None else self.times[rows]
         return replace(
             self, indptr=kept[self.indptr], items=self.items[rows], ratings=self.ratings[rows], times=times
+        )._frozen()
+
+    def with_ratings(self, user: int, items: IntArray, ratings: NDArray[np.float64]) -> Interactions:
+        """The log in which the user at this position has given `ratings` (n,) to `items` (n,), positions.
+
+        A rating that is there is changed and keeps its time; a new one comes at the latest time of the log. Every id
+        stays, and its position too.
+        """
+        items, ratings = check_edit(user, items, ratings, (self.n_users, self.n_items), self.scale)
+        rows = slice(self.indptr[user], self.indptr[user + 1])
+        merged = np.union1d(self.items[rows], items).astype(np.int32)
+        old, edited = np.searchsorted(merged, self.items[rows]), np.searchsorted(merged, items)
+        values = np.empty(len(merged))
+        values[old] = self.ratings[rows]
+        values[edited] = ratings
+        times = self.times
+        if times is not None:
+            own = np.full(len(merged), times.max() if len(times) else 0, dtype=times.dtype)
+            own[old] = times[rows]
+            times = np.concatenate([times[: rows.start], own, times[rows.stop :]])
+        added = len(merged) - len(old)
+        return replace(
+            self,
+            indptr=self.indptr + added * (np.arange(self.n_users + 1) > user),
+            items=np.concatenate([self.items[: rows.start], merged, self.items[rows.stop :]]),
+            ratings=np.concatenate([self.ratings[: rows.start], values, self.ratings[rows.stop :]]),
+            times=times,
         )._frozen()
 
     def users_at(self, ids: Iterable[object]) -> IntArray:

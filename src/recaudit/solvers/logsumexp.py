@@ -66,7 +66,8 @@ class LogSumExp:
 
     `slopes` (problems, items, K) and `offsets` (problems, items), -inf for padding. Offsets are lowered by g(0),
     kept as `level` (problems,), so that g(0) = 0: a constant added to every score changes no probability.
-    `work_bytes` is what the evaluations may hold beside their input and output.
+    `work_bytes` is what the evaluations may hold beside their input and output; `block` the numbers that one
+    intermediate array should have at most.
     """
 
     def __init__(self, slopes: Tensor, offsets: Tensor, work_bytes: int) -> None:
@@ -84,10 +85,10 @@ class LogSumExp:
         position = torch.empty(self.actions, self.actions, dtype=torch.long, device=slopes.device)
         position[pairs[0], pairs[1]] = position[pairs[1], pairs[0]] = torch.arange(pairs.shape[1], device=slopes.device)
         self._pair_position = position.reshape(-1)
-        weights = work_bytes // (4 * _DOUBLE)
+        self.block = work_bytes // (4 * _DOUBLE)
         if slopes.device.type == "cpu":
-            weights = min(weights, _CPU_BLOCK)
-        self._rows_at_once = max(1, weights // (self.problems * self.items))
+            self.block = min(self.block, _CPU_BLOCK)
+        self._rows_at_once = max(1, self.block // (self.problems * self.items))
         self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
         self._buffer = slopes.new_empty(self.problems * self.items * self._rows_at_once)
         self.spread = self._spread()

@@ -42,8 +42,6 @@ _ACCEPTED = 1e-3
 _RIDGE = 1e-13
 _SECANT = 1e-16
 _TINY = 1e-200
-# How many values of known points for targets are held at once.
-_POOL_BLOCK = 1 << 20
 
 
 @final
@@ -95,7 +93,8 @@ def _minimize_from(
     for wave in _waves(owner, family.problems):
         pool = pool.joined(solved)
         solved = []
-        targets = _Targets.starting(wave, slopes[wave], pool, pool.best_for(slopes[wave], owner[wave]))
+        nearest = pool.best_for(slopes[wave], owner[wave], family.block)
+        targets = _Targets.starting(wave, slopes[wave], pool, nearest)
         if warm is not None:
             targets.try_points(family, warm[wave])
         for _ in range(rounds):
@@ -145,16 +144,19 @@ class _Pool:
             ),
         )
 
-    def best_for(self, slopes: Tensor, owner: Tensor) -> Tensor:
-        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`."""
+    def best_for(self, slopes: Tensor, owner: Tensor, block: int) -> Tensor:
+        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`.
+
+        At most `block` values are held at once.
+        """
         known, rows = Ragged(self.owner, self.problems), Ragged(owner, self.problems)
         value, points = known.pad(self.value, torch.inf).unsqueeze(1), known.pad(self.u)
-        block = rows.pad(slopes)
-        best = torch.empty(block.shape[:2], dtype=torch.long, device=block.device)
-        height = max(1, _POOL_BLOCK // (self.problems * known.width))
+        wanted = rows.pad(slopes)
+        best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
+        height = max(1, block // (self.problems * known.width))
         for start in range(0, rows.width, height):
             part = slice(start, start + height)
-            best[:, part] = torch.baddbmm(value, block[:, part], points.mT, alpha=-1).argmin(dim=2)
+            best[:, part] = torch.baddbmm(value, wanted[:, part], points.mT, alpha=-1).argmin(dim=2)
         return rows.unpad(best) + known.starts[owner]
 
 

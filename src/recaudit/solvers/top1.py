@@ -109,13 +109,13 @@ class _Problem:
         for row in np.flatnonzero(~self._settled(margin, bound)):
             margin[row], upper, actions[row] = self._maximize(targets[row], actions[row])
             bound[row], failed[row] = min(bound[row], upper), np.isnan(upper)
-        status = np.where(bound - margin <= self.tol, Status.SOLVED.value, Status.BOUNDED.value)
+        status = np.where(bound <= margin + self.tol, Status.SOLVED.value, Status.BOUNDED.value)
         status[failed] = Status.FAILED.value
         return Top1Margins(targets, margin, bound, actions, margin >= -self.tol, status)
 
     def _settled(self, margin: FloatArray, upper: FloatArray) -> BoolArray:
         """Where the margin is known, or known to be negative if that is enough."""
-        known: BoolArray = upper - margin <= self.tol
+        known: BoolArray = upper <= margin + self.tol
         return known if self.exact else known | (upper < -self.tol)
 
     def _margins(self, target: int, action: FloatArray) -> FloatArray:
