@@ -62,6 +62,7 @@ def test_every_room_has_its_place() -> None:
 
 def test_public_names() -> None:
     assert sorted(recaudit.__all__) == [
+        "Fidelity",
         "Interactions",
         "Reachability",
         "Result",
@@ -72,10 +73,12 @@ def test_public_names() -> None:
         "engines",
         "errors",
         "exposure",
+        "fidelity",
         "interventions",
         "models",
         "policies",
         "reachability",
+        "reachable_factors",
         "recommend",
         "report",
         "runs",
@@ -107,6 +110,7 @@ def test_public_names_of_the_rooms() -> None:
         "UserKNN",
         "from_factors",
         "from_weights",
+        "reachable_factors",
     ]
     assert sorted(policies.__all__) == ["EpsilonGreedy", "Policy", "Power", "Softmax", "Top1", "top_items"]
     assert sorted(data.__all__) == ["Categories", "Interactions", "datasets", "read", "splits", "synthetic"]

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, solvers
-    from recaudit.audits import Reachability, Result, accuracy, exposure, reachability, recommend
+    from recaudit.audits import Fidelity, Reachability, Result, accuracy, exposure, fidelity, reachability, recommend
     from recaudit.data import Interactions, datasets, splits
+    from recaudit.models import reachable_factors
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Fidelity": "recaudit.audits",
     "Interactions": "recaudit.data",
     "Reachability": "recaudit.audits",
     "Result": "recaudit.audits",
@@ -33,10 +35,12 @@ _HOME = {
     "engines": "recaudit",
     "errors": "recaudit",
     "exposure": "recaudit.audits",
+    "fidelity": "recaudit.audits",
     "interventions": "recaudit",
     "models": "recaudit",
     "policies": "recaudit",
     "reachability": "recaudit.audits",
+    "reachable_factors": "recaudit.models",
     "recommend": "recaudit.audits",
     "report": "recaudit",
     "runs": "recaudit",
@@ -46,6 +50,7 @@ _HOME = {
 """Where each public name lives; a name that lives in `recaudit` is a package of its own."""
 
 __all__ = [
+    "Fidelity",
     "Interactions",
     "Reachability",
     "Result",
@@ -56,10 +61,12 @@ __all__ = [
     "engines",
     "errors",
     "exposure",
+    "fidelity",
     "interventions",
     "models",
     "policies",
     "reachability",
+    "reachable_factors",
     "recommend",
     "report",
     "runs",

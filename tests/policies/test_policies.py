@@ -53,7 +53,7 @@ def test_softmax_keeps_log_probabilities_that_underflow() -> None:
 @pytest.mark.parametrize(("epsilon", "expected"), [(0.2, [0.1, 0.8, 0.1]), (0, [0, 1, 0]), (1, [0.5, 0, 0.5])])
 def test_epsilon_greedy_shares_epsilon_among_the_others(epsilon: float, expected: list[float]) -> None:
     logs = EpsilonGreedy(epsilon=epsilon).log_probabilities(torch.tensor([[1.0, 3.0, 2.0]]), EVERYTHING)
-    assert logs.exp()[0].tolist() == pytest.approx(expected)
+    assert logs.exp()[0].tolist() == pytest.approx(expected, rel=1e-15)
 
 
 def test_power_is_proportional_and_gives_nothing_to_negative_scores() -> None:

@@ -31,6 +31,13 @@ def test_an_item_below_the_mean_is_best_served_by_chance() -> None:
     assert not found.reachable
 
 
+def test_a_hair_above_the_mean_is_as_good_as_chance() -> None:
+    found = best_beta(np.zeros((3, 1)), [1e-15, 1.0, -1.0], 0, 1, 5)
+    assert found.beta < 1e-3
+    assert found.value == pytest.approx(1 / 3, abs=1e-9)
+    assert found.status == "solved"
+
+
 def test_three_items_worked_by_hand() -> None:
     """Scores 0, 1 and -2 that no rating moves: p = 1 / (1 + e^b + e^-2b) is largest where e^b = 2 e^-2b."""
     beta = math.log(2) / 3
@@ -58,12 +65,15 @@ def test_the_only_item_is_certain() -> None:
     assert best_beta([[1.0]], [0.0], 0, 1, 5).value == 1
 
 
-def test_a_hair_below_the_top_stops_at_the_largest_beta() -> None:
-    """The rival is ahead by 1e-6 and the mean far below: the probability still rises at 10^4."""
-    found = best_beta(np.zeros((3, 1)), [0.0, 1e-6, -1.0], 0, 1, 5)
-    assert found.beta <= 1e4
-    assert found.bracket[0] <= 1e4
-    assert found.lower <= 0.5 <= found.upper + 1e-2
+def test_what_still_rises_at_the_largest_beta_is_bounded() -> None:
+    """1 / (1 + e^(1e-6 b) + e^(-1e-5 b)) is largest where 11e-6 b = log 10: far beyond 10^4."""
+    best = math.log(10) / 11e-6
+    value = 1 / (1 + math.exp(1e-6 * best) + math.exp(-1e-5 * best))
+    found = best_beta(np.zeros((3, 1)), [0.0, 1e-6, -1e-5], 0, 1, 5)
+    assert (found.beta, found.status, found.reachable) == (1e4, "bounded", False)
+    assert found.value == pytest.approx(1 / (1 + math.exp(1e-2) + math.exp(-1e-1)))
+    assert found.lower < value < found.upper
+    assert found.bracket[0] <= best <= found.bracket[1]
 
 
 def random_scores(seed: int, items: int, actions: int) -> tuple[np.ndarray, np.ndarray]:

@@ -50,19 +50,19 @@ def test_a_single_point_is_a_vertex() -> None:
 
 
 def test_all_points_of_a_sphere_are_vertices_whatever_the_scale() -> None:
-    points = np.random.default_rng(0).standard_normal((200, 4))
+    points = np.random.default_rng(0).standard_normal((100, 4))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     for scale, shift in ((1.0, 0.0), (1e-6, 0.0), (1e6, 5e6)):
-        assert len(vertices(scale * points + shift)) == 200
+        assert len(vertices(scale * points + shift)) == 100
 
 
-@pytest.mark.parametrize(("count", "size"), [(300, 2), (300, 3), (200, 5)])
+@pytest.mark.parametrize(("count", "size"), [(150, 2), (150, 3), (100, 5)])
 def test_the_same_vertices_as_qhull(count: int, size: int) -> None:
     points = np.random.default_rng(count + size).standard_normal((count, size))
-    assert vertices(points) == sorted(ConvexHull(points).vertices.tolist())
+    assert vertices(points) == np.sort(ConvexHull(points).vertices).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(arrays(np.float64, st.tuples(st.integers(2, 12), st.integers(1, 4)), elements=st.integers(-4, 4).map(float)))
 def test_a_vertex_is_no_mixture_and_has_a_direction_that_shows_it(points: np.ndarray) -> None:
     found = hull_vertices(points, np.arange(len(points)))

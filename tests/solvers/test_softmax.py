@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from contracts.solver_contract import FloatArray, Problem, SoftmaxContract, random_problem, trained_like
 from recaudit.solvers import SoftmaxSolution, box_qp, maximize_softmax, maximize_softmax_batch, newton
+from recaudit.solvers.batches import least_memory
 
 
 def solve(problem: Problem, tol: float = 1e-6, max_steps: int = 500) -> SoftmaxSolution:
@@ -51,10 +52,9 @@ class TestLittleMemory(SoftmaxContract):
     betas = (2.0, 100.0)
 
     def solve(self, problem: Problem) -> SoftmaxSolution:
-        items, actions = problem.slope.shape
-        least = 2 * 8 * (items * (8 * actions + 12) + 4 * (6 * actions**2 + 40 * actions + 60))
         p = problem
-        limit = least * torch.get_num_threads()
+        items, actions = p.slope.shape
+        limit = least_memory(items, actions, targets=4) * torch.get_num_threads()
         return maximize_softmax(p.slope, p.intercept, p.targets, p.beta, p.lower, p.upper, memory_limit=limit)
 
 

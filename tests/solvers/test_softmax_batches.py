@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from contracts.solver_contract import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers import maximize_softmax, maximize_softmax_batch
-from recaudit.solvers.batches import plan_batches
+from recaudit.solvers.batches import least_memory, plan_batches
 
 BoolArray = NDArray[np.bool_]
 
@@ -55,7 +55,7 @@ def test_the_memory_limit_does_not_change_the_answers() -> None:
     slope, intercept, targets = problems()
 
     ample = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9)
-    limit = 40_000 * torch.get_num_threads()
+    limit = least_memory(30, 3, targets=5) * torch.get_num_threads()
     tight = maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, tol=1e-9, memory_limit=limit)
 
     np.testing.assert_allclose(tight.log_value, ample.log_value, rtol=0, atol=1e-9)
@@ -104,9 +104,7 @@ def test_a_batch_without_targets_is_an_empty_answer() -> None:
 def test_batches_cover_every_pair_once_and_name_its_problem(
     counts: list[int], items: int, actions: int, room: int, on_cpu: bool
 ) -> None:
-    least = 16 * (items * (8 * actions + 12) + 6 * actions**2 + 40 * actions + 60)
-
-    batches = list(plan_batches(counts, items, actions, least * room, on_cpu))
+    batches = list(plan_batches(counts, items, actions, least_memory(items, actions) * room, on_cpu))
 
     owner = np.repeat(np.arange(len(counts)), counts)
     edges = [0, *(batch.pairs.stop for batch in batches)]
@@ -120,5 +118,5 @@ def test_batches_cover_every_pair_once_and_name_its_problem(
 def test_a_limit_too_small_for_one_problem_is_refused() -> None:
     slope, intercept, targets = problems()
 
-    with pytest.raises(InputError, match=r"memory_limit: received 1000 bytes.*expected at least"):
+    with pytest.raises(InputError, match=r"memory_limit: received 1000 bytes for each core; expected at least"):
         maximize_softmax_batch(slope, intercept, targets, 2.0, 1, 5, memory_limit=1000 * torch.get_num_threads())

@@ -72,7 +72,6 @@ def _softmax(beta: float, question: Question) -> Answer:
         device=question.device,
         actions=True,
     )
-    assert found.actions is not None
     return Answer(found.log_value, found.log_lower, found.log_upper, found.status, found.actions)
 
 

@@ -166,7 +166,7 @@ def _promises(
         best_actions=True,
         rng=rng,
     ).frame
-    if not isinstance(targets, int):
+    if not isinstance(targets, int) or frame.is_empty():
         return frame
     by_user = frame.partition_by("user", maintain_order=True)
     return pl.concat(

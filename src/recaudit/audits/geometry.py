@@ -34,6 +34,9 @@ PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 """The columns after `user` and `item`; see `Geometry`."""
 
+TIE = 1e-6
+"""A lead over the others that is smaller than this, in units of the scores, is called a tie."""
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,10 +49,11 @@ class Geometry:
 
     - top1_reachable: some ratings within the bounds make the item a highest-scoring candidate, ties included;
     - margin, margin_upper: the most by which it can be ahead of every other candidate lies between them, and is
-      `margin` where the item is reachable; below 0 the item is always behind somebody;
-    - hull_vertex: the item's slope is a vertex of the hull of all candidates' slopes. Then, and only if ratings had
-      no bounds, it would be reachable (Proposition 2); inside a scale a vertex may be out of reach, and an item
-      that is no vertex may be reachable;
+      `margin` where the item is reachable. 0: it can only tie, as all items do for a user of a factor model without
+      biases who can bring their vector to zero. Below 0 it is always behind somebody;
+    - hull_vertex: the item's slope is a vertex of the hull of all candidates' slopes. Were ratings any real numbers,
+      every vertex would be reachable (Proposition 2); within bounds a vertex may be out of reach. An item that is
+      no vertex may be reachable either way;
     - status: solved when both questions are settled, else bounded or failed; not_applicable for an item that is no
       candidate, or a user without an action."""
     users: pl.DataFrame
@@ -70,8 +74,9 @@ class Geometry:
         ]
         if len(known):
             away = known.filter(pl.col("hull_vertex") & ~pl.col("top1_reachable"))
+            ties = known.filter(pl.col("top1_reachable") & (pl.col("margin") < TIE))
             lines += [
-                f"  top-1 reachable  {known['top1_reachable'].to_numpy().mean():.1%} of them",
+                f"  top-1 reachable  {known['top1_reachable'].to_numpy().mean():.1%} of them, {len(ties):,} by a tie",
                 f"  hull vertices    {known['hull_vertex'].to_numpy().mean():.1%}, {len(away):,} of them out of reach",
             ]
         asked = self.users["rich_actions"].drop_nulls()

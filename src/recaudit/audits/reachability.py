@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.audits.best_response import Answer, Question, best_response
+from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.reachability_result import STATUS, Reachability
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
@@ -29,7 +30,6 @@ from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-Candidates = Literal["unseen", "all"]
 Baseline = Literal["scores", "predicted"]
 
 _USERS = 16
@@ -65,8 +65,6 @@ def reachability(
     solved when its bounds on log-probability are `tolerance` apart or less.
     """
     _check_log(model, data)
-    if candidates not in ("unseen", "all"):
-        raise InputError("candidates", received=candidates, expected="'unseen' or 'all'")
     if baseline not in ("scores", "predicted"):
         raise InputError("baseline", received=baseline, expected="'scores' or 'predicted'")
     actions, policy = actions or NextK(10), policy or Softmax()
@@ -107,10 +105,11 @@ class _Solve:
         data = self.model.data
         items = self.actions.items(self.model, users, self.rng)
         can_act: BoolArray = np.any(items >= 0, axis=1)
-        candidates = ~_marked(items, data.n_items)
-        if self.candidates == "unseen":
-            candidates &= ~data.seen(users)
-        asked = candidates if self.targets is None else _rows_of(self.targets, len(users), data.n_items)
+        candidates = candidate_items(data, users, items, self.candidates)
+        asked = candidates
+        if self.targets is not None:
+            asked = np.zeros_like(candidates)
+            asked[:, self.targets] = True
         solvable = asked & candidates & can_act[:, None]
 
         response = self.model.own_responses(users, items)
@@ -217,18 +216,6 @@ def _ranks_after(question: Question, answer: Answer) -> IntArray:
         # A gap below rounding is no gap: the same score, computed twice, must share a rank.
         ranks.append((scores > (own + 1e-12 * own.abs())[:, None]).sum(dim=1) + 1)
     return torch.cat(ranks).numpy()
-
-
-def _marked(items: IntArray, n_items: int) -> BoolArray:
-    """(users, n_items): True at each user's items; -1 marks nothing."""
-    marked = np.zeros((len(items), n_items), dtype=bool)
-    row, column = np.nonzero(items >= 0)
-    marked[row, items[row, column]] = True
-    return marked
-
-
-def _rows_of(targets: IntArray, users: int, n_items: int) -> BoolArray:
-    return _marked(np.tile(targets, (users, 1)), n_items)
 
 
 def _check_log(model: FittedModel, data: Interactions | None) -> None:

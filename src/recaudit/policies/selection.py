@@ -44,9 +44,9 @@ class EpsilonGreedy(Policy):
     """How often one of the other items is shown."""
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        others = allowed.sum(dim=1, keepdim=True) - 1
-        rest = torch.log(torch.where(others > 0, self.epsilon / others.clamp(min=1), 0.0).double())
-        best = torch.where(others > 0, torch.tensor(1 - self.epsilon).double().log(), 0.0)
+        others = allowed.sum(dim=1, keepdim=True).double() - 1
+        rest = torch.log(torch.where(others > 0, self.epsilon / others.clamp(min=1), 0.0))
+        best = torch.log(torch.where(others > 0, 1 - self.epsilon, torch.ones_like(others)))
         return torch.where(_is_top(scores, allowed), best, torch.where(allowed, rest, -torch.inf))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any, final
 
@@ -13,6 +14,8 @@ import polars as pl
 from recaudit.audits.metrics import METRICS
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.numbers import Estimate, finite
+from recaudit.report.reach import Reach, told_actions
+from recaudit.report.reading import table_of
 from recaudit.runs import Run
 from recaudit.status import Status
 
@@ -70,6 +73,8 @@ class Evidence:
     none), ratings, mean_rating, recommended."""
     settings: Mapping[str, Mapping[str, Any]]
     """What the numbers depend on, by audit."""
+    skipped: Mapping[tuple[str, str], str]
+    """Why there is no answer, by (model, audit) that was skipped."""
 
     @classmethod
     def of(cls, run: Run) -> Evidence:
@@ -78,11 +83,11 @@ class Evidence:
         summaries: dict[tuple[str, str], Estimate] = {}
         audit_of: dict[str, str] = {}
         for model, audit in pairs:
-            for row in _table(run, model, audit, "summary", SUMMARY_SCHEMA).iter_rows(named=True):
+            for row in table_of(run, model, audit, "summary", SUMMARY_SCHEMA).iter_rows(named=True):
                 summaries[model, row["metric"]] = _estimate(row)
                 audit_of[row["metric"]] = audit
         grouped = [
-            _table(run, model, audit, "groups", GROUP_SCHEMA).insert_column(0, pl.lit(model).alias("model"))
+            table_of(run, model, audit, "groups", GROUP_SCHEMA).insert_column(0, pl.lit(model).alias("model"))
             for model, audit in pairs
         ]
         items = {model: _items(run, model) for model, audit in pairs if audit == "exposure"}
@@ -102,6 +107,7 @@ class Evidence:
             grouped=pl.concat(grouped or [pl.DataFrame(schema={"model": pl.String, **GROUP_SCHEMA})]),
             items={model: frame for model, frame in items.items() if len(frame)},
             settings={step.audit: step.settings for step in run.manifest.steps},
+            skipped={(skip.model, skip.audit): skip.reason for skip in run.manifest.skipped},
         )
 
     # ---- models ----------------------------------------------------------------------------------------
@@ -122,6 +128,24 @@ class Evidence:
         if self.main in self.references:
             return None
         return next((model for model in self.known(QUALITY) if model in self.references), None)
+
+    def front(self, metric: str) -> str | None:
+        """The model to speak of where this number is meant: the best ranking of those that have it."""
+        return next(iter(self.known(metric)), None)
+
+    @cached_property
+    def reach(self) -> Mapping[str, Reach]:
+        """What the models that were audited for reachability let users reach, in the order of `models`."""
+        return {model: Reach.of(self.run, model) for model in self.models if "reachability" in self.run.audits(model)}
+
+    @property
+    def allowed_actions(self) -> str:
+        """What users may do in the reachability audit, as a verb: "rate ..."."""
+        return told_actions(str(self.settings.get("reachability", {}).get("actions", "")))
+
+    def absence(self, model: str, audit: str) -> str:
+        """Why this model has no numbers of this audit."""
+        return self.skipped.get((model, audit), f"the {audit} audit of this model has not been run")
 
     # ---- numbers ---------------------------------------------------------------------------------------
 
@@ -184,7 +208,7 @@ class Evidence:
         compared on the same people, so this interval is tighter than the two separate ones suggest.
         """
         schema = {"user": pl.String, metric: pl.Float64}
-        left, right = (_table(self.run, name, "accuracy", "users", schema) for name in (model, other))
+        left, right = (table_of(self.run, name, "accuracy", "users", schema) for name in (model, other))
         gains = left.join(right, on="user").select(pl.col(metric) - pl.col(f"{metric}_right")).to_series()
         gains = gains.filter(gains.is_finite().fill_null(value=False))
         mean, spread = gains.mean(), gains.std()
@@ -202,6 +226,13 @@ def widest_gap(groups: list[Group]) -> tuple[Group, Group] | None:
     return ordered[0], ordered[-1]
 
 
+def widest_gaps(evidence: Evidence, model: str, metric: str) -> list[tuple[Group, Group]]:
+    """The lowest and highest group of users of every grouping where their intervals are apart, the widest gap first."""
+    found = [widest_gap(evidence.groups(model, metric, by)) for by in evidence.user_groupings]
+    gaps = [gap for gap in found if gap is not None]
+    return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
+
+
 def _readable(names: list[str]) -> list[str]:
     """Group names without the numbers that only keep them in order ("1: 3-9 ratings", "2: ...")."""
     if all(name.startswith(f"{place}: ") for place, name in enumerate(names, start=1)):
@@ -214,15 +245,8 @@ def _is_reference(kind: str) -> bool:
 
 
 def _items(run: Run, model: str) -> pl.DataFrame:
-    rows = _table(run, model, "exposure", "items", _ITEM_SCHEMA)
+    rows = table_of(run, model, "exposure", "items", _ITEM_SCHEMA)
     return rows.with_columns(pl.coalesce("title", "item").alias("title"))
-
-
-def _table(run: Run, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """The named columns of a table in the page's types; no rows where the audit was not run."""
-    if audit not in run.audits(model):
-        return pl.DataFrame(schema=dict(schema))
-    return run.table(model, audit, name).select(pl.col(column).cast(kind) for column, kind in schema.items())
 
 
 def _estimate(row: dict[str, Any]) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
-from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gap
+from recaudit.report.evidence import QUALITY, Evidence, widest_gaps
 from recaudit.report.numbers import NOT_AVAILABLE, count, plural, signed_percent
 
 
@@ -24,10 +24,11 @@ class Headline:
 
 
 def headlines_of(evidence: Evidence) -> list[Headline]:
-    """Exactly five: does it rank, does it predict, what does it hide, where does it pull, whom does it fail."""
+    """Exactly five: does it rank, what can users change (else: does it predict), what does it hide, where does it pull,
+    whom does it fail."""
     return [
         _ranking(evidence),
-        _rating_error(evidence),
+        _say(evidence) or _rating_error(evidence),
         _never_shown(evidence),
         _popularity(evidence),
         _widest_gap(evidence),
@@ -44,6 +45,20 @@ def _ranking(evidence: Evidence) -> Headline:
     beside = f"; {evidence.rival}, which does not, reaches {known[evidence.rival].text}" if evidence.rival else ""
     meaning = f"{evidence.label(QUALITY)} of {evidence.main}{standing}{beside}."
     return Headline(title, best.text, meaning, QUALITY, best.interval)
+
+
+def _say(evidence: Evidence) -> Headline | None:
+    """None where reachability was not asked for, or has no answer."""
+    title = "What users can change"
+    if (model := evidence.front("lift")) is not None:
+        lift = evidence.known("lift")[model]
+        meaning = f"How many times as likely users of {model} can make an item at best, on average."
+        return Headline(title, lift.text, meaning, "lift", lift.interval)
+    if (model := evidence.front("discovery")) is not None:
+        found = evidence.known("discovery")[model]
+        meaning = f"The share of items that users of {model} can make likelier than by chance at best."
+        return Headline(title, found.text, meaning, "discovery", found.interval)
+    return None
 
 
 def _rating_error(evidence: Evidence) -> Headline:
@@ -86,17 +101,13 @@ def _popularity(evidence: Evidence) -> Headline:
 def _widest_gap(evidence: Evidence) -> Headline:
     title = "Widest gap between user groups"
     grouped = [evidence.groups(evidence.main, QUALITY, by) for by in evidence.user_groupings]
-    gaps = [gap for groups in grouped if (gap := widest_gap(groups)) is not None]
+    gaps = widest_gaps(evidence, evidence.main, QUALITY)
     if not any(grouped):
         return Headline(title, NOT_AVAILABLE, "The run has no accuracy by group of users.", QUALITY)
     if not gaps:
         meaning = f"{evidence.main} serves no group of users measurably better than another."
         return Headline(title, "none", meaning, QUALITY)
-    worst, best = max(gaps, key=_width)
+    worst, best = gaps[0]
     meaning = f"{evidence.label(QUALITY)} of {evidence.main} for {worst.people} and for {best.people}."
     ends = f"{worst.estimate.interval} {best.estimate.interval}"
     return Headline(title, f"{worst.estimate.text} to {best.estimate.text}", meaning, QUALITY, ends)
-
-
-def _width(gap: tuple[Group, Group]) -> float:
-    return (gap[1].estimate.value or 0.0) - (gap[0].estimate.value or 0.0)

@@ -11,8 +11,10 @@ from recaudit.status import Status
 NOT_AVAILABLE = "n/a"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
-_SHARES = frozenset({"coverage", "share"})
+_SHARES = frozenset({"coverage", "share", "discovery"})
 _RATINGS = frozenset({"rmse", "mae"})
+_BEST_CASES = frozenset({"discovery", "availability"})
+"""What a user gets by doing the best for it; the baseline is what the same user gets without."""
 
 
 @final
@@ -40,6 +42,13 @@ class Estimate:
         if self.value is None or self.lower is None or self.upper is None:
             return ""
         return interval(self.metric, self.lower, self.upper)
+
+    @property
+    def before(self) -> str:
+        """What a best case is compared with; nothing for what is none."""
+        if self.metric not in _BEST_CASES or self.value is None or self.baseline is None:
+            return ""
+        return figure(self.metric, self.baseline)
 
     @property
     def full(self) -> str:
@@ -86,6 +95,10 @@ def figure(metric: str, value: float) -> str:
     """A value of this metric: shares as percentages, lifts with their sign, the rest with three decimals."""
     if metric in _SHARES:
         return percent(value)
+    if metric == "availability":
+        return chance(value)
+    if metric == "lift":
+        return times(value)
     if metric == "popularity_lift":
         return signed_percent(value)
     if metric == "novelty":
@@ -107,6 +120,21 @@ def percent(value: float) -> str:
     if 0.9995 <= value < 1:
         return ">99.9%"
     return minus(f"{100 * value:.1f}%")
+
+
+def chance(value: float) -> str:
+    """A probability, however small, as a percentage with three digits that count: 0.00745 as 0.745%."""
+    if value in (0, 1):
+        return f"{100 * value:g}%"
+    if value < 1e-6:
+        return "<0.0001%"
+    return ">99.9%" if value >= 0.9995 else f"{100 * value:#.3g}%"
+
+
+def times(value: float) -> str:
+    """How many times likelier, with three digits that count."""
+    text = f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:,.0f}"
+    return f"{TIMES}{text}"
 
 
 def signed_percent(value: float) -> str:

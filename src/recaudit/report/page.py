@@ -24,7 +24,8 @@ from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.findings.exposure import SMALLEST_SHARE
 from recaudit.report.headlines import Headline, headlines_of
-from recaudit.report.numbers import count, duration, listing, percent, plural
+from recaudit.report.numbers import chance, count, duration, listing, percent, plural, times
+from recaudit.report.reach_section import reach_section
 from recaudit.report.sections import sections_of
 from recaudit.report.tables import gaps, left_out_lines
 from recaudit.runs import Run, atomic
@@ -56,12 +57,14 @@ def render(run: Run) -> str:
             headlines=first,
             findings=findings_of(evidence),
             sections=sections,
+            reach=reach_section(evidence),
             gaps=gaps(evidence),
             left_out=left_out_lines(evidence),
             metrics=[metric for name, metric in METRICS.items() if name in shown],
             quality=QUALITY,
             most_categories=charts.MOST_CATEGORIES,
             smallest_share=SMALLEST_SHARE,
+            smallest_tail=charts.SMALLEST_TAIL,
             enough_ratings=ENOUGH_RATINGS,
             series=[charts.series_color(place) for place in range(len(evidence.models))],
             theme=charts.THEME,
@@ -96,11 +99,13 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "chance": chance,
         "count": count,
         "percent": percent,
         "plural": plural,
         "listing": listing,
         "duration": duration,
+        "times": times,
         "moment": _moment,
         "settings": _settings,
         "split": _split,

@@ -23,6 +23,8 @@ class Cell:
 
     text: str
     interval: str = ""
+    before: str = ""
+    """What the number was without what is looked at, where that is the comparison."""
     mark: Mark = ""
     reason: str = ""
 
@@ -76,11 +78,13 @@ class ItemTables:
 @final
 @dataclass(frozen=True)
 class Gap:
-    """Something that was not measured: of which model, what, why, and for how many users."""
+    """Something that was not measured: of which model, what, and why."""
 
     model: str
     metrics: list[str]
+    """Empty where no model has any number of the audit."""
     reason: str
+    audit: str = ""
 
 
 def metric_rows(evidence: Evidence, metrics: list[str], *, marked: bool) -> list[Row]:
@@ -115,7 +119,7 @@ def cell(estimate: Estimate | None, mark: Mark = "") -> Cell:
         return Cell(NOT_AVAILABLE, reason="this audit was not run for the model")
     if estimate.value is None:
         return Cell(NOT_AVAILABLE, reason=estimate.reason)
-    return Cell(estimate.text, estimate.interval, mark)
+    return Cell(estimate.text, estimate.interval, estimate.before, mark)
 
 
 def group_table(evidence: Evidence, metric: str, by: str) -> GroupTable | None:
@@ -174,10 +178,11 @@ def gaps(evidence: Evidence) -> list[Gap]:
     for (model, metric), estimate in evidence.summaries.items():
         if estimate.value is None:
             found.setdefault((model, estimate.reason), []).append(metric)
+    audits = dict.fromkeys([*evidence.audit_of.values(), *(audit for _, audit in evidence.skipped)])
     missing = [
-        Gap(model, evidence.metrics(audit), f"the {audit} audit of this model has not been run")
+        Gap(model, evidence.metrics(audit), evidence.absence(model, audit), audit)
         for model in evidence.models
-        for audit in dict.fromkeys(evidence.audit_of.values())
+        for audit in audits
         if audit not in evidence.run.audits(model)
     ]
     return [Gap(model, metrics, reason) for (model, reason), metrics in found.items()] + missing

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, final
 
+import numpy as np
 from pydantic import Field, PlainValidator
 
 from recaudit import audits
+from recaudit.audits.reachability import Candidates
 from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
+from recaudit.interventions import Actions, FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models.base import FittedModel
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.runs.sections import Section, by_kind
+from recaudit.runs.worked_example import with_worked_example
+from recaudit.seeding import derive, uniforms
 
 POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
     {"top-1": Top1, "softmax": Softmax, "epsilon-greedy": EpsilonGreedy, "power": Power}
 )
+SOLVED_POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
+    {name: POLICIES[name] for name in ("top-1", "softmax", "epsilon-greedy")}
+)
+"""Those that reachability has a solver for."""
+ACTIONS: Mapping[str, type[Actions]] = MappingProxyType(
+    {"next-k": NextK, "history-edits": HistoryEdits, "future-edits": FutureEdits, "given-items": GivenItems}
+)
+RATINGS: Mapping[str, type[Interval | Stars]] = MappingProxyType({"interval": Interval, "stars": Stars})
 
 
 class Audit(Section, ABC):
     """What every audit can be told."""
 
-    k: int = Field(default=10, ge=1)
-    """How many items a list has."""
     confidence: float = Field(default=0.95, gt=0, lt=1)
     """The level of the bootstrap intervals."""
     samples: int = Field(default=1000, ge=2)
@@ -36,11 +48,18 @@ class Audit(Section, ABC):
 
     @abstractmethod
     def run(self, model: FittedModel, test: Interactions, rng: int, engine: Engine) -> Result:
-        """The answer for this fitted model."""
+        """The answer for this fitted model; `NotSupportedError` where the model has none."""
+
+
+class ListAudit(Audit, ABC):
+    """What every audit of lists can be told."""
+
+    k: int = Field(default=10, ge=1)
+    """How many items a list has."""
 
 
 @final
-class Accuracy(Audit):
+class Accuracy(ListAudit):
     """How well held-out ratings are predicted and found again."""
 
     relevant: float | None = None
@@ -62,7 +81,7 @@ class Accuracy(Audit):
 
 
 @final
-class Exposure(Audit):
+class Exposure(ListAudit):
     """Which items are shown, and how popular they are."""
 
     policy: Annotated[Policy, PlainValidator(by_kind(POLICIES))] = Top1()
@@ -83,11 +102,53 @@ class Exposure(Audit):
 
 
 @final
+class Reachability(Audit):
+    """What users can get recommended by changing their ratings."""
+
+    actions: Annotated[Actions, PlainValidator(by_kind(ACTIONS, ratings=by_kind(RATINGS)))] = NextK(10)
+    """Which ratings are free, and within which bounds."""
+    policy: Annotated[Policy, PlainValidator(by_kind(SOLVED_POLICIES))] = Softmax(beta=2.0)
+    """How scores become a recommendation."""
+    users: int | None = Field(default=None, ge=1)
+    """How many users to ask, drawn at random, the same for every model; all where nothing is said."""
+    candidates: Candidates = "unseen"
+    """What is chosen from: items that are neither seen nor acted on, or all but the acted on."""
+    tolerance: float = Field(default=1e-6, gt=0)
+    """How far apart the bounds on a solved pair's log-probability may be."""
+
+    def run(self, model: FittedModel, test: Interactions, rng: int, engine: Engine) -> Result:
+        """Solve every pair of the users asked; held-out ratings play no part."""
+
+        ask = partial(
+            audits.reachability,
+            model,
+            actions=self.actions,
+            policy=self.policy,
+            candidates=self.candidates,
+            tolerance=self.tolerance,
+            rng=rng,
+            engine=engine,
+        )
+        found = ask(users=None if self.users is None else _drawn_users(model.data, self.users, rng))
+        result = found.aggregate(by=self.by, confidence=self.confidence, samples=self.samples, rng=rng)
+        return with_worked_example(
+            result, lambda user, item: ask(users=[user], targets=[item], best_actions=True).frame
+        )
+
+
+def _drawn_users(data: Interactions, count: int, rng: int) -> list[object]:
+    """The ids of as many users, each as likely as any other; whether one is drawn follows from the ids alone."""
+    draws = uniforms(derive(rng, "users"), data.user_keys, np.zeros(1, dtype=np.uint64))
+    return data.user_ids.gather(np.sort(np.argsort(draws)[:count])).to_list()
+
+
+@final
 class Audits(Section):
     """The audits of a run: those that have a table."""
 
     accuracy: Accuracy | None = None
     exposure: Exposure | None = None
+    reachability: Reachability | None = None
 
     def chosen(self) -> dict[str, Audit]:
         """The audits asked for, by name."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from recaudit import __version__
 from recaudit.audits.groups import groupings
 from recaudit.engines import track
+from recaudit.errors import NotSupportedError
 from recaudit.runs import lock
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.folder import Run, read_manifest
@@ -25,7 +26,8 @@ def execute(config: Configuration, out: str | Path, *, fresh: bool = False, repo
 
     A folder that holds this very run (same configuration, data and version) is gone on with: finished steps
     stay as they are, and a model whose steps are all finished is not fitted again. The numbers are those of a
-    run that was never interrupted. `fresh` starts over.
+    run that was never interrupted. `fresh` starts over. An audit that a model cannot be put to is noted as skipped,
+    with the reason, and stops nothing.
     """
     stages = 2 + len(config.models) * (1 + len(config.audits.chosen()))
     for _ in track(_stages(config, Path(out), fresh, report), "Run", stages):
@@ -51,7 +53,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
         engine = make_engine(config.engine)
         for model in config.models:
             audits = config.audits.chosen()
-            if all(journal.is_finished(model.label, name) for name in audits):
+            if all(journal.is_settled(model.label, name) for name in audits):
                 yield from (None for _ in range(1 + len(audits)))
                 continue
             start = time.perf_counter()
@@ -59,10 +61,14 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
             journal.add_fit(model.label, _seconds_since(start))
             yield
             for name, audit in audits.items():
-                if not journal.is_finished(model.label, name):
+                if not journal.is_settled(model.label, name):
                     start = time.perf_counter()
-                    result = audit.run(fitted, test, config.seed, engine)
-                    journal.add_step(model.label, name, result, _seconds_since(start))
+                    try:
+                        result = audit.run(fitted, test, config.seed, engine)
+                    except NotSupportedError as error:
+                        journal.add_skip(model.label, name, str(error))
+                    else:
+                        journal.add_step(model.label, name, result, _seconds_since(start))
                 yield
         if journal.manifest.status != "complete":
             if report is not None:

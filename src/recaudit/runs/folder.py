@@ -59,7 +59,11 @@ class Run:
         return tuple(step.audit for step in self.manifest.steps if step.model == model)
 
     def table(self, model: str, audit: str, name: str) -> pl.DataFrame:
-        """One table of one finished audit: 'summary', 'groups', 'users' or 'items'."""
+        """One table of one finished audit: 'summary', 'groups', 'users', 'items' or 'pairs'."""
+        return self.scan(model, audit, name).collect()
+
+    def scan(self, model: str, audit: str, name: str) -> pl.LazyFrame:
+        """The same, read no further than it is asked for: pairs can be millions."""
         audits = self.audits(model)
         if audit not in audits:
             remedy = did_you_mean(audit, audits)
@@ -69,7 +73,7 @@ class Run:
         if not file.is_file():
             remedy = did_you_mean(name, (table.stem for table in folder.glob("*.parquet")))
             raise InputError("name", received=name, expected=f"a table of {audit}", remedy=remedy)
-        return pl.read_parquet(file, glob=False)  # a label such as 'ALS [2]' is no pattern
+        return pl.scan_parquet(file, glob=False)  # a label such as 'ALS [2]' is no pattern
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -10,7 +10,7 @@ from recaudit.audits.result import Result
 from recaudit.errors import InputError
 from recaudit.runs import atomic
 from recaudit.runs.folder import MANIFEST, REPORT, RESULTS, read_manifest, step_folder
-from recaudit.runs.manifest import Manifest, StepRecord
+from recaudit.runs.manifest import Manifest, SkipRecord, StepRecord
 
 
 @final
@@ -41,9 +41,10 @@ class Journal:
         journal._sweep()
         return journal
 
-    def is_finished(self, model: str, audit: str) -> bool:
-        """Whether this step's tables are in the folder."""
-        return any(step.model == model and step.audit == audit for step in self.manifest.steps)
+    def is_settled(self, model: str, audit: str) -> bool:
+        """Whether this step's tables are in the folder, or it is noted why there are none."""
+        settled: list[StepRecord | SkipRecord] = [*self.manifest.steps, *self.manifest.skipped]
+        return any(step.model == model and step.audit == audit for step in settled)
 
     def add_fit(self, model: str, seconds: float) -> None:
         """Note how long a model took; it reaches the disk with its first step."""
@@ -56,6 +57,11 @@ class Journal:
                 table.write_parquet(folder / f"{name}.parquet")
         step = StepRecord(model=model, audit=audit, settings=dict(result.settings), seconds=seconds)
         self.manifest = self.manifest.with_step(step)
+        self._save()
+
+    def add_skip(self, model: str, audit: str, reason: str) -> None:
+        """Note that the model cannot be put to this audit."""
+        self.manifest = self.manifest.with_skip(SkipRecord(model=model, audit=audit, reason=reason))
         self._save()
 
     def complete(self) -> None:

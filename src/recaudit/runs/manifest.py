@@ -79,6 +79,15 @@ class StepRecord(_Record):
 
 
 @final
+class SkipRecord(_Record):
+    """An audit that one model cannot be put to, and why: nothing is missing from the folder."""
+
+    model: str
+    audit: str
+    reason: str
+
+
+@final
 class Manifest(_Record):
     """The contents of manifest.json."""
 
@@ -98,6 +107,7 @@ class Manifest(_Record):
     versions: dict[str, str]
     models: tuple[ModelRecord, ...]
     steps: tuple[StepRecord, ...]
+    skipped: tuple[SkipRecord, ...] = ()
 
     def with_fit(self, model: str, seconds: float) -> Manifest:
         """The manifest once a model is fitted."""
@@ -110,6 +120,10 @@ class Manifest(_Record):
     def with_step(self, step: StepRecord) -> Manifest:
         """The manifest once a step is written."""
         return self.model_copy(update={"steps": (*self.steps, step)})
+
+    def with_skip(self, skip: SkipRecord) -> Manifest:
+        """The manifest once it is known that a step has no answer."""
+        return self.model_copy(update={"skipped": (*self.skipped, skip)})
 
 
 _PACKAGES = ("numpy", "scipy", "torch", "numba", "polars", "pydantic")

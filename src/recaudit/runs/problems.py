@@ -20,6 +20,9 @@ _WORDS = {
 }
 """What pydantic expects, in the words of a TOML file where its own are Python's."""
 
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+"""How pydantic calls a key that a model, and one that a dataclass, does not have."""
+
 
 def problem(place: Place, received: object, expected: str, remedy: str = "") -> ValidationError:
     """One mistake at `place`, counted from the part that is being validated."""
@@ -41,12 +44,18 @@ def together(errors: Iterable[ValidationError]) -> ValidationError:
     return ValidationError.from_exception_data("configuration", [_again(line, {}) for line in lines])
 
 
+def within(key: str, error: ValidationError) -> ValidationError:
+    """The mistakes of the part under this key, counted from the table that holds it."""
+    details = [_again(line, {}) | {"loc": (key, *line["loc"])} for line in error.errors(include_url=False)]
+    return ValidationError.from_exception_data("configuration", details)
+
+
 def with_known_keys(error: ValidationError, known: Iterable[str]) -> ValidationError:
     """The same mistakes, where each unknown key of this very table carries the keys that are known in it."""
     names = list(known)
     details = []
     for line in error.errors(include_url=False):
-        here = line["type"] == "extra_forbidden" and len(line["loc"]) == 1
+        here = line["type"] in _UNKNOWN_KEY and len(line["loc"]) == 1
         details.append(_again(line, {"known": names} if here else {}))
     return ValidationError.from_exception_data("configuration", details)
 
@@ -81,12 +90,14 @@ def _again(line: ErrorDetails, context: dict[str, object]) -> InitErrorDetails:
 def _told(line: ErrorDetails) -> tuple[str, str, str, str]:
     """(key, received, expected, remedy) of one mistake."""
     key, context = _key(line["loc"]), line.get("ctx", {})
-    if line["type"] == "extra_forbidden":
+    if line["type"] in _UNKNOWN_KEY:
         known = context.get("known", [])
         return key, "a key that is not known here", "a known key", did_you_mean(str(line["loc"][-1]), known)
     received = "nothing" if line["type"] == "missing" else _shown(line["input"])
     message = str(context.get("message", line["msg"]))
     stated = _WORDS.get(line["type"]) or message.removeprefix("Input should be ").rstrip(".")
+    if line["type"] == "value_error":  # an InputError, which tells received and expected itself
+        stated = stated.rpartition("; expected ")[2]
     return key, received, str(context.get("expected", stated)), str(context.get("remedy", ""))
 
 

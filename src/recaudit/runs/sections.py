@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
@@ -11,15 +12,18 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     ModelWrapValidatorHandler,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     model_validator,
 )
 
 from recaudit.errors import did_you_mean
-from recaudit.runs.problems import missing, problem, with_known_keys
+from recaudit.runs.problems import missing, problem, together, with_known_keys, within
 
-Made = TypeVar("Made", bound=BaseModel)
+Made = TypeVar("Made")
+Reader = Callable[[object, ValidationInfo], Made]
+"""What turns a written value into what it stands for."""
 
 
 class Section(BaseModel):
@@ -36,20 +40,39 @@ class Section(BaseModel):
             raise with_known_keys(error, keys_of(cls)) from None
 
 
-def keys_of(section: type[BaseModel]) -> list[str]:
-    """The keys that a section is written with."""
-    return [field.alias or name for name, field in section.model_fields.items()]
+def keys_of(section: type) -> list[str]:
+    """The keys that a section (a pydantic model or dataclass) is written with."""
+    if issubclass(section, BaseModel):
+        return [field.alias or name for name, field in section.model_fields.items()]
+    assert is_dataclass(section)
+    return [field.name for field in fields(section)]
 
 
-def by_kind(kinds: Mapping[str, type[Made]]) -> Callable[[object, ValidationInfo], Made]:
-    """A validator: a table with the key `kind` becomes the class of that name; a ready-made one stays."""
+def by_kind(kinds: Mapping[str, type[Made]], **parts: Reader[object]) -> Reader[Made]:
+    """A validator: a table with the key `kind` becomes the class of that name; a ready-made one stays.
+
+    `parts` are tables inside the table, each with a validator of its own.
+    """
 
     def validate(value: object, info: ValidationInfo) -> Made:
         for made in kinds.values():
             if isinstance(value, made):
                 return value
         kind, table = take_kind(value, kinds)
-        return build(kinds[kind], table, info, "kind")
+        wrong: list[ValidationError] = []
+        for name, read in parts.items():
+            if name in table:
+                try:
+                    table[name] = read(table.pop(name), info)
+                except ValidationError as error:
+                    wrong.append(within(name, error))
+        try:
+            built = build(kinds[kind], table, info, "kind")
+        except ValidationError as error:
+            wrong.append(error)
+        if wrong:
+            raise together(wrong)
+        return built
 
     return validate
 
@@ -72,7 +95,7 @@ def take_kind(value: object, kinds: Collection[str]) -> tuple[str, dict[str, obj
 def build(section: type[Made], table: Mapping[str, object], info: ValidationInfo, *also: str) -> Made:
     """The section from its table; an unknown key is told the section's own keys and `also`."""
     try:
-        return section.model_validate(dict(table), context=info.context)
+        return TypeAdapter(section).validate_python(dict(table), context=info.context)
     except ValidationError as error:
         raise with_known_keys(error, [*also, *keys_of(section)]) from None
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from recaudit.solvers.beta import BestBeta, best_beta
+from recaudit.solvers.hull import hull_vertices
 from recaudit.solvers.softmax import maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.solution import SoftmaxSolution
 from recaudit.solvers.top1 import Top1Margins, top1_margin
 
-__all__ = ["SoftmaxSolution", "Top1Margins", "maximize_softmax", "maximize_softmax_batch", "top1_margin"]
+__all__ = [
+    "BestBeta",
+    "SoftmaxSolution",
+    "Top1Margins",
+    "best_beta",
+    "hull_vertices",
+    "maximize_softmax",
+    "maximize_softmax_batch",
+    "top1_margin",
+]

@@ -22,20 +22,25 @@ class Batch:
     pairs: slice
 
 
+def least_memory(items: int, actions: int, targets: int = 1) -> int:
+    """Bytes that a problem of this size needs to be solved `targets` at a time."""
+    problem, target = _bytes_of(items, actions)
+    return 2 * (problem + targets * target)
+
+
 def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: int, on_cpu: bool) -> Iterator[Batch]:
     """Batches that cover all pairs in order; `counts` has the number of targets of each problem.
 
     Half of the limit is for the evaluations, half for what is held of each problem and each target. A problem
     whose targets do not fit is solved in several batches.
     """
-    problem_bytes = _DOUBLE * items * (8 * actions + 12)
-    target_bytes = _DOUBLE * (6 * actions * actions + 40 * actions + 60)
+    problem_bytes, target_bytes = _bytes_of(items, actions)
     room = memory_limit // 2
-    if room < problem_bytes + target_bytes:
+    if memory_limit < least_memory(items, actions):
         raise InputError(
             "memory_limit",
-            received=f"{memory_limit} bytes",
-            expected=f"at least {2 * (problem_bytes + target_bytes)} bytes for {items} items and {actions} actions",
+            received=f"{memory_limit} bytes for each core",
+            expected=f"at least {least_memory(items, actions)} for {items} items and {actions} actions",
         )
     together: list[int] = []
     start = end = 0
@@ -55,3 +60,8 @@ def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: 
             start += most
     if together:
         yield Batch(tuple(together), slice(start, end))
+
+
+def _bytes_of(items: int, actions: int) -> tuple[int, int]:
+    """What is held of a problem (scaled and cooled copies of its scores) and of a target (a few Hessians)."""
+    return _DOUBLE * items * (8 * actions + 12), _DOUBLE * (8 * actions * actions + 40 * actions + 60)

@@ -69,9 +69,10 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
         return BestBeta(math.inf, 1.0, 1.0, 1.0, (math.inf, math.inf), True, Status.SOLVED)
     problem = _Problem.checked(slope, intercept, target, lower, upper)
     if top.reachable[0]:
-        # Whatever the action, some other item scores as much to within the tolerance.
+        # Whatever the action, some other item scores as much, to within what is known of the margin.
+        bound = math.log(0.5) if most <= 2 * _TIE else 0.0
         line = problem.line(LARGEST_BETA)
-        return _answer(math.inf, line.value, math.log(0.5), (math.inf, math.inf), tol, reachable=True)
+        return _answer(math.inf, line.value, bound, (math.inf, math.inf), tol, reachable=True)
     # Where the linear program left it open whether the item is reachable, no margin is known but that it may be 0.
     return problem.search(most if most < 0 else 0.0, tol)
 
@@ -148,7 +149,8 @@ class _Problem:
             if last.rise > 0:
                 return _answer(LARGEST_BETA, last.value, last.crossing(falling), (LARGEST_BETA, end), tol)
             falling, high, best = last, LARGEST_BETA, max(best, last, key=lambda line: line.value)
-        while high - low > _RESOLUTION * high:
+        # Below `high` no beta gains more on chance than rise * high: as good as 0 once that is nothing.
+        while high - low > _RESOLUTION * high and (low > 0 or rising.rise * high > tol / 1000):
             beta = math.sqrt(low * high) if low > 0 else high / 16
             line = self.line(beta)
             best = max(best, line, key=lambda line: line.value)

@@ -81,7 +81,7 @@ def _minimize_each(
 def _sweep(H: Floats, d: float, x: Floats, r: Floats) -> None:
     """One pass of exact coordinate minimisation; `r` stays the gradient at `x`."""
     for k in range(len(x)):
-        h = H[k, k] + d  # H may be negative by rounding, d is above it
+        h = H[k, k] + d  # H[k, k] may be negative by rounding; d is above that
         new = min(max(x[k] - r[k] / h, -1.0), 1.0)
         step = new - x[k]
         if step != 0.0:

@@ -102,7 +102,7 @@ class LogSumExp:
         """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).
 
         With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T. Both are one matrix product
-        for all rows: p times the slopes and times the products of slope columns (mathematics, section 1).
+        for all rows: p times the slopes and times the products of slope columns.
         """
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT

@@ -1,6 +1,6 @@
 """Damped projected Newton for all targets of a batch of problems: minimise g(u) - b_i.u over [-1, 1]^K.
 
-Three things keep the number of evaluations of g low (mathematics, section 1):
+Three things keep the number of evaluations of g low:
 
 - g does not depend on the target. A few targets, spread evenly over the list, are solved first; the points found,
   with the derivatives of g there, are where later targets start, and certify those that they already solve.
@@ -183,7 +183,9 @@ class _Targets:
     @classmethod
     def starting(cls, row: Tensor, slopes: Tensor, pool: _Pool, at: Tensor) -> _Targets:
         """Targets that stand at the pool's points `at` (rows,)."""
-        u, value, gradient = pool.u[at], pool.value[at], pool.gradient[at]
+        u, value, gradient, hessian = (
+            part.index_select(0, at) for part in (pool.u, pool.value, pool.gradient, pool.hessian)
+        )
         objective = value - (slopes * u).sum(dim=1)
         return cls(
             row,
@@ -192,7 +194,7 @@ class _Targets:
             u,
             value,
             gradient,
-            pool.hessian[at],
+            hessian,
             objective,
             objective - _gap(gradient - slopes, u),
             torch.zeros_like(value),
@@ -207,7 +209,7 @@ class _Targets:
 
     def take(self, index: Tensor) -> _Targets:
         """The targets at these positions."""
-        return _Targets(*(getattr(self, field.name)[index] for field in fields(self)))
+        return _Targets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
 
     def try_points(self, family: LogSumExp, points: Tensor) -> None:
         """Move to `points` (rows, K) where they are better."""
@@ -273,7 +275,7 @@ class _Targets:
         along = (step * change).sum(dim=1)
         rows = (chosen & (along > _SECANT) & (length > _SECANT)).nonzero().squeeze(1)
         change, product = change[rows], product[rows]
-        hessian = self.hessian[rows]
+        hessian = self.hessian.index_select(0, rows)
         hessian.addcmul_(change[:, :, None], (change / along[rows, None])[:, None, :])
         hessian.addcmul_(product[:, :, None], (product / length[rows, None])[:, None, :], value=-1)
         self.hessian[rows] = hessian

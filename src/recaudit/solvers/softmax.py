@@ -1,4 +1,4 @@
-"""The largest softmax probability of an item over a box of actions (paper 000, section 4).
+"""The largest softmax probability of an item over a box of actions (paper 000, section 3.2).
 
 Scores are affine in the action, s = slope @ a + intercept, so that -log of the softmax probability of a target,
 f(a) = log sum_j exp(beta s_j(a)) - beta s_i(a), is convex, and any point with its gradient bounds the minimum:

@@ -1,4 +1,4 @@
-"""Top-1 reachability: can an item be made the highest-scoring one (paper 000, section 4; mathematics, section 2)?
+"""Top-1 reachability: can an item be made the highest-scoring one (paper 000, section 4.1)?
 
 The margin of target i at the action a is min over j != i of s_i(a) - s_j(a). Its maximum over the box is a linear
 program, max t : (b_i - b_j).a + c_i - c_j >= t for all j != i; the item is top-1 reachable iff it is 0 or more.
@@ -104,11 +104,11 @@ class _Problem:
             if len(unsettled):
                 actions[unsettled], softmax_bound = self._by_softmax(targets[unsettled])
                 margin[unsettled] = self._smallest_margins(targets[unsettled], actions[unsettled])
-                bound[unsettled] = np.minimum(bound[unsettled], softmax_bound)
+                bound[unsettled] = np.fmin(bound[unsettled], softmax_bound)
         failed = np.zeros(count, dtype=np.bool_)
         for row in np.flatnonzero(~self._settled(margin, bound)):
             margin[row], upper, actions[row] = self._maximize(targets[row], actions[row])
-            bound[row], failed[row] = min(bound[row], upper), np.isnan(upper)
+            bound[row], failed[row] = np.fmin(bound[row], upper), np.isnan(upper)
         status = np.where(bound <= margin + self.tol, Status.SOLVED.value, Status.BOUNDED.value)
         status[failed] = Status.FAILED.value
         return Top1Margins(targets, margin, bound, actions, margin >= -self.tol, status)
@@ -160,13 +160,15 @@ class _Problem:
         least = -found.log_upper
         with np.errstate(divide="ignore"):
             log_odds = least + np.log(-np.expm1(-least))
-        return found.actions, (np.log(len(self.intercept) - 1) - log_odds) / beta
+        start = np.where(np.isnan(found.actions), (self.lower + self.upper) / 2, found.actions)
+        return start, (np.log(len(self.intercept) - 1) - log_odds) / beta
 
     def _maximize(self, target: int, action: FloatArray) -> tuple[float, float, FloatArray]:
         """Margin, upper bound (NaN if there is none) and action, by linear programs with ever more rivals."""
         margins = self._margins(target, action)
         best, best_action = float(margins.min()), action
-        rivals = np.argsort(margins)[:_RIVALS]
+        # The target's own margin is +inf: it is no rival of itself.
+        rivals = np.argsort(margins)[: min(_RIVALS, len(margins) - 1)]
         objective = np.append(np.zeros(len(action)), -1.0)
         bounds = [*zip(self.lower, self.upper, strict=True), (None, None)]
         feasible = max(1e-10, self.tol / 10)

@@ -7,13 +7,18 @@ without being drawn again. The data in a chart is what is drawn, never the raw t
 from recaudit.report.charts.figure import THEME, Figure, series_color, step_color
 from recaudit.report.charts.groups import MOST_CATEGORIES, amplification, groups_by, popularity_shares
 from recaudit.report.charts.models import lorenz, models_by, tradeoff
+from recaudit.report.charts.reach import SMALLEST_TAIL, before_and_after, chances, lifts
 
 __all__ = [
     "MOST_CATEGORIES",
+    "SMALLEST_TAIL",
     "THEME",
     "Figure",
     "amplification",
+    "before_and_after",
+    "chances",
     "groups_by",
+    "lifts",
     "lorenz",
     "models_by",
     "popularity_shares",

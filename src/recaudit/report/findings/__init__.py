@@ -11,25 +11,40 @@ from recaudit.report.findings.exposure import catalogue, categories, popular_ite
 from recaudit.report.findings.finding import Finding
 from recaudit.report.findings.people import best_and_worst_served, no_gain, pushed_most, rare_items
 from recaudit.report.findings.ranking import beats_reference, lead, two_orders
+from recaudit.report.findings.reach import (
+    least_discovery,
+    not_applicable,
+    out_of_reach,
+    popular_within_reach,
+    unsettled,
+    users_say,
+)
 from recaudit.report.findings.trust import failures, left_out
 
 __all__ = ["Finding", "findings_of"]
 
 _QUESTIONS = (
     failures,
+    unsettled,
     beats_reference,
     two_orders,
     lead,
     catalogue,
     popular_items,
+    users_say,
+    out_of_reach,
     no_gain,
     best_and_worst_served,
     categories,
     rare_items,
     pushed_most,
+    least_discovery,
+    popular_within_reach,
     left_out,
+    not_applicable,
 )
-"""In the order of importance: are the numbers there, does it work, what does it hide, whom does it fail."""
+"""In the order of importance: are the numbers there, does it work, what does it hide, what can users change, whom does
+it fail."""
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:

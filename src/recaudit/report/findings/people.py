@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gap
+from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gaps
 from recaudit.report.findings.finding import Finding
 from recaudit.report.numbers import Estimate, listing
 
 
 def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
     """Which users get the worst lists, which the best?"""
-    gaps = _gaps(evidence, QUALITY)
+    gaps = widest_gaps(evidence, evidence.main, QUALITY)
     if gaps:
         worst, best = gaps[0]
         yield Finding(
@@ -56,7 +56,7 @@ def rare_items(evidence: Evidence) -> Iterator[Finding]:
 
 def pushed_most(evidence: Evidence) -> Iterator[Finding]:
     """Whose lists are pulled furthest from their own choices towards the popular?"""
-    gaps = _gaps(evidence, "popularity_lift")
+    gaps = widest_gaps(evidence, evidence.main, "popularity_lift")
     if gaps:
         least, most = gaps[0]
         yield Finding(
@@ -64,13 +64,6 @@ def pushed_most(evidence: Evidence) -> Iterator[Finding]:
             f"{evidence.label('popularity_lift')}: {_numbers(gaps)}.",
             "people",
         )
-
-
-def _gaps(evidence: Evidence, metric: str) -> list[tuple[Group, Group]]:
-    """The lowest and highest group of every grouping where their intervals are apart, the widest gap first."""
-    found = [widest_gap(evidence.groups(evidence.main, metric, by)) for by in evidence.user_groupings]
-    gaps = [gap for gap in found if gap is not None]
-    return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
 
 
 def _numbers(gaps: list[tuple[Group, Group]]) -> str:

@@ -1,0 +1,128 @@
+"""What can users change: how much say they have, who has the least, and what stays out of reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recaudit.report.evidence import Evidence, Group, widest_gaps
+from recaudit.report.findings.finding import Finding
+from recaudit.report.findings.trust import NOTABLE
+from recaudit.report.numbers import TIMES, chance, count, percent, plural, times
+from recaudit.report.reach import Reach
+from recaudit.status import Status
+
+_NAMED = 3
+_SECTION = "reach"
+
+
+def users_say(evidence: Evidence) -> Iterator[Finding]:
+    """How much likelier can users make an item?"""
+    model, lifts = evidence.front("lift"), evidence.known("lift")
+    if model is None:
+        return
+    lift, discovery = lifts[model], evidence.known("discovery").get(model)
+    if lift.above(1):
+        claim = f"At best, users of {model} make an item {lift.text.lstrip(TIMES)} times as likely"
+    elif lift.below(1):
+        claim = f"Rating with a goal in mind costs users of {model} more than it gains, on average"
+    else:
+        claim = f"Rating with a goal in mind gains users of {model} nothing measurable on average"
+    sentences = [f"Lift: {', '.join(f'{name} {estimate.full}' for name, estimate in lifts.items())}."]
+    if discovery is not None:
+        sentences.append(
+            f"With {model}, {discovery.full} of items can be made likelier than by chance; "
+            f"{discovery.before or 'an unknown share'} are so without strategy."
+        )
+    if len(lifts) > 1:
+        sentences.append("Between models, lift also depends on how far apart their scores lie.")
+    yield Finding(claim, " ".join(sentences), _SECTION)
+
+
+def least_discovery(evidence: Evidence) -> Iterator[Finding]:
+    """Which users can reach the least, which the most?"""
+    model = evidence.front("discovery")
+    if model is None:
+        return
+    gaps = widest_gaps(evidence, model, "discovery")
+    if gaps:
+        least, most = gaps[0]
+        numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
+        yield Finding(
+            f"With {model}, {least.people} can discover least and {most.people} most",
+            f"Discovery: {'; '.join(numbers)}.",
+            _SECTION,
+        )
+
+
+def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
+    """Does what a user can get, doing the best for it, still follow popularity?"""
+    model = evidence.front("availability")
+    groups = [] if model is None else evidence.groups(model, "availability", "popularity")
+    if len(groups) < 2:
+        return
+    least, most = groups[0], groups[-1]
+    if most.estimate.above(least.estimate.upper or 1.0):
+        yield Finding(
+            f"Even at best, popular items are easier to get from {model}",
+            f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
+            f"{_times_more(most.estimate.value, least.estimate.value)}. Without strategy: "
+            f"{most.estimate.before} and {least.estimate.before}"
+            f"{_times_more(most.estimate.baseline, least.estimate.baseline)}.",
+            _SECTION,
+        )
+
+
+def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
+    """Which items can nobody who was asked make likelier than by chance?"""
+    model = evidence.front("discovery")
+    unreached = None if model is None else evidence.reach[model].unreached
+    if model is None or unreached is None or unreached.is_empty():
+        return
+    reach = evidence.reach[model]
+    named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
+    others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
+    yield Finding(
+        f"With {model}, no user asked can make {percent(len(unreached) / len(reach.items))} of items likelier than chance",
+        f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever any of the "
+        f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.",
+        _SECTION,
+    )
+
+
+def unsettled(evidence: Evidence) -> Iterator[Finding]:
+    """For which pairs is the best chance not known?"""
+    found = [told for model, reach in evidence.reach.items() if (told := _open_pairs(model, reach))]
+    if found:
+        yield Finding(
+            "The best chance of some pairs is not known exactly",
+            f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out.",
+            _SECTION,
+        )
+
+
+def not_applicable(evidence: Evidence) -> Iterator[Finding]:
+    """Does reachability leave a notable part of the pairs out?"""
+    for model, reach in evidence.reach.items():
+        left = reach.statuses[Status.NOT_APPLICABLE.value]
+        if left and left >= NOTABLE * reach.pairs:
+            yield Finding(
+                f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}",
+                f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, or the item is "
+                "not to be chosen from.",
+                _SECTION,
+            )
+
+
+def _open_pairs(model: str, reach: Reach) -> str:
+    counts = {name: reach.statuses[name] for name in (Status.BOUNDED.value, Status.FAILED.value)}
+    parts = [f"{count(number)} {name}" for name, number in counts.items() if number]
+    return f"{model}: {' and '.join(parts)} of {plural(reach.pairs, 'pair')}" if parts else ""
+
+
+def _against_before(group: Group) -> str:
+    before = f" ({group.estimate.before} without strategy)" if group.estimate.before else ""
+    return f"{group.estimate.full} for {group.people}{before}"
+
+
+def _times_more(most: float | None, least: float | None) -> str:
+    return f", {times(most / least)}" if most and least else ""
