@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from recaudit.audits.reachability_result import STATUS
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.runs import Manifest, Run
 from recaudit.runs.journal import Journal
@@ -106,12 +107,82 @@ def exposure(films: Sequence[Film], *, lift: Number = (0.5, 0.4, 0.6), by: Seque
 
 
 @dataclass(frozen=True)
+class Pair:
+    """A user and an item of a reachability result."""
+
+    user: str
+    item: str
+    baseline: float
+    value: float | None
+    status: str = "solved"
+    upper: float | None = None
+    """As `value`, where nothing is said."""
+    climbs: int = 0
+    ratings: Mapping[str, float] | None = None
+    """The best action: ratings by item."""
+
+
+def reachability(
+    pairs: Sequence[Pair],
+    titles: Mapping[str, str] | None = None,
+    *,
+    discovery: Number = (0.5, 0.4, 0.6),
+    availability: Number = (0.02, 0.01, 0.03),
+    lift: Number = (2.5, 2.0, 3.0),
+    people: Mapping[str, float] | None = None,
+    by: Sequence[pl.DataFrame] = (),
+) -> Result:
+    """A reachability result over these pairs; `people` is the discovery of each user."""
+    numbers = {"discovery": (discovery, 0.25), "availability": (availability, 0.005), "lift": (lift, None)}
+    rows = [{"metric": name, **cells(number, baseline=base)} for name, (number, base) in numbers.items()]
+    frame = pl.DataFrame(
+        {
+            "user": [pair.user for pair in pairs],
+            "item": [pair.item for pair in pairs],
+            "value": pl.Series([pair.value for pair in pairs], dtype=pl.Float64),
+            "lower": pl.Series([pair.value for pair in pairs], dtype=pl.Float64),
+            "upper": pl.Series([pair.value if pair.upper is None else pair.upper for pair in pairs], dtype=pl.Float64),
+            "status": pl.Series([pair.status for pair in pairs], dtype=STATUS),
+            "baseline": [pair.baseline for pair in pairs],
+            "rank_gain": pl.Series([pair.climbs for pair in pairs], dtype=pl.Int32),
+        }
+    ).with_columns(lift=pl.col("value") / pl.col("baseline"))
+    if any(pair.ratings for pair in pairs):
+        actions = [pair.ratings for pair in pairs]
+        frame = frame.with_columns(
+            pl.Series("action_items", [given and list(given) for given in actions], pl.List(pl.String)),
+            pl.Series("action_ratings", [given and list(given.values()) for given in actions], pl.List(pl.Float64)),
+        )
+    people = people or dict.fromkeys((pair.user for pair in pairs), 0.5)
+    known = pl.col("value").drop_nulls()
+    items = frame.group_by("item", maintain_order=True).agg(users=known.len(), best=known.max())
+    acted = {item for pair in pairs for item in pair.ratings or {}} - set(items["item"])
+    items = pl.concat([items, pl.DataFrame({"item": sorted(acted)}, {"item": pl.String})], how="diagonal")
+    return Result(
+        audit="reachability",
+        settings={"actions": "NextK(k=10, ratings=None)", "policy": "Softmax(beta=2.0)", "tolerance": 1e-6},
+        frame=pl.DataFrame(rows, SUMMARY_SCHEMA),
+        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+        users=pl.DataFrame(
+            {"user": list(people), "discovery": list(people.values()), "baseline_discovery": 0.25, "log_lift": 0.0}
+        ),
+        items=items.with_columns(
+            pl.col("users").fill_null(0),
+            title=pl.col("item").replace_strict(dict(titles or {}), default=None, return_dtype=pl.String),
+            ratings=pl.lit(20),
+        ),
+        pairs=frame,
+    )
+
+
+@dataclass(frozen=True)
 class Model:
-    """A model of a crafted run, with the audits that it has."""
+    """A model of a crafted run, with the audits that it has, and why it lacks others."""
 
     label: str
     results: Sequence[Result]
     kind: str = "ease"
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,5 +228,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None) -> 
     for model in models:
         for result in model.results:
             journal.add_step(model.label, result.audit, result, 0.5)
+        for audit, reason in model.skipped.items():
+            journal.add_skip(model.label, audit, reason)
     journal.complete()
     return Run.open(path)

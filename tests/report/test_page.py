@@ -17,7 +17,7 @@ from recaudit.audits import METRICS
 from recaudit.data import datasets
 from recaudit.data.synthetic import World
 from recaudit.runs import Run, execute, parse
-from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
+from report.crafted_runs import Data, Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
 
 
 class Page(HTMLParser):
@@ -85,15 +85,32 @@ def full_run(path: Path, name: dict[str, str]) -> Run:
     lifts = groups(name["attribute"], "popularity_lift", {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)})
     films = [Film(name["title"], 50, 4.9, 0), Film(name["title"] + " 2", 60, 3.0, 9), Film("C", 20, 4.0, 1)]
     shown = exposure(films, by=[genre, popular, lifts])
+    found = {name["group"]: (0.1, 0.05, 0.15), "B": (0.4, 0.3, 0.5)}
+    discovery = groups(name["attribute"], "discovery", found, {name["group"]: 0.05, "B": 0.1})
+    chances = {"1: 0-9 ratings": (0.01, 0.005, 0.015), "2: 10-99 ratings": (0.05, 0.04, 0.06)}
+    availability = groups("popularity", "availability", chances, dict.fromkeys(chances, 0.005))
+    pairs = [
+        Pair(name["user"], "i0", 0.1, 0.4, climbs=7, ratings={"i2": 5.0, "i1": 1.0}),
+        Pair(name["user"], "i1", 0.2, 0.3),
+        Pair("bob", "i0", 0.1, 0.2),
+        Pair("bob", "i1", 0.2, 0.9),
+    ]
+    titles = {item: name["title"] + ending for item, ending in (("i0", " r0"), ("i1", " r1"), ("i2", " r2"))}
+    reached = reachability(pairs, titles, people={name["user"]: 0.2, "bob": 0.5}, by=[discovery, availability])
     models = [
-        Model(name["model"], [accuracy(0.3, None, per_user=(0.3, 0.4), by=[people, recall]), shown]),
-        Model("Hits", [accuracy(0.2, 1.0, per_user=(0.2, 0.1), by=[people, recall]), shown], "top-pop"),
+        Model(name["model"], [accuracy(0.3, None, per_user=(0.3, 0.4), by=[people, recall]), shown, reached]),
+        Model(
+            "Hits",
+            [accuracy(0.2, 1.0, per_user=(0.2, 0.1), by=[people, recall]), shown],
+            "top-pop",
+            {"reachability": name["reason"]},
+        ),
     ]
     data = Data(name["data"], 3, attributes=(name["attribute"],), categories=("genre",))
     return write_run(path, models, data)
 
 
-PLAIN = {key: key.upper() for key in ("title", "genre", "attribute", "group", "model", "data")}
+PLAIN = {key: key.upper() for key in ("title", "genre", "attribute", "group", "model", "data", "user", "reason")}
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +146,7 @@ class TestStandsAlone:
 
 class TestDefinitions:
     def test_every_metric_shown_is_defined_and_one_click_away(self, page: Page) -> None:
-        of_reachability = {"discovery", "availability", "lift"}  # not in this run
-        for name in METRICS.keys() - of_reachability:
-            metric = METRICS[name]
+        for name, metric in METRICS.items():
             told = [metric.definition, metric.formula, metric.span]
             assert all(page.text.count(text) >= 2 for text in told)  # in the list, and on a click
             assert f"about-{name}" in [attributes.get("popovertarget") for _, attributes in page.elements]

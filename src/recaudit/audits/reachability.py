@@ -69,7 +69,7 @@ def reachability(
         raise InputError("baseline", received=baseline, expected="'scores' or 'predicted'")
     actions, policy = actions or NextK(10), policy or Softmax()
     everybody = np.arange(model.data.n_users)
-    positions = everybody if users is None else model.data.users_at(users)
+    positions = everybody if users is None else np.unique(model.data.users_at(users))
     wanted = None if targets is None else model.data.items_at(targets)
     work = _Solve(model, actions, policy, wanted, candidates, baseline, tolerance, best_actions, rng, device)
     size = _USERS if device == "cpu" else 16 * _USERS
@@ -203,6 +203,10 @@ def _ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     return higher + 1
 
 
+_RANK_ROWS = 256
+"""Pairs ranked together: their scores of a few thousand items stay in the cache."""
+
+
 def _ranks_after(question: Question, answer: Answer) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
     ranks = []
@@ -211,11 +215,15 @@ def _ranks_after(question: Question, answer: Answer) -> IntArray:
         targets = question.targets[user].nonzero()[:, 0]
         actions = torch.from_numpy(answer.actions[start : start + len(targets)])
         start += len(targets)
-        scores = actions @ question.slope[user].T + question.intercept[user]
-        own = scores[torch.arange(len(targets)), targets]
-        # A gap below rounding is no gap: the same score, computed twice, must share a rank.
-        ranks.append((scores > (own + 1e-12 * own.abs())[:, None]).sum(dim=1) + 1)
-    return torch.cat(ranks).numpy()
+        slope, intercept = question.slope[user].T.contiguous(), question.intercept[user]
+        for first in range(0, len(targets), _RANK_ROWS):
+            part = slice(first, first + _RANK_ROWS)
+            scores = torch.addmm(intercept, actions[part], slope)
+            own = scores.gather(1, targets[part, None])
+            # A gap below rounding is no gap: the same score, computed twice, must share a rank.
+            above = scores > own + 1e-12 * own.abs()
+            ranks.append(np.count_nonzero(above.numpy(), axis=1) + 1)
+    return np.concatenate(ranks) if ranks else np.zeros(0, dtype=np.int64)
 
 
 def _check_log(model: FittedModel, data: Interactions | None) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import stats
 
 from recaudit.audits.groups import groupings
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
@@ -69,30 +69,19 @@ class Reachability:
         `threshold` is the probability above which an item counts as discovered: better than uniform, 1 over the
         number of the user's targets, where nothing is said (paper 000, Equation 3).
         """
-        pairs = self._solved()
-        own = self._own(pairs, threshold)
-        everybody = np.zeros(self.data.n_users)
-        everybody[self.users] = 1.0
-        ratios = self._ratios(own, everybody)
+        pairs = self._matrices()
+        own = pairs.own(threshold)
+        ratios = _averages(own, np.ones(len(self.users)))
         for grouping in groupings(self.data, by):
             if grouping.over == "users":
-                for group, members in zip(grouping.names, grouping.weights.T, strict=True):
-                    ratios += self._ratios(own, members * everybody, grouping.by, group)
+                for group, members in zip(grouping.names, grouping.weights[self.users].T, strict=True):
+                    ratios += _averages(own, members, grouping.by, group)
             else:
-                sums, bases, counts = (pairs[name] @ grouping.weights for name in ("value", "baseline", "one"))
+                best, base, counts = (pairs.summed(name) @ grouping.weights for name in ("value", "baseline", "one"))
                 for g, group in enumerate(grouping.names):
-                    base = float(bases[:, g].sum() / counts[:, g].sum()) if counts[:, g].any() else None
-                    ratios.append(
-                        Ratio(
-                            "availability",
-                            sums[:, g],
-                            counts[:, g],
-                            len(self.users),
-                            by=grouping.by,
-                            group=group,
-                            baseline=base,
-                        )
-                    )
+                    before = float(base[:, g].sum() / counts[:, g].sum()) if counts[:, g].any() else None
+                    pooled = Ratio("availability", best[:, g], counts[:, g], len(self.users), baseline=before)
+                    ratios.append(replace(pooled, by=grouping.by, group=group))
         frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
         chosen = {"threshold": threshold or "better than uniform", "confidence": confidence, "samples": samples}
         return Result(
@@ -100,7 +89,7 @@ class Reachability:
             settings={**self.settings, **chosen},
             frame=frame,
             groups=groups,
-            users=user_table(self.data.user_ids, own)[self.users],
+            users=user_table(self.data.user_ids.gather(self.users), own),
             items=self._items(pairs),
             pairs=self.frame,
         )
@@ -111,9 +100,10 @@ class Reachability:
         Over items: of popularity (the mean rating) with prevalence (how often it was rated), baseline availability
         and best-case availability. Over users: of experience (how many ratings) with discovery, baseline and best.
         """
-        items = self._items(self._solved()).drop_nulls("availability")
-        own = user_table(self.data.user_ids, self._own(self._solved(), None))
-        people = own.with_columns(experience=pl.Series(self.data.user_counts))[self.users].drop_nulls("discovery")
+        pairs = self._matrices()
+        items = self._items(pairs).drop_nulls("availability")
+        people = user_table(self.data.user_ids.gather(self.users), pairs.own(None))
+        people = people.with_columns(experience=pl.Series(self.data.user_counts[self.users])).drop_nulls("discovery")
         asked = [
             ("popularity", "prevalence", items["mean_rating"], items["ratings"]),
             ("popularity", "baseline availability", items["mean_rating"], items["baseline_availability"]),
@@ -144,73 +134,30 @@ class Reachability:
 
     __repr__ = summary
 
-    def _solved(self) -> dict[str, sparse.csr_array]:
-        """(users, items) each: value, baseline and log lift where there is an answer, and ones there."""
+    def _matrices(self) -> _Matrices:
         known = self.frame.filter(pl.col("value").is_not_null())
+        users = self.data.user_ids.gather(self.users)
         row, column = (
-            known.select(pl.col(name).replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int64))[name].to_numpy()
-            for name, ids in (("user", self.data.user_ids), ("item", self.data.item_ids))
+            known[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
+            for name, ids in (("user", users), ("item", self.data.item_ids))
         )
-        shape = (self.data.n_users, self.data.n_items)
+        filled = {}
+        for name in ("value", "baseline", "lift"):
+            filled[name] = np.full((len(users), self.data.n_items), np.nan)
+            filled[name][row, column] = known[name].to_numpy()
+        return _Matrices(**filled)
 
-        def matrix(values: NDArray[np.float64]) -> sparse.csr_array:
-            return sparse.csr_array((values, (row, column)), shape=shape)
-
-        with np.errstate(divide="ignore"):
-            log_lift = np.log(known["lift"].to_numpy())
-        # Where the baseline is 0 a ratio says nothing: such a user is excluded from the mean lift, and counted.
-        log_lift = np.where(np.isfinite(log_lift), log_lift, np.nan)
-        return {
-            "value": matrix(known["value"].to_numpy()),
-            "baseline": matrix(known["baseline"].to_numpy()),
-            "log_lift": matrix(log_lift),
-            "one": matrix(np.ones(len(known))),
-        }
-
-    def _own(self, pairs: dict[str, sparse.csr_array], threshold: float | None) -> dict[str, FloatArray]:
-        """(users,) each: what every user can reach; NaN for users without an answer."""
-        counts = np.asarray(pairs["one"].sum(axis=1), dtype=np.float64)
-        counts[counts == 0] = np.nan
-        cut = 1 / counts if threshold is None else np.full(len(counts), threshold)
-
-        def share_above(matrix: sparse.csr_array) -> FloatArray:
-            above = matrix.data > np.repeat(cut, np.diff(matrix.indptr))
-            rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-            return np.asarray(np.bincount(rows, above, matrix.shape[0]) / counts)
-
-        return {
-            "discovery": share_above(pairs["value"]),
-            "baseline_discovery": share_above(pairs["baseline"]),
-            "log_lift": np.asarray(pairs["log_lift"].sum(axis=1)) / counts,
-            "availability": np.asarray(pairs["value"].sum(axis=1)) / counts,
-            "baseline_availability": np.asarray(pairs["baseline"].sum(axis=1)) / counts,
-        }
-
-    def _ratios(self, own: dict[str, FloatArray], members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
-        """Discovery, availability and lift averaged over these users."""
-        inside = members > 0
-
-        def base(name: str) -> float | None:
-            values = own[name][inside]
-            return float(np.nanmean(values)) if np.isfinite(values).any() else None
-
-        return [
-            mean("discovery", own["discovery"], members, by, group, baseline=base("baseline_discovery")),
-            mean("availability", own["availability"], members, by, group, baseline=base("baseline_availability")),
-            mean("lift", own["log_lift"], members, by, group, transform=np.exp),
-        ]
-
-    def _items(self, pairs: dict[str, sparse.csr_array]) -> pl.DataFrame:
+    def _items(self, pairs: _Matrices) -> pl.DataFrame:
         """One row an item: its chance of being shown, without and with the user's help."""
         data = self.data
-        users = np.asarray(pairs["one"].sum(axis=0), dtype=np.float64)
+        users = pairs.summed("one").sum(axis=0)
         counts = np.where(users > 0, users, np.nan)
         rated = np.where(data.item_counts > 0, data.item_counts, np.nan)
-        best = np.asarray(pairs["value"].max(axis=0).todense()).ravel()
+        best = np.nan_to_num(pairs.value, nan=-np.inf).max(axis=0)
         columns = {
             "mean_rating": np.bincount(data.items, data.ratings, data.n_items) / rated,
-            "availability": np.asarray(pairs["value"].sum(axis=0)) / counts,
-            "baseline_availability": np.asarray(pairs["baseline"].sum(axis=0)) / counts,
+            "availability": pairs.summed("value").sum(axis=0) / counts,
+            "baseline_availability": pairs.summed("baseline").sum(axis=0) / counts,
             "best": np.where(users > 0, best, np.nan),
         }
         titles = pl.Series([None] * data.n_items, dtype=pl.String) if data.titles is None else data.titles
@@ -223,6 +170,52 @@ class Reachability:
                 **{name: pl.Series(values).fill_nan(None) for name, values in columns.items()},
             }
         )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Matrices:
+    """(asked users, items) each, NaN where there is no answer."""
+
+    value: FloatArray
+    baseline: FloatArray
+    lift: FloatArray
+
+    def summed(self, name: Literal["value", "baseline", "one"]) -> FloatArray:
+        """The matrix with 0 where there is no answer; "one" has 1 where there is one."""
+        if name == "one":
+            return (~np.isnan(self.value)).astype(np.float64)
+        return np.nan_to_num(self.value if name == "value" else self.baseline)
+
+    def own(self, threshold: float | None) -> dict[str, FloatArray]:
+        """(asked users,) each: what every user can reach; NaN for users without an answer."""
+        count = np.count_nonzero(~np.isnan(self.value), axis=1)
+        counts = np.where(count > 0, count, np.nan)
+        cut = (1 / counts if threshold is None else np.full(len(counts), threshold))[:, None]
+        # Where the baseline is 0 a ratio says nothing: such a user is excluded from the mean lift, and counted.
+        with np.errstate(divide="ignore"):
+            logs = np.where(np.isnan(self.lift), 0.0, np.log(self.lift)).sum(axis=1)
+        return {
+            "discovery": (self.value > cut).sum(axis=1) / counts,
+            "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
+            "log_lift": np.where(np.isfinite(logs), logs, np.nan) / counts,
+            "availability": np.nansum(self.value, axis=1) / counts,
+            "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
+        }
+
+
+def _averages(own: dict[str, FloatArray], members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
+    """Discovery, availability and lift averaged over these users."""
+
+    def base(name: str) -> float | None:
+        values = own[name][members > 0]
+        return float(np.nanmean(values)) if np.isfinite(values).any() else None
+
+    return [
+        mean("discovery", own["discovery"], members, by, group, baseline=base("baseline_discovery")),
+        mean("availability", own["availability"], members, by, group, baseline=base("baseline_availability")),
+        mean("lift", own["log_lift"], members, by, group, transform=np.exp),
+    ]
 
 
 def _spearman(x: pl.Series, y: pl.Series) -> float | None:

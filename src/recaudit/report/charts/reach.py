@@ -125,7 +125,7 @@ def before_and_after(evidence: Evidence, model: str, metric: str, by: str) -> Fi
     groups = groups[:MOST_CATEGORIES]
     names = [group.name for group in groups]
     rows: Rows = [_compared(metric, group.name, group.estimate.baseline, drawn(group.estimate)) for group in groups]
-    axis, scale = alt.Axis(format="%"), alt.Scale(zero=True, nice=True)
+    axis, scale = alt.Axis(format="%", labelFlush=False), alt.Scale(zero=True, nice=True)
     y = alt.Y("group:N", sort=names, title=None)
     best, before, ends = (
         alt.X(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "before", "lower")

@@ -79,10 +79,11 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     if model is None or unreached is None or unreached.is_empty():
         return
     reach = evidence.reach[model]
+    share = percent(len(unreached) / len(reach.items))
     named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
     others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
     yield Finding(
-        f"With {model}, no user asked can make {percent(len(unreached) / len(reach.items))} of items likelier than chance",
+        f"With {model}, no user asked can make {share} of the items likelier than by chance",
         f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever any of the "
         f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.",
         _SECTION,

@@ -83,7 +83,9 @@ class Grid:
             row[: len(own)] = own
         low, high = table[:, 0], table[np.arange(len(table)), counts - 1]
         limited = cost.sum() > budget
-        space = Space(_to_unit_box(table.T, low, high).T.copy(), start, cost if limited else np.zeros_like(cost), budget)
+        space = Space(
+            _to_unit_box(table.T, low, high).T.copy(), start, cost if limited else np.zeros_like(cost), budget
+        )
         return cls(table, counts, space)
 
     @property

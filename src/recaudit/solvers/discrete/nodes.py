@@ -27,9 +27,11 @@ _SMALL = 1024
 _LISTED = 8
 # How often a node is solved again at a better point before it is split.
 _TRIES = 3
-# The relaxed problem of a node: sweeps of coordinate descent, and how well the price of a unit of budget is known. A
-# poor point costs another node, never a wrong bound.
-_SWEEPS, _PRICE_TOL = 100, 0.01
+# The relaxed problem of a node: sweeps of coordinate descent until none moves the objective by more than this; how
+# well the price of a unit of budget is known, and the lowest price that matters. A poor point costs another node,
+# never a wrong bound.
+_SWEEPS, _STILL = 100, 1e-9
+_PRICE_TOL, _LOWEST_PRICE = 0.01, 1e-9
 _TINY = 1e-300
 
 
@@ -39,7 +41,7 @@ class Model(NamedTuple):
     point: FloatArray
     """x (K,)"""
     value: float
-    """f(x)"""
+    """f(x), less what rounding may have added to it or to the tangent there"""
     gradient: FloatArray
     """(K,)"""
     hessian: FloatArray
@@ -59,6 +61,10 @@ class Models(NamedTuple):
     hessian: FloatArray
     width: FloatArray
     rounding: float
+
+    def take(self, rows: Rows) -> Models:
+        """The models of these rows."""
+        return Models(*(field[rows] for field in self[:4]), self.width, self.rounding)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -101,7 +107,7 @@ def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float
         else:
             total += end
     if price <= left:
-        return total - gains[:count].sum()
+        return total - float(gains[:count].sum())
     for i in np.argsort(-gains[:count] / costs[:count]):
         part = min(1.0, left / costs[i])
         total -= part * gains[i]
@@ -246,18 +252,17 @@ def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArra
     for k in range(len(low)):
         _shift(model.hessian, x, r, k, min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]]))
     left = _left_of_budget(space, low, high)
-    _descend(space, model.hessian, low, high, 0.0, x, r)
-    if _spent(space, low, high, x) <= left:
+    _descend(space, model, low, high, 0.0, x, r)
+    if left < 0.0 or _spent(space, low, high, x) <= left:
         return
     cheap, dear = 0.0, 1e-3
-    while True:
-        _descend(space, model.hessian, low, high, dear, x, r)
-        if _spent(space, low, high, x) <= left or dear > 1e300:
-            break
+    _descend(space, model, low, high, dear, x, r)
+    while _spent(space, low, high, x) > left:
         cheap, dear = dear, 4.0 * dear
-    while dear - cheap > _PRICE_TOL * dear:
+        _descend(space, model, low, high, dear, x, r)
+    while dear - cheap > _PRICE_TOL * dear and dear > _LOWEST_PRICE:
         price = (cheap + dear) / 2
-        _descend(space, model.hessian, low, high, price, x, r)
+        _descend(space, model, low, high, price, x, r)
         if _spent(space, low, high, x) <= left:
             dear = price
         else:
@@ -266,13 +271,14 @@ def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArra
 
 @numba.njit(nogil=True, cache=True)
 def _descend(
-    space: Space, hessian: FloatArray, low: Choices, high: Choices, price: float, x: FloatArray, r: FloatArray
+    space: Space, model: Model, low: Choices, high: Choices, price: float, x: FloatArray, r: FloatArray
 ) -> None:
     """Coordinate descent on the quadratic model plus the price of what is spent; `r` stays the model's gradient."""
     for _ in range(_SWEEPS):
         largest = 0.0
         for k in range(len(x)):
-            h = hessian[k, k] * (1 + 1e-12) + _TINY
+            # What is below the rounding of the second moments is no curvature, and may be negative.
+            h = max(model.hessian[k, k], model.rounding * model.width[k] ** 2) + _TINY
             bottom, top = space.options[k, low[k]], space.options[k, high[k]]
             new = x[k] - r[k] / h
             if price > 0.0 and space.cost[k] > 0.0 and low[k] <= space.start[k] <= high[k]:
@@ -284,8 +290,8 @@ def _descend(
             new = min(max(new, bottom), top)
             d = new - x[k]
             largest = max(largest, d * d * h)
-            _shift(hessian, x, r, k, new)
-        if largest < 1e-9:
+            _shift(model.hessian, x, r, k, new)
+        if largest < _STILL:
             break
 
 
@@ -339,37 +345,28 @@ def _where_to_split(space: Space, model: Model, low: Choices, high: Choices, x: 
 
 @numba.njit(nogil=True, cache=True)
 def suggest(
-    space: Space,
-    models: Models,
-    lows: Choices,
-    highs: Choices,
-    bounds: FloatArray,
-    limits: FloatArray,
+    space: Space, models: Models, lows: Choices, highs: Choices, limits: FloatArray
 ) -> tuple[FloatArray, Choices]:
-    """(nodes,): the bound of each node; (nodes, K): a good action of it, where the bound is below the limit."""
-    bound, choice = bounds.copy(), np.zeros_like(lows)
+    """(nodes,): a lower bound of each node; (nodes, K): a good action of it, where the bound is below the limit."""
+    bound, choice = np.empty(len(lows)), np.zeros_like(lows)
     for row in range(len(lows)):
-        model = _row(models, row)
-        left = _left_of_budget(space, lows[row], highs[row])
-        cut = np.inf if left < 0.0 else model.value + _lowest(space, model, lows[row], highs[row], left, -1)
-        bound[row] = max(bound[row], cut)
+        model, low, high = _row(models, row), lows[row], highs[row]
+        left = _left_of_budget(space, low, high)
+        bound[row] = np.inf if left < 0.0 else model.value + _lowest(space, model, low, high, left, -1)
         if bound[row] < limits[row]:
-            _round_off(space, model, lows[row], highs[row], choice[row])
+            _round_off(space, model, low, high, choice[row])
     return bound, choice
 
 
 @numba.njit(nogil=True, cache=True)
 def branch(
-    space: Space,
-    models: Models,
-    lows: Choices,
-    highs: Choices,
-    tries: Rows,
-    bounds: FloatArray,
-    limits: FloatArray,
+    space: Space, models: Models, lows: Choices, highs: Choices, tries: Rows, slack: FloatArray, limits: FloatArray
 ) -> tuple[Rows, Choices, Choices, FloatArray, Rows, Choices]:
-    """What follows from the nodes: parent, low, high, point and tries of the nodes to evaluate next, at most two for
-    each; and actions to try, which settle the nodes that they come from."""
+    """What follows from nodes with bounds below their limits.
+
+    `slack` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
+    evaluate next, at most two for each; and actions to try, which settle the nodes that they come from.
+    """
     rows, size = lows.shape
     parent, again = np.empty(2 * rows, np.int64), np.zeros(2 * rows, np.int64)
     low, high = np.empty((2 * rows, size), np.int16), np.empty((2 * rows, size), np.int16)
@@ -377,11 +374,8 @@ def branch(
     listed = np.empty((_LISTED * rows, size), np.int16)
     count = actions = 0
     for row in range(rows):
-        if bounds[row] >= limits[row]:
-            continue
-        model = _row(models, row)
-        first, last = lows[row].copy(), highs[row].copy()
-        cut = model.value + _lowest(space, model, first, last, _left_of_budget(space, first, last), -1)
+        model, first, last = _row(models, row), lows[row].copy(), highs[row].copy()
+        gap = -_lowest(space, model, first, last, _left_of_budget(space, first, last), -1)
         _narrow(space, model, first, last, limits[row])
         survivors = _list_actions(space, model, first, last, limits[row], listed[actions : actions + _LISTED])
         if survivors >= 0:
@@ -390,7 +384,7 @@ def branch(
         parent[count], low[count], high[count] = row, first, last
         _relax(space, model, first, last, point[count])
         # Where the point was poor, a better one may close the node; otherwise its halves have to.
-        if tries[row] < _TRIES and model.value - cut > limits[row] - bounds[row]:
+        if tries[row] < _TRIES and gap > slack[row]:
             again[count] = tries[row] + 1
             count += 1
             continue

@@ -121,10 +121,15 @@ class Search:
         """Evaluate the nodes, try what they suggest, and return what has to be looked at next."""
         models = self._models(nodes)
         limit = self._limit(nodes.target)
-        bound, choice = suggest(self.grid.space, models, nodes.low, nodes.high, nodes.bound, limit)
+        bound, choice = suggest(self.grid.space, models, nodes.low, nodes.high, limit)
+        bound = np.maximum(bound, nodes.bound)
         self.incumbents.try_new(choice[bound < limit], interested)
+
+        limit = self._limit(nodes.target)
+        rows = np.flatnonzero(bound < limit)
+        nodes, bound, limit = nodes.take(rows), bound[rows], limit[rows]
         parent, low, high, point, tries, listed = branch(
-            self.grid.space, models, nodes.low, nodes.high, nodes.tries, bound, self._limit(nodes.target)
+            self.grid.space, models.take(rows), nodes.low, nodes.high, nodes.tries, limit - bound, limit
         )
         self.incumbents.try_new(listed, interested)
         return _Nodes(nodes.target[parent], low, high, point, bound[parent], tries)
@@ -135,14 +140,17 @@ class Search:
         owner = torch.zeros(len(nodes.target), dtype=torch.long, device=device)
         known = self.family.evaluate(torch.from_numpy(nodes.point).to(device), owner, hessian=True)
         own = self.incumbents.slopes[torch.from_numpy(nodes.target).to(device)].cpu().numpy()
+        value = known.value.cpu().numpy() - (own * nodes.point).sum(axis=1)
         slopes = self.family.slopes[0]
+        width = (slopes.amax(dim=0) - slopes.amin(dim=0)).cpu().numpy()
+        rounding = (self.family.items + 8) * float(np.finfo(np.float64).eps)
         return Models(
             nodes.point,
-            known.value.cpu().numpy() - (own * nodes.point).sum(axis=1),
+            value - 2 * rounding * width.sum(),
             known.gradient.cpu().numpy() - own,
             known.hessian.cpu().numpy(),
-            (slopes.amax(dim=0) - slopes.amin(dim=0)).cpu().numpy(),
-            (self.family.items + 8) * float(np.finfo(np.float64).eps),
+            width,
+            rounding,
         )
 
     def _give_up(self, nodes: _Nodes, found: Bounds) -> None:
