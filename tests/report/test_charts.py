@@ -11,7 +11,7 @@ import vl_convert
 
 from recaudit.report import charts
 from recaudit.report.evidence import Evidence
-from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
+from report.crafted_runs import Data, Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
 
 FILMS = [Film("A", 20, 4.0, 0), Film("B", 20, 3.0, 1), Film("C", 20, 3.0, 1), Film("D", 20, 3.0, 2)]
 
@@ -32,8 +32,12 @@ def evidence(tmp_path: Path) -> Evidence:
     quarters = {"1: 0-9 ratings": 0.2, "2: 10-99 ratings": 0.8}
     popular = groups("popularity", "share", {"1: 0-9 ratings": 0.1, "2: 10-99 ratings": 0.9}, quarters)
     history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.05, 0.15), "2: 10-90 ratings": (0.4, 0.3, 0.5)})
+    found = {"1: 1-9 ratings": (0.5, 0.4, 0.6), "2: 10-90 ratings": (0.7, 0.6, 0.8)}
+    discovery = groups("history", "discovery", found, {"1: 1-9 ratings": 0.2, "2: 10-90 ratings": 0.3})
+    pairs = [Pair("ada", "a", 0.01, 0.05), Pair("ada", "b", 0.02, 0.02), Pair("bob", "a", 0.1, 0.05)]
+    reached = reachability(pairs, {"a": "Alien"}, by=[discovery])
     models = [
-        Model("Main", [accuracy((0.3, 0.2, 0.4), None, by=[history]), exposure(FILMS, by=[genre, popular])]),
+        Model("Main", [accuracy((0.3, 0.2, 0.4), None, by=[history]), exposure(FILMS, by=[genre, popular]), reached]),
         Model("Hits", [accuracy(0.2, by=[history]), exposure(FILMS, by=[genre, popular])], "top-pop"),
     ]
     return Evidence.of(write_run(tmp_path, models, Data(categories=("genre",))))
@@ -48,6 +52,9 @@ def every(evidence: Evidence) -> list[charts.Figure | None]:
         charts.popularity_shares(evidence),
         charts.lorenz(evidence),
         charts.tradeoff(evidence),
+        charts.chances(evidence, "Main"),
+        charts.lifts(evidence),
+        charts.before_and_after(evidence, "Main", "discovery", "history"),
     ]
 
 
@@ -113,6 +120,46 @@ def test_places_by_popularity_start_with_the_data(evidence: Evidence) -> None:
     ]
 
 
+class TestReach:
+    def test_each_pair_is_a_point_by_its_chances(self, evidence: Evidence) -> None:
+        figure = charts.chances(evidence, "Main")
+        points = [row for row in rows_of(figure) if "user" in row]
+        assert points[0] == {"user": "ada", "item": "Alien", "x": 0.01, "y": 0.05, "told": "1.00% to 5.00%"}
+        assert [(row["x"], row["y"]) for row in points[1:]] == [(0.02, 0.02), (0.1, 0.05)]
+        line = [row for row in rows_of(figure) if "user" not in row and "note" not in row]
+        assert line == [{"x": 0.01, "y": 0.01}, {"x": 0.1, "y": 0.1}]
+        assert figure is not None
+        assert "33.3% of them above the line" in figure.description
+
+    def test_a_policy_that_never_chooses_has_no_chart_of_chances(self, tmp_path: Path) -> None:
+        pairs = [Pair("u", "a", 1.0, 1.0), Pair("u", "b", 0.0, 1.0), Pair("u", "c", 0.0, 0.0)]
+        evidence = Evidence.of(write_run(tmp_path, [Model("A", [reachability(pairs)])]))
+        assert charts.chances(evidence, "A") is None
+
+    def test_lifts_are_shares_of_pairs_and_end_in_nothing(self, evidence: Evidence) -> None:
+        rows = [row for row in rows_of(charts.lifts(evidence)) if "model" in row]
+        # Lifts 0.5, 1 and 5 lie in the steps around 10^-0.35, 10^0.05 and 10^0.65.
+        assert sum(row["y"] for row in rows) == pytest.approx(1, abs=1e-4)
+        assert [row["y"] for row in (rows[0], rows[-1])] == [0, 0]
+        assert [round(row["x"], 2) for row in rows if row["y"] > 0] == [0.45, 1.12, 4.47]
+
+    def test_tails_are_cut(self, tmp_path: Path) -> None:
+        pairs = [Pair("u", f"i{place}", 0.1, 0.1) for place in range(2000)]
+        pairs.append(Pair("u", "far", 0.00001, 1.0))
+        evidence = Evidence.of(write_run(tmp_path, [Model("A", [reachability(pairs)])]))
+        assert max(row["x"] for row in rows_of(charts.lifts(evidence))) < 2
+
+    def test_groups_without_strategy_and_at_best(self, evidence: Evidence) -> None:
+        figure = charts.before_and_after(evidence, "Main", "discovery", "history")
+        rows = rows_of(figure)
+        assert [(row["group"], row["before"], row["value"]) for row in rows] == [
+            ("1-9 ratings", 0.2, 0.5),
+            ("10-90 ratings", 0.3, 0.7),
+        ]
+        assert figure is not None
+        assert "1-9 ratings 20.0% to 50.0% [40.0%, 60.0%]" in figure.description
+
+
 def test_labels_of_near_points_go_to_different_sides(tmp_path: Path) -> None:
     models = [Model(f"Model {i}", [accuracy(0.3 + i / 1000), exposure(FILMS)]) for i in range(3)]
     rows = rows_of(charts.tradeoff(Evidence.of(write_run(tmp_path, models))))
@@ -133,3 +180,5 @@ def test_no_chart_without_numbers(tmp_path: Path) -> None:
     assert charts.popularity_shares(evidence) is None
     assert charts.lorenz(evidence) is None
     assert charts.tradeoff(evidence) is None
+    assert charts.lifts(evidence) is None
+    assert charts.before_and_after(evidence, "A", "discovery", "history") is None

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from recaudit.audits import METRICS
 from recaudit.report import headlines
-from report.crafted_runs import Film, Model, accuracy, exposure, groups, write_run
+from report.crafted_runs import Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
 
+TIMES = "\N{MULTIPLICATION SIGN}"
 FILMS = [Film("A", 20, 4.0, 5), Film("B", 20, 3.0, 0), Film("C", 5, 3.0, 0), Film("D", 5, 3.0, 0)]
 
 
@@ -45,6 +46,36 @@ def test_always_five_and_each_with_a_definition(tmp_path: Path) -> None:
         found = headlines(write_run(tmp_path / name, models))
         assert len(found) == 5
         assert all(headline.metric in METRICS and headline.meaning.endswith(".") for headline in found)
+
+
+class TestWhatUsersCanChange:
+    PAIRS = (Pair("u", "a", 0.1, 0.2),)
+
+    def test_it_takes_the_place_of_the_rating_error(self, tmp_path: Path) -> None:
+        models = [
+            Model("Best", [accuracy(0.3, 0.9)], skipped={"reachability": "no response"}),
+            Model("Next", [accuracy(0.2, 0.8), reachability(self.PAIRS, lift=(2.5, 2.25, 2.75))]),
+        ]
+        found = headlines(write_run(tmp_path, models))
+        assert [headline.label for headline in found] == [
+            "Ranking quality",
+            "What users can change",
+            "Catalogue nobody is shown",
+            "Pull towards the popular",
+            "Widest gap between user groups",
+        ]
+        assert (found[1].value, found[1].interval) == (f"{TIMES}2.50", f"[{TIMES}2.25, {TIMES}2.75]")
+        assert found[1].meaning == "How many times as likely users of Next can make an item at best, on average."
+
+    def test_discovery_stands_in_for_a_lift_that_there_is_not(self, tmp_path: Path) -> None:
+        models = [Model("A", [accuracy(), reachability(self.PAIRS, lift=None)])]
+        found = headlines(write_run(tmp_path, models))
+        assert (found[1].value, found[1].metric) == ("50.0%", "discovery")
+        assert "likelier than by chance" in found[1].meaning
+
+    def test_without_an_answer_the_rating_error_stays(self, tmp_path: Path) -> None:
+        models = [Model("A", [accuracy(), reachability(self.PAIRS, lift=None, discovery=None)])]
+        assert headlines(write_run(tmp_path, models))[1].label == "Rating error"
 
 
 def test_what_was_not_measured_is_never_a_zero(tmp_path: Path) -> None:

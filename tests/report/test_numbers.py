@@ -8,7 +8,7 @@ import pytest
 
 from recaudit.report.numbers import Estimate, duration, figure, finite, interval, listing, ordinal, percent, plural
 
-MINUS = "\N{MINUS SIGN}"
+MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 SOME = Estimate("ndcg", 0.25, 0.2, 0.3, "solved", None, 100, 0)
 
 
@@ -29,6 +29,19 @@ SOME = Estimate("ndcg", 0.25, 0.2, 0.3, "solved", None, 100, 0)
         ("popularity_correlation", -0.1294, f"{MINUS}0.129"),
         ("popularity_correlation", -0.0001, "0.000"),
         ("novelty", 3.456, "3.46 bits"),
+        ("discovery", 0.3456, "34.6%"),
+        ("availability", 0.0, "0%"),
+        ("availability", 0.0000001, "<0.0001%"),
+        ("availability", 0.0001, "0.0100%"),
+        ("availability", 0.00745, "0.745%"),
+        ("availability", 0.4, "40.0%"),
+        ("availability", 0.9999, ">99.9%"),
+        ("availability", 1.0, "100%"),
+        ("lift", 0.963, f"{TIMES}0.963"),
+        ("lift", 1.0, f"{TIMES}1.00"),
+        ("lift", 12.34, f"{TIMES}12.3"),
+        ("lift", 720.4, f"{TIMES}720"),
+        ("lift", 12345.6, f"{TIMES}12,346"),
     ],
 )
 def test_figures(metric: str, value: float, text: str) -> None:
@@ -41,6 +54,14 @@ def test_intervals_are_written_like_their_values() -> None:
     assert SOME.full == "0.250 [0.200, 0.300]"
     assert SOME.signed == "+0.250 [0.200, 0.300]"
     assert replace(SOME, value=0.0001).signed == "0.000 [0.200, 0.300]"
+
+
+def test_a_best_case_tells_what_was_before() -> None:
+    best = replace(SOME, metric="discovery", baseline=0.1)
+    assert best.before == "10.0%"
+    assert replace(best, baseline=None).before == ""
+    assert replace(best, value=None).before == ""
+    assert replace(SOME, metric="share", baseline=0.1).before == ""  # compared with the data, not with a before
 
 
 def test_a_missing_value_says_why() -> None:

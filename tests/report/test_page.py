@@ -241,13 +241,43 @@ class TestWhatIsShown:
         assert "the exposure audit of this model has not been run" in text
         assert "stand on 90 users; 10 had nothing to measure." in text
 
+    def test_a_skipped_audit_is_listed_with_its_reason(self, tmp_path: Path) -> None:
+        models = [Model("A", [accuracy()], skipped={"reachability": "A has no response to edited ratings."})]
+        text = Page(report.render(write_run(tmp_path, models))).text
+        assert "A reachability A has no response to edited ratings." in text
+        assert "What users can reach" not in text
+
+    def test_what_users_can_reach(self, page: Page) -> None:
+        assert "if they rate the 10 unseen items that they would be shown next" in page.text
+        assert "25.0% → 50.0% [40.0%, 60.0%]" in page.text
+        assert "Hits cannot be asked" in page.text
+        assert "Read a line at a time" not in page.text  # one model: there is nothing to compare
+        assert "1 item cannot be made likelier than by chance by any user of MODEL who was asked." in page.text
+        assert "USER gets TITLE r0 from MODEL with a chance of 10.0%. With these ratings it is 40.0%" in page.text
+        assert "TITLE r2 5.0 TITLE r1 1.0" in page.text
+
+    def test_chances_of_several_models_come_with_a_caution(self, tmp_path: Path) -> None:
+        models = [
+            Model("Ranker", [accuracy(0.3, None), reachability(PAIRS)]),
+            Model("Predictor", [accuracy(0.2, 0.9), reachability(PAIRS)]),
+        ]
+        text = Page(report.render(write_run(tmp_path, models))).text
+        assert "not on one scale (Ranker: scores are not even ratings)" in text
+
 
 FILMS = [Film(None, 20, 4.0, 3), Film(None, 20, 3.0, 0)]
+
+
+PAIRS = [Pair("u", "a", 0.1, 0.4, climbs=1, ratings={"a": 5.0}), Pair("u", "b", 0.1, 0.3)]
+UNANSWERED = reachability([Pair("u", "a", 0.1, None, "not_applicable")], discovery=None, availability=None, lift=None)
 
 
 @pytest.mark.parametrize(
     ("models", "sections"),
     [
+        ([Model("A", [reachability(PAIRS)])], {"reach"}),
+        ([Model("A", [UNANSWERED])], {"reach"}),
+        ([Model("A", [accuracy()], skipped={"reachability": "no"})], {"accuracy"}),
         ([Model("A", [accuracy(), exposure(FILMS)])], {"accuracy", "shown", "items"}),
         ([Model("A", [accuracy()])], {"accuracy"}),
         ([Model("A", [exposure(FILMS)])], {"shown", "items"}),
@@ -257,7 +287,19 @@ FILMS = [Film(None, 20, 4.0, 3), Film(None, 20, 3.0, 0)]
         ([Model("A", [])], set()),
         ([Model("A", [exposure([Film("Only", 0, None, 0)])])], {"shown", "items"}),
     ],
-    ids=["one model", "no exposure", "no accuracy", "mixed", "a reference", "no numbers", "nothing", "nothing shown"],
+    ids=[
+        "only reach",
+        "no answer",
+        "skipped",
+        "one model",
+        "no exposure",
+        "no accuracy",
+        "mixed",
+        "a reference",
+        "no numbers",
+        "nothing",
+        "nothing shown",
+    ],
 )
 def test_any_run_makes_a_page(tmp_path: Path, models: list[Model], sections: set[str]) -> None:
     page = Page(report.render(write_run(tmp_path, models)))

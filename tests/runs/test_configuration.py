@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from recaudit.errors import ConfigError
+from recaudit.interventions import GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import ALS
-from recaudit.policies import Softmax
+from recaudit.policies import EpsilonGreedy, Softmax
 from recaudit.runs import Configuration, parse, read
+from recaudit.runs.audits import Reachability
 from recaudit.runs.configuration import ByTime, LeaveLast, NamedData, OwnData, RandomSplit
 
 SMALLEST = '[data]\nname = "demo"\n[[model]]\nkind = "als"\n'
+REACHABILITY = SMALLEST + "[audits.reachability]\n"
 
 
 def parsed(text: str, folder: Path = Path()) -> Configuration:
@@ -57,6 +60,31 @@ class TestWhatItMeans:
         assert list(config.audits.chosen()) == ["exposure"]
         assert config.audits.exposure is not None
         assert config.audits.exposure.policy == Softmax(beta=2.0)
+
+    def test_reachability_asks_about_the_next_ten_items_unless_told_otherwise(self) -> None:
+        audits = parsed(REACHABILITY).audits
+        assert list(audits.chosen()) == ["reachability"]
+        assert audits.reachability == Reachability(actions=NextK(10), policy=Softmax(beta=2.0), users=None)
+
+    @pytest.mark.parametrize(
+        ("text", "actions"),
+        [
+            ('{kind = "next-k", k = 3}', NextK(3)),
+            ('{kind = "history-edits", k = 3, ratings = {kind = "stars"}}', HistoryEdits(3, Stars())),
+            ('{kind = "next-k", ratings = {kind = "interval", low = 2, high = 4}}', NextK(10, Interval(2, 4))),
+            ('{kind = "given-items", ids = ["a", 7]}', GivenItems(("a", 7))),
+        ],
+    )
+    def test_actions_are_chosen_by_kind(self, text: str, actions: object) -> None:
+        audit = parsed(f"{REACHABILITY}actions = {text}").audits.reachability
+        assert audit is not None
+        assert audit.actions == actions
+
+    def test_reachability_takes_its_own_settings(self) -> None:
+        text = 'policy = {kind = "epsilon-greedy", epsilon = 0.2}\nusers = 5\ncandidates = "all"\ntolerance = 1e-4'
+        assert parsed(REACHABILITY + text).audits.reachability == Reachability(
+            policy=EpsilonGreedy(epsilon=0.2), users=5, candidates="all", tolerance=1e-4
+        )
 
     def test_labels_that_are_not_given_are_made_unique(self) -> None:
         text = (
@@ -126,6 +154,18 @@ class TestMistakes:
                 "beta",
             ),
             (SMALLEST + "[engine]\nworker = 2", "engine.worker", "workers"),
+            (REACHABILITY + 'actions = {kind = "next"}', "audits.reachability.actions.kind", "next-k"),
+            (REACHABILITY + 'actions = {kind = "next-k", kk = 3}', "audits.reachability.actions.kk", "k"),
+            (
+                REACHABILITY + 'actions = {kind = "next-k", ratings = {kind = "stars", stp = 1}}',
+                "audits.reachability.actions.ratings.stp",
+                "step",
+            ),
+            (
+                REACHABILITY + 'actions = {kind = "next-k", ratings = {kind = "star"}}',
+                "audits.reachability.actions.ratings.kind",
+                "stars",
+            ),
         ],
     )
     def test_suggestions_everywhere(self, text: str, path: str, suggestion: str) -> None:
@@ -162,6 +202,18 @@ class TestMistakes:
             ('[data]\n[[model]]\nkind = "als"', "data: received {}; expected either name"),
             (SMALLEST + "[audits]", "audits: received {}; expected at least one of [audits.accuracy]"),
             (
+                REACHABILITY + 'policy = {kind = "power"}',
+                "audits.reachability.policy.kind: received 'power'; expected one of top-1, softmax, epsilon-greedy.",
+            ),
+            (
+                REACHABILITY + "k = 10",  # reachability has no list
+                "audits.reachability.k: received a key that is not known here",
+            ),
+            (
+                REACHABILITY + 'actions = {kind = "next-k", ratings = {kind = "interval", low = 5, high = 1}}',
+                "audits.reachability.actions.ratings: received {'low': 5, 'high': 1}; expected the lowest rating first",
+            ),
+            (
                 '[data]\nfile = "no.csv"\n[[model]]\nkind = "als"',
                 "data.file: received 'no.csv'; expected a file that exists",
             ),
@@ -192,6 +244,11 @@ class TestMistakes:
         assert message.startswith("my.toml: received 5 mistakes")
         for path in ("sed", "data.name", "model[0].factros", "model[0].iterations", "audits.accuracy.k"):
             assert f"\n  {path}: " in message
+
+    def test_mistakes_in_a_table_and_in_a_table_inside_it_are_told_together(self) -> None:
+        message = mistake(REACHABILITY + 'actions = {kind = "next-k", k = 0, ratings = {kind = "star"}}')
+        for path in ("actions.k", "actions.ratings.kind"):
+            assert f"\n  audits.reachability.{path}: " in message
 
     def test_a_syntax_error_names_the_line(self) -> None:
         assert "line 3" in mistake('[data]\nname = "demo"\noops\n')

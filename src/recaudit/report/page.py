@@ -144,5 +144,6 @@ def _unbroken(text: str) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Settings in a line; those that are not set are left out."""
-    return ", ".join(f"{name} = {value}" for name, value in settings.items() if value is not None) or "none"
+    """Settings in a line; those that are not set are left out, in a part such as `NextK(k=10, ratings=None)` too."""
+    told = {name: re.sub(r", \w+=None", "", str(value)) for name, value in settings.items() if value is not None}
+    return ", ".join(f"{name} = {value}" for name, value in told.items()) or "none"

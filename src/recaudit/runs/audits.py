@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PlainValidator
 
 from recaudit import audits
-from recaudit.audits.reachability import Candidates
+from recaudit.audits.candidates import Candidates
 from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine

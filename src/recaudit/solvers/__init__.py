@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from recaudit.solvers.beta import BestBeta, best_beta
 from recaudit.solvers.hull import hull_vertices
+from recaudit.solvers.power import PowerSolution, maximize_power
+from recaudit.solvers.slate import SlateBounds, bound_slate
 from recaudit.solvers.softmax import maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.solution import SoftmaxSolution
 from recaudit.solvers.top1 import Top1Margins, top1_margin
 
 __all__ = [
     "BestBeta",
+    "PowerSolution",
+    "SlateBounds",
     "SoftmaxSolution",
     "Top1Margins",
     "best_beta",
+    "bound_slate",
     "hull_vertices",
+    "maximize_power",
     "maximize_softmax",
     "maximize_softmax_batch",
     "top1_margin",

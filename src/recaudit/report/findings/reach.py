@@ -75,16 +75,18 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
 def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     """Which items can nobody who was asked make likelier than by chance?"""
     model = evidence.front("discovery")
-    unreached = None if model is None else evidence.reach[model].unreached
-    if model is None or unreached is None or unreached.is_empty():
+    if model is None:
         return
     reach = evidence.reach[model]
+    unreached = reach.unreached
+    if unreached.is_empty():
+        return
     share = percent(len(unreached) / len(reach.items))
     named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
     others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
     yield Finding(
         f"With {model}, no user asked can make {share} of the items likelier than by chance",
-        f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever any of the "
+        f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
         f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.",
         _SECTION,
     )

@@ -34,6 +34,9 @@ _SWEEPS, _STILL = 100, 1e-9
 _PRICE_TOL, _LOWEST_PRICE = 0.01, 1e-9
 _TINY = 1e-300
 
+# Called from compiled code alone: without the wrappers for Python, which take most of the time to compile.
+_inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
 
 class Model(NamedTuple):
     """The objective of a target around a point."""
@@ -64,21 +67,22 @@ class Models(NamedTuple):
 
     def take(self, rows: Rows) -> Models:
         """The models of these rows."""
-        return Models(*(field[rows] for field in self[:4]), self.width, self.rounding)
+        point, value, gradient, hessian, width, rounding = self
+        return Models(point[rows], value[rows], gradient[rows], hessian[rows], width, rounding)
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _row(m: Models, row: int) -> Model:
     return Model(m.point[row], m.value[row], m.gradient[row], m.hessian[row], m.width, m.rounding)
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _price_of(space: Space, k: int, option: int) -> float:
     """What an option takes out of the budget."""
     return 0.0 if option == space.start[k] else float(space.cost[k])
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _left_of_budget(space: Space, low: Choices, high: Choices) -> float:
     """The budget less what the node has to change."""
     left = space.budget
@@ -88,10 +92,10 @@ def _left_of_budget(space: Space, low: Choices, high: Choices) -> float:
     return left
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float, skip: int) -> float:
     """The minimum of r.d over the node, all coordinates but `skip`, with `left` of the budget."""
-    total, count, price = 0.0, 0, 0.0
+    total, count = 0.0, 0
     gains, costs = np.empty(len(low)), np.empty(len(low))
     for k in range(len(low)):
         if k == skip:
@@ -101,23 +105,25 @@ def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float
         if space.cost[k] > 0.0 and low[k] <= space.start[k] <= high[k]:
             stay = r * (space.options[k, space.start[k]] - x)
             gains[count], costs[count] = stay - end, space.cost[k]
-            price += space.cost[k]
             total += stay
             count += 1
         else:
             total += end
-    if price <= left:
-        return total - float(gains[:count].sum())
-    for i in np.argsort(-gains[:count] / costs[:count]):
-        part = min(1.0, left / costs[i])
-        total -= part * gains[i]
-        left -= part * costs[i]
+    for _ in range(count):
+        best = 0
+        for i in range(1, count):
+            if gains[i] * costs[best] > gains[best] * costs[i]:
+                best = i
+        part = min(1.0, left / costs[best])
+        total -= part * gains[best]
+        left -= part * costs[best]
         if left <= 0.0:
             break
+        gains[best] = 0.0
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: Choices) -> None:
     """`choice` (K,): an action of the node near the lowest point of the quadratic model.
 
@@ -158,7 +164,7 @@ def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: 
         _shift(model.hessian, y, r, best_k, space.options[best_k, best_option])
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _narrow(space: Space, model: Model, low: Choices, high: Choices, limit: float) -> None:
     """Take options off the ends of the ranges that cannot lead below `limit`."""
     left = _left_of_budget(space, low, high)
@@ -182,7 +188,7 @@ def _narrow(space: Space, model: Model, low: Choices, high: Choices, limit: floa
             low[k] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _list_actions(space: Space, model: Model, low: Choices, high: Choices, limit: float, listed: Choices) -> int:
     """`listed` (_LISTED, K): the actions of the node that may lead below `limit`. Their number, or -1 for too many."""
     size = len(low)
@@ -216,12 +222,13 @@ def _list_actions(space: Space, model: Model, low: Choices, high: Choices, limit
         elif linear[size] + _curvature(model, d) < limit:
             if count == len(listed):
                 return -1
-            listed[count] = current
+            for i in range(size):
+                listed[count, i] = current[i]
             count += 1
     return count
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _curvature(model: Model, d: FloatArray) -> float:
     """k(w) d^T H d: how far the objective at x + d is above its tangent at least."""
     width, square = 0.0, 0.0
@@ -240,15 +247,16 @@ def _curvature(model: Model, d: FloatArray) -> float:
     return factor * square
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArray) -> None:
     """`x` (K,): the lowest point of the quadratic model over the convex hull of the node.
 
     In the hull a coordinate that is moved from its start by a part of the way to the end of its range spends that
     part of its cost. A price for a unit of budget turns the limit into a kink at the start of each coordinate.
     """
-    x[:] = model.point
     r = model.gradient.copy()
+    for k in range(len(low)):
+        x[k] = model.point[k]
     for k in range(len(low)):
         _shift(model.hessian, x, r, k, min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]]))
     left = _left_of_budget(space, low, high)
@@ -269,7 +277,7 @@ def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArra
             cheap = price
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _descend(
     space: Space, model: Model, low: Choices, high: Choices, price: float, x: FloatArray, r: FloatArray
 ) -> None:
@@ -295,7 +303,7 @@ def _descend(
             break
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _spent(space: Space, low: Choices, high: Choices, x: FloatArray) -> float:
     """What the coordinates that may stay at their start spend at `x`."""
     total = 0.0
@@ -308,7 +316,7 @@ def _spent(space: Space, low: Choices, high: Choices, x: FloatArray) -> float:
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _shift(hessian: FloatArray, x: FloatArray, r: FloatArray, k: int, new: float) -> None:
     """Move coordinate k of `x` to `new`; `r` stays the gradient of the quadratic model there."""
     d = new - x[k]
@@ -318,7 +326,7 @@ def _shift(hessian: FloatArray, x: FloatArray, r: FloatArray, k: int, new: float
             r[m] += d * hessian[k, m]
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _where_to_split(space: Space, model: Model, low: Choices, high: Choices, x: FloatArray) -> tuple[int, int]:
     """The coordinate, and the last option of the lower half.
 
@@ -381,7 +389,10 @@ def branch(
         if survivors >= 0:
             actions += survivors
             continue
-        parent[count], low[count], high[count] = row, first, last
+        for child in (count, count + 1):
+            parent[child] = row
+            for i in range(size):
+                low[child, i], high[child, i] = first[i], last[i]
         _relax(space, model, first, last, point[count])
         # Where the point was poor, a better one may close the node; otherwise its halves have to.
         if tries[row] < _TRIES and gap > slack[row]:
@@ -389,7 +400,6 @@ def branch(
             count += 1
             continue
         k, at = _where_to_split(space, model, first, last, point[count])
-        parent[count + 1], low[count + 1], high[count + 1] = row, first, last
         high[count, k], low[count + 1, k] = at, at + 1
         for child in (count, count + 1):
             _relax(space, model, low[child], high[child], point[child])

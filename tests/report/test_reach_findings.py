@@ -1,0 +1,124 @@
+"""Findings about what users can reach: true where the tables carry them, silent elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import Finding, findings_of
+from report.crafted_runs import Data, Model, Number, Pair, accuracy, groups, reachability, write_run
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+REACHED = (Pair("u", "a", 0.1, 0.6), Pair("u", "b", 0.1, 0.6))
+"""Nothing is out of reach: chance is 1/2."""
+
+
+def found(path: Path, models: Sequence[Model]) -> list[Finding]:
+    return findings_of(Evidence.of(write_run(path, models, Data(attributes=("region",)))))
+
+
+def only(path: Path, pairs: Sequence[Pair] = REACHED, lift: Number = None, by: Sequence[pl.DataFrame] = ()) -> Finding:
+    """The one finding of a run of one model."""
+    (finding,) = found(path, [Model("Only", [reachability(pairs, lift=lift, by=by)])])
+    assert finding.section == "reach"
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("lift", "claim"),
+    [
+        ((2.5, 2.0, 3.0), "At best, users of Only make an item 2.50 times as likely"),
+        ((1.1, 0.9, 1.3), "Rating with a goal in mind gains users of Only nothing measurable on average"),
+        ((0.8, 0.7, 0.9), "Rating with a goal in mind costs users of Only more than it gains, on average"),
+    ],
+)
+def test_how_much_say_users_have(tmp_path: Path, lift: Number, claim: str) -> None:
+    finding = only(tmp_path, lift=lift)
+    assert finding.claim == claim
+    told = (
+        "With Only, 50.0% [40.0%, 60.0%] of items can be made likelier than by chance; 25.0% are so without strategy."
+    )
+    assert told in finding.detail
+    assert "Between models" not in finding.detail
+
+
+def test_models_are_not_set_side_by_side_without_a_caution(tmp_path: Path) -> None:
+    models = [
+        Model("Best", [accuracy(0.5), reachability(REACHED, lift=(1.5, 1.25, 1.75))]),
+        Model("Next", [accuracy(0.1), reachability(REACHED, lift=(4.0, 3.5, 4.5))]),
+    ]
+    (finding,) = [finding for finding in found(tmp_path, models) if finding.section == "reach"]
+    assert finding.claim == "At best, users of Best make an item 1.50 times as likely"
+    lifts = f"Lift: Best {TIMES}1.50 [{TIMES}1.25, {TIMES}1.75], Next {TIMES}4.00 [{TIMES}3.50, {TIMES}4.50]."
+    assert finding.detail.startswith(lifts)
+    assert finding.detail.endswith("Between models, lift also depends on how far apart their scores lie.")
+
+
+def test_who_can_discover_least(tmp_path: Path) -> None:
+    history = groups(
+        "history",
+        "discovery",
+        {"1: 1-9 ratings": (0.6, 0.55, 0.65), "2: 10-90 ratings": (0.3, 0.25, 0.35)},
+        {"1: 1-9 ratings": 0.2, "2: 10-90 ratings": 0.1},
+    )
+    region = groups("region", "discovery", {"North": (0.3, 0.2, 0.4), "South": (0.2, 0.1, 0.25)})
+    finding = only(tmp_path, by=[region, history])
+    assert finding.claim == "With Only, users with 10-90 ratings can discover least and users with 1-9 ratings most"
+    assert "30.0% [25.0%, 35.0%] for users with 10-90 ratings (10.0% without strategy)" in finding.detail
+    assert "South" not in finding.detail  # overlaps with North
+
+
+POPULARITY = ("1: 0-9 ratings", "2: 10-99 ratings")
+
+
+def test_what_can_be_got_at_best_still_follows_popularity(tmp_path: Path) -> None:
+    chances = dict(zip(POPULARITY, [(0.01, 0.005, 0.015), (0.05, 0.04, 0.06)], strict=True))
+    by = groups("popularity", "availability", chances, dict(zip(POPULARITY, (0.004, 0.008), strict=True)))
+    finding = only(tmp_path, by=[by])
+    assert finding.claim == "Even at best, popular items are easier to get from Only"
+    assert "5.00% [4.00%, 6.00%] for items with 10-99 ratings" in finding.detail
+    assert (
+        f"for items with 0-9 ratings, {TIMES}5.00. Without strategy: 0.800% and 0.400%, {TIMES}2.00." in finding.detail
+    )
+
+
+def test_no_claim_about_popularity_while_intervals_overlap(tmp_path: Path) -> None:
+    chances = dict(zip(POPULARITY, [(0.01, 0.005, 0.045), (0.05, 0.04, 0.06)], strict=True))
+    by = groups("popularity", "availability", chances)
+    assert found(tmp_path, [Model("Only", [reachability(REACHED, lift=None, by=[by])])]) == []
+
+
+def test_items_that_nobody_asked_can_reach(tmp_path: Path) -> None:
+    pairs = [Pair("u", f"i{place}", 0.1, 0.01 * place) for place in range(1, 6)] + [Pair("u", "top", 0.1, 0.9)]
+    finding = only(tmp_path, pairs)
+    assert finding.claim == "With Only, no user asked can make 83.3% of the items likelier than by chance"
+    assert "5 of 6 items, whatever the 1 user asked would rate." in finding.detail
+    assert "Hardest: i1, 1.00% at best; i2, 2.00% at best; i3, 3.00% at best; and 2 others." in finding.detail
+
+
+def test_pairs_that_are_not_settled(tmp_path: Path) -> None:
+    pairs = [*REACHED, Pair("v", "a", 0.1, 0.9, "bounded", 0.95), Pair("v", "b", 0.1, None, "failed")]
+    finding = only(tmp_path, pairs)
+    assert finding.claim == "The best chance of some pairs is not known exactly"
+    assert "Only: 1 bounded and 1 failed of 4 pairs." in finding.detail
+
+
+@pytest.mark.parametrize(("solved", "told"), [(18, True), (20, False)])
+def test_a_notable_share_of_pairs_that_do_not_apply(tmp_path: Path, solved: int, told: bool) -> None:
+    pairs = [Pair(f"u{place}", item, 0.1, 0.6) for place in range(solved // 2) for item in ("a", "b")]
+    pairs.append(Pair("v", "a", 0.1, None, "not_applicable"))
+    findings = found(tmp_path, [Model("Only", [reachability(pairs, lift=None)])])
+    claims = [finding.claim for finding in findings]
+    assert claims == (["Reachability says nothing about 5.3% of the pairs of Only"] if told else [])
+
+
+def test_the_model_that_can_be_asked_is_the_one_spoken_of(tmp_path: Path) -> None:
+    models = [
+        Model("Best", [accuracy(0.5)], skipped={"reachability": "no response"}),
+        Model("Next", [accuracy(0.1), reachability(REACHED)]),
+    ]
+    assert "users of Next" in found(tmp_path, models)[-1].claim
