@@ -332,9 +332,13 @@ def test_a_real_run(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
     models = "".join(f"[[model]]\nkind = '{kind}'\n" for kind in ("ease", "als", "top-pop", "random"))
     text = f"[data]\nname = 'demo'\n{models}[audits.accuracy]\nsamples = 50\n[audits.exposure]\nsamples = 50\n"
+    text += "[audits.reachability]\nsamples = 50\nusers = 20\n"
     run = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run", report=report.write)
     page = Page(run.report.read_text(encoding="utf-8"))
     assert len(page.specs) > 15
     assert all(f"By {by}" in page.text for by in ("history", "region", "age", "genre", "popularity"))
     assert len(report.headlines(run)) == 5
     assert "See the numbers" in page.text
+    assert "20 of 120 users were asked" in page.text
+    assert "What it takes: one user, one item" in page.text
+    assert "RandomModel has no affine response" in page.text

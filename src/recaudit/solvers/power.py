@@ -113,9 +113,9 @@ class _Problem:
         """-log s_i + log |r|_p and its gradient; the logarithm is continued by a line below a tiny score."""
         raw = self.slope @ action + self.intercept
         scores = np.maximum(raw, 0.0)
-        largest = max(scores.max(), 1e-300)
+        largest = max(scores.max(), 1e-9 * np.abs(raw).max(), 1e-200)
         weights = (scores / largest) ** self.power
-        total = weights.sum()
+        total = max(weights.sum(), 1e-200)
         floor = 1e-9 * largest
         own = raw[target]
         log_own, rate = (np.log(own), 1 / own) if own > floor else (np.log(floor) + own / floor - 1, 1 / floor)

@@ -15,12 +15,12 @@ The second one needs no new exponentials, and settles most actions of a small no
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from recaudit.solvers.discrete.grid import Choices, FloatArray, Rows, Space
+from recaudit.solvers.discrete.model import Model, Models
 
 # A node with at most so many actions is listed, if no more than `_LISTED` of them survive the bounds.
 _SMALL = 1024
@@ -36,39 +36,6 @@ _TINY = 1e-300
 
 # Called from compiled code alone: without the wrappers for Python, which take most of the time to compile.
 _inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-class Model(NamedTuple):
-    """The objective of a target around a point."""
-
-    point: FloatArray
-    """x (K,)"""
-    value: float
-    """f(x), less what rounding may have added to it or to the tangent there"""
-    gradient: FloatArray
-    """(K,)"""
-    hessian: FloatArray
-    """(K, K)"""
-    width: FloatArray
-    """(K,): how far apart a unit of each coordinate moves the scores of two items, at most."""
-    rounding: float
-    """The relative rounding error of the Hessian's second moments."""
-
-
-class Models(NamedTuple):
-    """Many of them: the first four fields have a row each."""
-
-    point: FloatArray
-    value: FloatArray
-    gradient: FloatArray
-    hessian: FloatArray
-    width: FloatArray
-    rounding: float
-
-    def take(self, rows: Rows) -> Models:
-        """The models of these rows."""
-        point, value, gradient, hessian, width, rounding = self
-        return Models(point[rows], value[rows], gradient[rows], hessian[rows], width, rounding)
 
 
 @_inner

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
 from recaudit.solvers.discrete.incumbents import Incumbents
-from recaudit.solvers.discrete.nodes import Models, branch, suggest
+from recaudit.solvers.discrete.model import Models
+from recaudit.solvers.discrete.nodes import branch, suggest
 from recaudit.solvers.logsumexp import LogSumExp
 
 Tensor = torch.Tensor
