@@ -84,7 +84,17 @@ class _Problem:
                 best, action = value, point
             if bound <= best + tol:
                 break
-        return best, bound, action
+        # Where every score may be 0 or less at once, the even chance that then holds may be the best.
+        return best, max(bound, self._even_chance()), action
+
+    def _even_chance(self) -> float:
+        never_empty = bool((self._least() > 0).any())
+        return -np.inf if never_empty else float(-np.log(len(self.intercept)))
+
+    def _least(self) -> FloatArray:
+        """(items,): every item's lowest score over the box."""
+        rising, falling = np.maximum(self.slope, 0), np.minimum(self.slope, 0)
+        return np.asarray(rising @ self.lower + falling @ self.upper + self.intercept)
 
     def _climb(self, target: int, start: FloatArray) -> FloatArray:
         """The local maximum, which is the maximum, that L-BFGS-B finds."""
@@ -153,9 +163,8 @@ class _Problem:
     def _box_bound(self, target: int) -> float:
         """The target at its highest, every other item at its lowest."""
         reach = np.maximum(self.slope, 0) @ self.upper + np.minimum(self.slope, 0) @ self.lower + self.intercept
-        least = np.maximum(self.slope, 0) @ self.lower + np.minimum(self.slope, 0) @ self.upper + self.intercept
         own = max(reach[target], 0.0)
-        others = np.maximum(np.delete(least, target), 0.0)
+        others = np.maximum(np.delete(self._least(), target), 0.0)
         largest = max(own, others.max(initial=0.0))
         if largest == 0 or not (others > 0).any():
             return 0.0

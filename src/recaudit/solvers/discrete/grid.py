@@ -18,6 +18,8 @@ Rows = NDArray[np.int64]
 Choices = NDArray[np.int16]
 """Positions among the options of each coordinate."""
 
+# One less than fits into the type of `Choices`: a start may come on top.
+_MOST_RATINGS = np.iinfo(np.int16).max - 1
 # Sums of costs are compared with the budget to this part of all costs: 0.1 + 0.2 is within 0.3.
 _SLACK = 1e-12
 
@@ -27,8 +29,8 @@ class Space(NamedTuple):
 
     options: FloatArray
     """(K, options): ascending; a coordinate with fewer has +inf at the end."""
-    start: NDArray[np.int64]
-    """(K,): the option that costs nothing; -1 where all do not."""
+    start: Rows
+    """(K,): the option that costs nothing; -1 where there is no limit, and so no start."""
     cost: FloatArray
     """(K,): the cost of any other option."""
     budget: float
@@ -42,7 +44,7 @@ class Grid:
 
     options: FloatArray
     """(K, options): as in `Space`, but not scaled."""
-    counts: NDArray[np.int64]
+    counts: Rows
     """(K,): how many options each coordinate has."""
     space: Space
 
@@ -53,8 +55,12 @@ class Grid:
         """From arguments as they come: `values` (R,), `start` (columns,), `cost` (columns,)."""
         ratings = as_double("values", values, 1, "(ratings,)").cpu().numpy()
         check_finite("values", torch.from_numpy(ratings))
-        if not len(ratings) or (np.diff(ratings) <= 0).any():
-            raise InputError("values", received=ratings.tolist(), expected="at least one number, ascending")
+        if not 0 < len(ratings) <= _MOST_RATINGS or (np.diff(ratings) <= 0).any():
+            raise InputError(
+                "values",
+                received=f"{len(ratings)} numbers, {ratings[:8]}" + " ..." * (len(ratings) > 8),
+                expected=f"1 to {_MOST_RATINGS} numbers, ascending",
+            )
         if changes is None:
             if start is not None or cost is not None:
                 raise InputError(
@@ -76,7 +82,7 @@ class Grid:
         return cls._over(options, free, prices, changes + _SLACK * float(prices.sum()))
 
     @classmethod
-    def _over(cls, options: list[FloatArray], start: NDArray[np.int64], cost: FloatArray, budget: float) -> Grid:
+    def _over(cls, options: list[FloatArray], start: Rows, cost: FloatArray, budget: float) -> Grid:
         counts = np.array([len(own) for own in options])
         table = np.full((len(options), counts.max()), np.inf)
         for own, row in zip(options, table, strict=True):

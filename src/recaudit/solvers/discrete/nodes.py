@@ -34,22 +34,19 @@ _SWEEPS, _STILL = 100, 1e-9
 _PRICE_TOL, _LOWEST_PRICE = 0.01, 1e-9
 _TINY = 1e-300
 
-# Called from compiled code alone: without the wrappers for Python, which take most of the time to compile.
-_inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _row(m: Models, row: int) -> Model:
     return Model(m.point[row], m.value[row], m.gradient[row], m.hessian[row], m.width, m.rounding)
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _price_of(space: Space, k: int, option: int) -> float:
     """What an option takes out of the budget."""
     return 0.0 if option == space.start[k] else float(space.cost[k])
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _left_of_budget(space: Space, low: Choices, high: Choices) -> float:
     """The budget less what the node has to change."""
     left = space.budget
@@ -59,7 +56,7 @@ def _left_of_budget(space: Space, low: Choices, high: Choices) -> float:
     return left
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float, skip: int) -> float:
     """The minimum of r.d over the node, all coordinates but `skip`, with `left` of the budget."""
     total, count = 0.0, 0
@@ -90,7 +87,7 @@ def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float
     return total
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: Choices) -> None:
     """`choice` (K,): an action of the node near the lowest point of the quadratic model.
 
@@ -131,7 +128,7 @@ def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: 
         _shift(model.hessian, y, r, best_k, space.options[best_k, best_option])
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _narrow(space: Space, model: Model, low: Choices, high: Choices, limit: float) -> None:
     """Take options off the ends of the ranges that cannot lead below `limit`."""
     left = _left_of_budget(space, low, high)
@@ -155,7 +152,7 @@ def _narrow(space: Space, model: Model, low: Choices, high: Choices, limit: floa
             low[k] += 1
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _list_actions(space: Space, model: Model, low: Choices, high: Choices, limit: float, listed: Choices) -> int:
     """`listed` (_LISTED, K): the actions of the node that may lead below `limit`. Their number, or -1 for too many."""
     size = len(low)
@@ -195,7 +192,7 @@ def _list_actions(space: Space, model: Model, low: Choices, high: Choices, limit
     return count
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _curvature(model: Model, d: FloatArray) -> float:
     """k(w) d^T H d: how far the objective at x + d is above its tangent at least."""
     width, square = 0.0, 0.0
@@ -214,7 +211,7 @@ def _curvature(model: Model, d: FloatArray) -> float:
     return factor * square
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArray) -> None:
     """`x` (K,): the lowest point of the quadratic model over the convex hull of the node.
 
@@ -244,7 +241,7 @@ def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArra
             cheap = price
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _descend(
     space: Space, model: Model, low: Choices, high: Choices, price: float, x: FloatArray, r: FloatArray
 ) -> None:
@@ -270,7 +267,7 @@ def _descend(
             break
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _spent(space: Space, low: Choices, high: Choices, x: FloatArray) -> float:
     """What the coordinates that may stay at their start spend at `x`."""
     total = 0.0
@@ -283,7 +280,7 @@ def _spent(space: Space, low: Choices, high: Choices, x: FloatArray) -> float:
     return total
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _shift(hessian: FloatArray, x: FloatArray, r: FloatArray, k: int, new: float) -> None:
     """Move coordinate k of `x` to `new`; `r` stays the gradient of the quadratic model there."""
     d = new - x[k]
@@ -293,7 +290,7 @@ def _shift(hessian: FloatArray, x: FloatArray, r: FloatArray, k: int, new: float
             r[m] += d * hessian[k, m]
 
 
-@_inner
+@numba.njit(nogil=True, cache=True)
 def _where_to_split(space: Space, model: Model, low: Choices, high: Choices, x: FloatArray) -> tuple[int, int]:
     """The coordinate, and the last option of the lower half.
 

@@ -19,8 +19,6 @@ from recaudit.solvers.discrete.model import Models
 from recaudit.solvers.discrete.nodes import branch, suggest
 from recaudit.solvers.logsumexp import LogSumExp
 
-Tensor = torch.Tensor
-
 # Targets whose trees are grown together, and nodes that are evaluated together.
 _TOGETHER = 1024
 
@@ -88,8 +86,9 @@ class Search:
             high = low + (self.grid.counts - 1).astype(np.int16)
             roots = _Nodes(rows, low, high, points[rows], floor[rows], np.zeros_like(rows))
             self._grow(roots, np.arange(first, targets), found)
-        ceiling = self.incumbents.value - self.tol
+        ceiling = self._limit(np.arange(targets))
         found.floor[found.solved] = np.maximum(found.floor, ceiling)[found.solved]
+        found.solved[found.floor >= ceiling] = True
         return found
 
     def _grow(self, nodes: _Nodes, interested: Rows, found: Bounds) -> None:
@@ -160,5 +159,4 @@ class Search:
         lowest_open = np.full(len(found.floor), np.inf)
         np.minimum.at(lowest_open, nodes.target, nodes.bound)
         rows = np.unique(nodes.target)
-        ceiling = self.incumbents.value[rows] - self.tol
-        found.floor[rows] = np.maximum(found.floor[rows], np.minimum(lowest_open[rows], ceiling))
+        found.floor[rows] = np.maximum(found.floor[rows], np.minimum(lowest_open[rows], self._limit(rows)))
