@@ -216,7 +216,7 @@ def test_bad_arguments(split: Split) -> None:
         fidelity(FixedWeights(), model, targets=0)
     with pytest.raises(DataError, match="users: received row 0: 'nobody'"):
         fidelity(FixedWeights(), model, users=["nobody"])
-    with pytest.raises(NotSupportedError, match="no affine response"):
+    with pytest.raises(NotSupportedError, match="no formula says"):
         fidelity(TopPop(), TopPop().fit(split.train))
     wide = GivenItems((split.train.item_ids[0],), Interval(-9, 9))
     with pytest.raises(InputError, match=r"ratings: received .*scale \[1, 5\]"):

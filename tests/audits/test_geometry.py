@@ -146,7 +146,7 @@ def test_bad_arguments(model: FactorModel, split: Split) -> None:
         geometry(model, users=first, candidates="seen")  # type: ignore[arg-type]
     with pytest.raises(NotSupportedError, match="intervals of ratings"):
         geometry(model, users=first, actions=NextK(2, ratings=Stars()))
-    with pytest.raises(NotSupportedError, match="no affine response"):
+    with pytest.raises(NotSupportedError, match="no formula says"):
         geometry(TopPop().fit(split.train), users=first)
 
 

@@ -69,7 +69,7 @@ class TestHelp:
         (tmp_path / "model.npz").write_bytes(b"")
         config = runs.parse("\n".join(lines), source="help", folder=tmp_path)
         assert [model.kind for model in config.models] == ["als", "factors"]
-        assert list(config.audits.chosen()) == ["accuracy", "exposure"]
+        assert list(config.audits.chosen()) == ["accuracy", "exposure", "reachability"]
 
     def test_the_command_line_imports_nothing_heavy(self) -> None:
         heavy = ["torch", "numpy", "polars", "numba", "scipy", "pydantic", "altair"]

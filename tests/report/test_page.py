@@ -341,4 +341,4 @@ def test_a_real_run(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert "See the numbers" in page.text
     assert "20 of 120 users were asked" in page.text
     assert "What it takes: one user, one item" in page.text
-    assert "RandomModel has no affine response" in page.text
+    assert "RandomModel: no formula says" in page.text

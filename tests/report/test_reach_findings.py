@@ -31,7 +31,7 @@ def only(path: Path, pairs: Sequence[Pair] = REACHED, lift: Number = None, by: S
 @pytest.mark.parametrize(
     ("lift", "claim"),
     [
-        ((2.5, 2.0, 3.0), "At best, users of Only make an item 2.50 times as likely"),
+        ((2.5, 2.0, 3.0), "On average, users of Only can make an item 2.50 times as likely at best"),
         ((1.1, 0.9, 1.3), "Rating with a goal in mind gains users of Only nothing measurable on average"),
         ((0.8, 0.7, 0.9), "Rating with a goal in mind costs users of Only more than it gains, on average"),
     ],
@@ -52,7 +52,7 @@ def test_models_are_not_set_side_by_side_without_a_caution(tmp_path: Path) -> No
         Model("Next", [accuracy(0.1), reachability(REACHED, lift=(4.0, 3.5, 4.5))]),
     ]
     (finding,) = [finding for finding in found(tmp_path, models) if finding.section == "reach"]
-    assert finding.claim == "At best, users of Best make an item 1.50 times as likely"
+    assert finding.claim == "On average, users of Best can make an item 1.50 times as likely at best"
     lifts = f"Lift: Best {TIMES}1.50 [{TIMES}1.25, {TIMES}1.75], Next {TIMES}4.00 [{TIMES}3.50, {TIMES}4.50]."
     assert finding.detail.startswith(lifts)
     assert finding.detail.endswith("Between models, lift also depends on how far apart their scores lie.")

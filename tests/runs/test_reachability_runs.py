@@ -117,7 +117,7 @@ class TestSkipped:
     def test_a_model_that_cannot_be_asked_is_noted_and_stops_nothing(self, run: Run) -> None:
         (skip,) = run.manifest.skipped
         assert (skip.model, skip.audit) == ("Most rated", "reachability")
-        assert "no affine response" in skip.reason
+        assert "no formula says" in skip.reason
         assert run.manifest.status == "complete"
         assert run.audits("Most rated") == ("exposure",)
         assert run.audits("ALS") == ("exposure", "reachability")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -10,8 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.errors import NotSupportedError
+from recaudit.interventions import Interval, Stars
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
 from recaudit.solvers import maximize_softmax_batch, top1_margin
+from recaudit.solvers.batches import Batch
+from recaudit.solvers.discrete import maximize_softmax_discrete
+from recaudit.solvers.workers import run_on_cores
 from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]
@@ -20,7 +26,7 @@ FloatArray = NDArray[np.float64]
 @final
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked about a block of users: the best probability of each target over a box of ratings."""
+    """What is asked about a block of users: the best probability of each target over the ratings allowed."""
 
     slope: torch.Tensor
     """(users, items, actions)"""
@@ -28,8 +34,11 @@ class Question:
     """(users, items): -inf where an item is no candidate."""
     targets: torch.Tensor
     """(users, items): True where an answer is wanted; targets are candidates."""
-    lower: float
-    upper: float
+    ratings: Interval | Stars
+    changes: int | None
+    """How many ratings may differ from `unchanged`; None for all."""
+    unchanged: FloatArray
+    """(users, actions), or (0, actions) where there is no limit on changes."""
     tolerance: float
     device: str
 
@@ -50,7 +59,13 @@ class Answer:
 def best_response(policy: Policy, question: Question) -> Answer:
     """The largest log-probability of each target, with bounds."""
     if isinstance(policy, Softmax):
+        if isinstance(question.ratings, Stars):
+            return _softmax_stars(policy.beta, question, question.ratings.values)
         return _softmax(policy.beta, question)
+    if question.changes is not None:
+        raise NotSupportedError(
+            f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
+        )
     if isinstance(policy, Top1):
         return _greedy(0.0, question)
     if isinstance(policy, EpsilonGreedy):
@@ -66,8 +81,8 @@ def _softmax(beta: float, question: Question) -> Answer:
         question.intercept,
         question.targets,
         beta,
-        question.lower,
-        question.upper,
+        question.ratings.low,
+        question.ratings.high,
         question.tolerance,
         device=question.device,
         actions=True,
@@ -75,10 +90,51 @@ def _softmax(beta: float, question: Question) -> Answer:
     return Answer(found.log_value, found.log_lower, found.log_upper, found.status, found.actions)
 
 
+def _softmax_stars(beta: float, question: Question, values: FloatArray) -> Answer:
+    """Users one by one, side by side on the cores of a CPU."""
+    none = np.empty(0)
+    nothing = Answer(none, none, none, none.astype("<U14"), np.empty((0, question.slope.shape[2])))
+    parts = [nothing] * len(question.slope)
+
+    def work(batch: Batch) -> None:
+        user = batch.problems[0]
+        parts[user] = _softmax_stars_user(beta, question, values, user)
+
+    ends = question.targets.sum(dim=1).cumsum(0).tolist()
+    batches = [Batch((user,), slice(*run)) for user, run in enumerate(pairwise([0, *ends])) if run[1] > run[0]]
+    run_on_cores(work, batches, torch.get_num_threads() if question.device == "cpu" else 1)
+    return _joined(parts)
+
+
+def _softmax_stars_user(beta: float, question: Question, values: FloatArray, user: int) -> Answer:
+    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
+    targets = question.targets[user].nonzero()[:, 0]
+    slope = question.slope[user, candidates]
+    # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
+    moving = (slope != 0).any(dim=0).numpy()
+    if not moving.any():
+        moving[0] = True
+    unchanged = None if question.changes is None else question.unchanged[user]
+    found = maximize_softmax_discrete(
+        slope[:, torch.from_numpy(moving)],
+        question.intercept[user, candidates],
+        torch.searchsorted(candidates, targets),
+        beta,
+        values,
+        question.tolerance,
+        start=None if unchanged is None else unchanged[moving],
+        changes=question.changes,
+        device=question.device,
+    )
+    actions = np.empty((len(targets), len(moving)))
+    actions[:] = values[0] if unchanged is None else unchanged
+    actions[:, moving] = found.actions
+    return Answer(found.log_value, found.log_lower, found.log_upper, found.status, actions)
+
+
 def _greedy(epsilon: float, question: Question) -> Answer:
     """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
-    parts = [_greedy_user(epsilon, question, user) for user in range(len(question.slope))]
-    return Answer(*(np.concatenate([getattr(part, name) for part in parts]) for name in Answer.__dataclass_fields__))
+    return _joined([_greedy_user(epsilon, question, user) for user in range(len(question.slope))])
 
 
 def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
@@ -88,15 +144,33 @@ def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
         question.slope[user, candidates],
         question.intercept[user, candidates],
         torch.searchsorted(candidates, targets),
-        question.lower,
-        question.upper,
+        question.ratings.low,
+        question.ratings.high,
     )
     others = max(1, len(candidates) - 1)
     chances = np.array([epsilon / others, 1.0 if len(candidates) == 1 else 1 - epsilon])
     with np.errstate(divide="ignore"):
         worse, better = np.log(chances)
-    value = np.where(found.reachable, better, worse)
+    actions, reachable = found.actions, found.reachable
+    if isinstance(question.ratings, Stars):
+        # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
+        actions = _nearest(question.ratings.values, actions)
+        scores = torch.from_numpy(actions) @ question.slope[user, candidates].T + question.intercept[user, candidates]
+        own = scores[torch.arange(len(targets)), torch.searchsorted(candidates, targets)]
+        reachable = (own >= scores.amax(dim=1)).numpy()
+    value = np.where(reachable, better, worse)
     # Being on top or not is settled where the margin was found, or no action can make it 0.
-    settled = found.reachable | (found.upper < 0)
+    settled = reachable | (found.upper < 0)
     status = np.where(settled, Status.SOLVED.value, Status.BOUNDED.value)
-    return Answer(value, value, np.where(settled, value, better), status, found.actions)
+    return Answer(value, value, np.where(settled, value, better), status, actions)
+
+
+def _nearest(values: FloatArray, actions: FloatArray) -> FloatArray:
+    """The nearest of `values` (ratings,), ascending, to each number."""
+    between = (values[1:] + values[:-1]) / 2
+    nearest: FloatArray = values[np.searchsorted(between, actions)]
+    return nearest
+
+
+def _joined(parts: Sequence[Answer]) -> Answer:
+    return Answer(*(np.concatenate([getattr(part, name) for part in parts]) for name in Answer.__dataclass_fields__))

@@ -115,13 +115,14 @@ class _Solve:
         response = self.model.own_responses(users, items)
         allowed = torch.from_numpy(candidates)
         before = self._baseline_scores(users, items, response.slope, response.intercept)
-        interval = self.actions.ratings or Interval(*data.scale)
+        limited = users if self.actions.changes is not None else users[:0]
         question = Question(
             response.slope,
             response.intercept.masked_fill(~allowed, -torch.inf),
             torch.from_numpy(solvable),
-            interval.low,
-            interval.high,
+            self.actions.ratings or Interval(*data.scale),
+            self.actions.changes,
+            self.actions.unchanged(self.model, limited, items[: len(limited)]),
             self.tolerance,
             self.device,
         )

@@ -59,10 +59,13 @@ def audit(
       kind = "factors"       # vectors that you already have
       path = "model.npz"     # user_factors, item_factors, user_ids, item_ids
     \b
-      \\[audits.accuracy]      # without any, both audits run
+      \\[audits.accuracy]      # without any, accuracy and exposure
       k = 10
       \\[audits.exposure]
       k = 10
+      \\[audits.reachability]  # what users can get shown by rating
+      actions = {kind = "next-k", k = 10}
+      users = 200            # a sample; all where nothing is said
 
     Then:
 
@@ -167,6 +170,7 @@ def _document(run: Run) -> dict[str, object]:
         "run": str(run.path),
         "report": str(run.report),
         "status": run.manifest.status,
+        "skipped": [skip.model_dump() for skip in run.manifest.skipped],
         "seconds": run.manifest.seconds,
         "headlines": [
             {"label": h.label, "value": h.value, "interval": h.interval, "meaning": h.meaning} for h in headlines(run)

@@ -11,26 +11,61 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from recaudit.interventions.ratings import STRICT, Ratings
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions.ratings import STRICT, Ratings, Stars
 from recaudit.models.base import FittedModel
 from recaudit.policies import top_items
 from recaudit.seeding import derive, uniforms
 
 IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 
 class Actions(ABC):
     """A user's own ratings of some items, free within what a rating may be.
 
-    Every action space has a field `ratings`: what a changed rating may be, or None for any number on the log's
-    scale.
+    Every action space has two fields more. `ratings`: what a changed rating may be, or None for any number on the
+    log's scale. `changes`: how many of the ratings may be changed, or None for all of them; it takes stars, since
+    with an interval the problem is not convex and has no exact solver.
     """
 
     ratings: Ratings | None
+    changes: int | None
+
+    def __post_init__(self) -> None:
+        if self.changes is not None and not isinstance(self.ratings, Stars):
+            raise InputError(
+                "changes",
+                received=f"{self.changes} beside ratings={self.ratings}",
+                expected="a limit on changes together with stars",
+                remedy="Say ratings=Stars(1, 5), for instance.",
+            )
 
     @abstractmethod
     def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
         """(len(users), k): positions of the acted-on items of each user; -1 fills up where there are fewer."""
+
+    def unchanged(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray:
+        """(len(users), k): what the ratings of `items` are if the user does nothing about them.
+
+        The rating that the user gave. An item not rated yet would be rated as the model predicts, within the scale:
+        that is how far from "no strategy" a change is counted. 0 where -1 fills up.
+        """
+        ratings = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0))).clamp(*model.data.scale).numpy()
+        given = np.zeros_like(items, dtype=bool)
+        for row, user in enumerate(users):
+            history, known = model.data.history(int(user))
+            _, here, there = np.intersect1d(items[row], history, return_indices=True)
+            given[row, here] = True
+            ratings[row, here] = known[there]
+        filler = items < 0
+        if not (model.predicts_ratings or (given | filler).all()):
+            raise NotSupportedError(
+                f"The scores of this {type(model).__name__} are not ratings: what an unrated item would be rated as, "
+                "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes."
+            )
+        ratings[filler] = 0.0
+        return ratings
 
 
 @final
@@ -42,6 +77,8 @@ class HistoryEdits(Actions):
     """How many ratings are free; all there are, for a user with fewer."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
+    changes: PositiveInt | None = None
+    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
         """See `Actions`."""
@@ -57,6 +94,8 @@ class FutureEdits(Actions):
     """How many ratings are free; all there are, for a user with fewer."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
+    changes: PositiveInt | None = None
+    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
         """See `Actions`."""
@@ -72,6 +111,8 @@ class NextK(Actions):
     """How many ratings are free; all there are, for a user with fewer."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
+    changes: PositiveInt | None = None
+    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
         """See `Actions`."""
@@ -87,6 +128,8 @@ class GivenItems(Actions):
     """The items' ids."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
+    changes: PositiveInt | None = None
+    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
         """See `Actions`."""

@@ -60,8 +60,8 @@ class FittedModel(ABC):
         ratings is its update rule; everything that the rule does not touch, biases included, stays as fitted.
         """
         raise NotSupportedError(
-            f"{type(self).__name__} has no affine response to edited ratings. Models that have one: BiasedMF, "
-            "ALS, ItemKNN, EASE, SLIM, and what models.from_factors and models.from_weights return."
+            f"{type(self).__name__}: no formula says how its scores follow edited ratings. Models that have one: "
+            "BiasedMF, ALS, ItemKNN, EASE, SLIM, and what models.from_factors and models.from_weights return."
         )
 
     def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:

@@ -70,7 +70,7 @@ class AlsSolve(_Update):
         kept_target: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """The new vector as `M @ a + m`, given as (M, m); see `Update`."""
-        penalty = self.regularization * (len(kept) + len(acted) if self.per_rating else 1)
+        penalty = self.regularization * (max(1, len(kept) + len(acted)) if self.per_rating else 1)
         gram = kept.T @ kept + acted.T @ acted + penalty * np.eye(len(vector))
         right = np.column_stack([acted.T, kept.T @ kept_target - acted.T @ acted_offset])
         solved: FloatArray = np.linalg.solve(gram, right).astype(np.float64)

@@ -22,7 +22,7 @@ def users_say(evidence: Evidence) -> Iterator[Finding]:
         return
     lift, discovery = lifts[model], evidence.known("discovery").get(model)
     if lift.above(1):
-        claim = f"At best, users of {model} make an item {lift.text.lstrip(TIMES)} times as likely"
+        claim = f"On average, users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
     elif lift.below(1):
         claim = f"Rating with a goal in mind costs users of {model} more than it gains, on average"
     else:

@@ -83,7 +83,6 @@ def maximize_softmax_discrete(
     else:
         root_tol = max(tol, _ROOT_TOL)
         relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol, device=device)
-        assert relaxed.actions is not None
         search = Search(grid, family, incumbents, tol, node_limit)
         found = search.run(grid.scaled(relaxed.actions), constant - relaxed.log_upper)
 
