@@ -13,7 +13,7 @@ import recaudit as ra
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import DataError, InputError, NotSupportedError
-from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interval, NextK
+from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import ALS, BiasedMF, ItemKNN, UserKNN, from_factors
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1
 from recaudit.status import Status
@@ -150,6 +150,20 @@ class TestGreedyPolicies:
         np.testing.assert_allclose(sharp, top, atol=0.05)
 
 
+def test_power_sampling_is_bounded_on_both_sides(model: Any) -> None:
+    result = ra.reachability(model, actions=NextK(2), policy=Power(power=8), users=USERS[:1], best_actions=True)
+    position = model.data.users_at(USERS[:1])
+    items = NextK(2).items(model, position, 0)[0]
+    free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
+    response = model.respond(int(position[0]), int(position[0]), items)
+    grid = np.array([(a, b) for a in np.linspace(1, 5, 21) for b in np.linspace(1, 5, 21)])
+    scores = np.maximum(grid @ response.slope.numpy()[free].T + response.intercept.numpy()[free], 0) ** 8
+    best = (scores / scores.sum(axis=1, keepdims=True)).max(axis=0)
+    assert (result.frame["upper"].to_numpy() >= best * (1 - 1e-9)).all()
+    np.testing.assert_allclose(result.frame["value"], best, rtol=0.02)
+    assert set(result.frame["status"]) <= {"solved", "bounded"}
+
+
 class TestWhatDoesNotApply:
     def test_a_user_without_history_does_not_stop_the_others(self, split: Split) -> None:
         train = split.train.subset(split.train.users != 3)
@@ -180,7 +194,7 @@ class TestWhatDoesNotApply:
         with pytest.raises(NotSupportedError, match="Models that have one"):
             ra.reachability(UserKNN().fit(split.train), users=USERS)
         with pytest.raises(NotSupportedError, match="Policies that have one"):
-            ra.reachability(model, policy=Power(power=2), users=USERS)
+            ra.reachability(model, actions=NextK(2, Stars(1, 5)), policy=Power(power=2), users=USERS)
 
     def test_bad_arguments(self, model: Any, split: Split) -> None:
         with pytest.raises(InputError, match="fitted to"):

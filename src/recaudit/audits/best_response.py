@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Interval, Stars
-from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
-from recaudit.solvers import maximize_softmax_batch, top1_margin
+from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.solvers import maximize_power, maximize_softmax_batch, top1_margin
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.workers import run_on_cores
@@ -70,8 +70,11 @@ def best_response(policy: Policy, question: Question) -> Answer:
         return _greedy(0.0, question)
     if isinstance(policy, EpsilonGreedy):
         return _greedy(policy.epsilon, question)
+    if isinstance(policy, Power) and isinstance(question.ratings, Interval):
+        return _joined([_power_user(policy.power, question, user) for user in range(len(question.slope))])
     raise NotSupportedError(
-        f"{type(policy).__name__} has no reachability solver. Policies that have one: Softmax, Top1, EpsilonGreedy."
+        f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
+        "EpsilonGreedy for any ratings, Power for an Interval."
     )
 
 
@@ -130,6 +133,20 @@ def _softmax_stars_user(beta: float, question: Question, values: FloatArray, use
     actions[:] = values[0] if unchanged is None else unchanged
     actions[:, moving] = found.actions
     return Answer(found.log_value, found.log_lower, found.log_upper, found.status, actions)
+
+
+def _power_user(power: float, question: Question, user: int) -> Answer:
+    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
+    found = maximize_power(
+        question.slope[user, candidates],
+        question.intercept[user, candidates],
+        torch.searchsorted(candidates, question.targets[user].nonzero()[:, 0]),
+        power,
+        question.ratings.low,
+        question.ratings.high,
+        question.tolerance,
+    )
+    return Answer(found.log_value, found.log_value, found.log_upper, found.status, found.actions)
 
 
 def _greedy(epsilon: float, question: Question) -> Answer:
