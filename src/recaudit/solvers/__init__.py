@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recaudit.solvers.beta import BestBeta, best_beta
+from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.hull import hull_vertices
 from recaudit.solvers.power import PowerSolution, maximize_power
 from recaudit.solvers.slate import SlateBounds, bound_slate
@@ -22,5 +23,6 @@ __all__ = [
     "maximize_power",
     "maximize_softmax",
     "maximize_softmax_batch",
+    "maximize_softmax_discrete",
     "top1_margin",
 ]

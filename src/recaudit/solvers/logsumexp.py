@@ -137,6 +137,8 @@ class LogSumExp:
         if self.spread > _SAFE_SPREAD:
             peak.copy_(weights.amax(dim=1, keepdim=True))
             weights -= peak
+            # Denormal numbers are many times slower, and e^-600 of the largest adds nothing to a sum.
+            weights.clamp_(min=-600.0)
         return weights.exp_()
 
     def _rounding(self) -> Tensor:
