@@ -150,6 +150,19 @@ class TestGreedyPolicies:
         np.testing.assert_allclose(sharp, top, atol=0.05)
 
 
+def test_a_slate_is_bounded_on_both_sides_and_longer_is_likelier(model: Any) -> None:
+    one = ra.reachability(model, actions=NextK(2), policy=Softmax(beta=2), users=USERS)
+    five = ra.reachability(model, actions=NextK(2), policy=Softmax(beta=2), users=USERS, slate=5)
+    assert (five.frame["value"] >= one.frame["value"] * (1 - 1e-5)).all()
+    assert (five.frame["baseline"] > one.frame["baseline"]).all()
+    assert (five.frame["lower"] <= five.frame["upper"]).all()
+    assert (five.frame["upper"] <= 1).all()
+    with pytest.raises(NotSupportedError, match="Slates of 3"):
+        ra.reachability(model, policy=Top1(), users=USERS, slate=3)
+    with pytest.raises(InputError, match="slate"):
+        ra.reachability(model, users=USERS, slate=0)
+
+
 def test_power_sampling_is_bounded_on_both_sides(model: Any) -> None:
     result = ra.reachability(model, actions=NextK(2), policy=Power(power=8), users=USERS[:1], best_actions=True)
     position = model.data.users_at(USERS[:1])

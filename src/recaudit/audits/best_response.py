@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import final
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
-from recaudit.solvers import maximize_power, maximize_softmax_batch, top1_margin
+from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.workers import run_on_cores
@@ -39,6 +40,8 @@ class Question:
     """How many ratings may differ from `unchanged`; None for all."""
     unchanged: FloatArray
     """(users, actions), or (0, actions) where there is no limit on changes."""
+    slate: int
+    """How many items are shown: the probability is that of being among them."""
     tolerance: float
     device: str
 
@@ -58,6 +61,13 @@ class Answer:
 
 def best_response(policy: Policy, question: Question) -> Answer:
     """The largest log-probability of each target, with bounds."""
+    if question.slate > 1:
+        if not (isinstance(policy, Softmax) and isinstance(question.ratings, Interval)):
+            raise NotSupportedError(
+                f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
+                f"with {question.ratings!r}."
+            )
+        return _one_by_one(partial(_slate_user, policy.beta, question), question)
     if isinstance(policy, Softmax):
         if isinstance(question.ratings, Stars):
             return _softmax_stars(policy.beta, question, question.ratings.values)
@@ -71,7 +81,7 @@ def best_response(policy: Policy, question: Question) -> Answer:
     if isinstance(policy, EpsilonGreedy):
         return _greedy(policy.epsilon, question)
     if isinstance(policy, Power) and isinstance(question.ratings, Interval):
-        return _joined([_power_user(policy.power, question, user) for user in range(len(question.slope))])
+        return _one_by_one(partial(_power_user, policy.power, question), question)
     raise NotSupportedError(
         f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
         "EpsilonGreedy for any ratings, Power for an Interval."
@@ -95,9 +105,7 @@ def _softmax(beta: float, question: Question) -> Answer:
 
 def _softmax_stars(beta: float, question: Question, values: FloatArray) -> Answer:
     """Users one by one, side by side on the cores of a CPU."""
-    none = np.empty(0)
-    nothing = Answer(none, none, none, none.astype("<U14"), np.empty((0, question.slope.shape[2])))
-    parts = [nothing] * len(question.slope)
+    parts = [_no_answer(question)] * len(question.slope)
 
     def work(batch: Batch) -> None:
         user = batch.problems[0]
@@ -135,6 +143,24 @@ def _softmax_stars_user(beta: float, question: Question, values: FloatArray, use
     return Answer(found.log_value, found.log_lower, found.log_upper, found.status, actions)
 
 
+def _slate_user(beta: float, question: Question, user: int) -> Answer:
+    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
+    targets = question.targets[user].nonzero()[:, 0]
+    found = bound_slate(
+        question.slope[user, candidates],
+        question.intercept[user, candidates],
+        torch.searchsorted(candidates, targets),
+        beta,
+        min(question.slate, len(candidates)),
+        question.ratings.low,
+        question.ratings.high,
+        question.tolerance,
+    )
+    met = found.log_upper - found.log_lower <= question.tolerance
+    status = np.where(met, Status.SOLVED.value, Status.BOUNDED.value)
+    return Answer(found.log_lower, found.log_lower, found.log_upper, status, found.actions)
+
+
 def _power_user(power: float, question: Question, user: int) -> Answer:
     candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
     found = maximize_power(
@@ -151,7 +177,7 @@ def _power_user(power: float, question: Question, user: int) -> Answer:
 
 def _greedy(epsilon: float, question: Question) -> Answer:
     """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
-    return _joined([_greedy_user(epsilon, question, user) for user in range(len(question.slope))])
+    return _one_by_one(partial(_greedy_user, epsilon, question), question)
 
 
 def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
@@ -187,6 +213,17 @@ def _nearest(values: FloatArray, actions: FloatArray) -> FloatArray:
     between = (values[1:] + values[:-1]) / 2
     nearest: FloatArray = values[np.searchsorted(between, actions)]
     return nearest
+
+
+def _one_by_one(solve: Callable[[int], Answer], question: Question) -> Answer:
+    """The answers of every user who has a target."""
+    users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
+    return _joined([_no_answer(question), *map(solve, users)])
+
+
+def _no_answer(question: Question) -> Answer:
+    none = np.empty(0)
+    return Answer(none, none, none, none.astype("<U14"), np.empty((0, question.slope.shape[2])))
 
 
 def _joined(parts: Sequence[Answer]) -> Answer:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import Candidates, candidate_items
+from recaudit.audits.lists import check_length
 from recaudit.audits.reachability_result import STATUS, Reachability
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
@@ -46,6 +47,7 @@ def reachability(
     targets: Iterable[object] | None = None,
     candidates: Candidates = "unseen",
     baseline: Baseline = "scores",
+    slate: int = 1,
     tolerance: float = 1e-6,
     best_actions: bool = False,
     rng: int = 0,
@@ -61,17 +63,22 @@ def reachability(
     without strategy: at the model's scores (the paper's text), or after the acted-on items were rated as predicted
     (the authors' code). `data`, if given, must be the log that the model was fitted to.
 
+    With a `slate` of n items, drawn without replacement, the probability is that of being among them: for softmax, a
+    value that is surely reached below one that is surely not exceeded; the baseline is then 1 - (1 - rho)^n, which
+    the true one is not below.
+
     A user without a single action, and a target that is no candidate, have the status not_applicable. A pair is
     solved when its bounds on log-probability are `tolerance` apart or less.
     """
     _check_log(model, data)
     if baseline not in ("scores", "predicted"):
         raise InputError("baseline", received=baseline, expected="'scores' or 'predicted'")
+    check_length(slate, "slate")
     actions, policy = actions or NextK(10), policy or Softmax()
     everybody = np.arange(model.data.n_users)
     positions = everybody if users is None else np.unique(model.data.users_at(users))
     wanted = None if targets is None else model.data.items_at(targets)
-    work = _Solve(model, actions, policy, wanted, candidates, baseline, tolerance, best_actions, rng, device)
+    work = _Solve(model, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device)
     size = _USERS if device == "cpu" else 16 * _USERS
     parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
     settings = {
@@ -79,6 +86,7 @@ def reachability(
         "policy": repr(policy),
         "candidates": candidates,
         "baseline": baseline,
+        "slate": slate,
         "tolerance": tolerance,
         "rng": rng,
     }
@@ -96,6 +104,7 @@ class _Solve:
     targets: IntArray | None
     candidates: Candidates
     baseline: Baseline
+    slate: int
     tolerance: float
     best_actions: bool
     rng: int
@@ -123,11 +132,15 @@ class _Solve:
             self.actions.ratings or Interval(*data.scale),
             self.actions.changes,
             self.actions.unchanged(self.model, limited, items[: len(limited)]),
+            self.slate,
             self.tolerance,
             self.device,
         )
         answer = best_response(self.policy, question)
         logs = self.policy.log_probabilities(before, allowed).numpy()
+        if self.slate > 1:
+            with np.errstate(divide="ignore"):
+                logs = np.log(-np.expm1(self.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
         gain = _ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
         return self._frame(users, items, asked, solvable, logs, answer, gain)
 

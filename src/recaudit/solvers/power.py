@@ -56,7 +56,7 @@ def maximize_power(
     positions = as_positions("targets", targets, len(intercepts)).cpu().numpy()
     found = [problem.solve(int(target), tol) for target in positions]
     value, bound = (np.array([answer[k] for answer in found]) for k in (0, 1))
-    actions = np.array([answer[2] for answer in found]).reshape(len(positions), -1)
+    actions = np.array([answer[2] for answer in found]).reshape(len(positions), slopes.shape[1])
     status = np.where(bound <= value + tol, Status.SOLVED.value, Status.BOUNDED.value)
     return PowerSolution(value, np.maximum(value, bound), actions, status)
 
