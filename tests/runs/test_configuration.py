@@ -202,8 +202,9 @@ class TestMistakes:
             ('[data]\n[[model]]\nkind = "als"', "data: received {}; expected either name"),
             (SMALLEST + "[audits]", "audits: received {}; expected at least one of [audits.accuracy]"),
             (
-                REACHABILITY + 'policy = {kind = "power"}',
-                "audits.reachability.policy.kind: received 'power'; expected one of top-1, softmax, epsilon-greedy.",
+                REACHABILITY + 'policy = {kind = "powre"}',
+                "audits.reachability.policy.kind: received 'powre'; expected one of top-1, softmax, epsilon-greedy, power. "
+                "Did you mean 'power'?",
             ),
             (
                 REACHABILITY + "k = 10",  # reachability has no list

@@ -26,10 +26,6 @@ from recaudit.seeding import derive, uniforms
 POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
     {"top-1": Top1, "softmax": Softmax, "epsilon-greedy": EpsilonGreedy, "power": Power}
 )
-SOLVED_POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
-    {name: POLICIES[name] for name in ("top-1", "softmax", "epsilon-greedy")}
-)
-"""Those that reachability has a solver for."""
 ACTIONS: Mapping[str, type[Actions]] = MappingProxyType(
     {"next-k": NextK, "history-edits": HistoryEdits, "future-edits": FutureEdits, "given-items": GivenItems}
 )
@@ -107,7 +103,7 @@ class Reachability(Audit):
 
     actions: Annotated[Actions, PlainValidator(by_kind(ACTIONS, ratings=by_kind(RATINGS)))] = NextK(10)
     """Which ratings are free, and within which bounds."""
-    policy: Annotated[Policy, PlainValidator(by_kind(SOLVED_POLICIES))] = Softmax(beta=2.0)
+    policy: Annotated[Policy, PlainValidator(by_kind(POLICIES))] = Softmax(beta=2.0)
     """How scores become a recommendation."""
     users: int | None = Field(default=None, ge=1)
     """How many users to ask, drawn at random, the same for every model; all where nothing is said."""
