@@ -203,8 +203,8 @@ class TestMistakes:
             (SMALLEST + "[audits]", "audits: received {}; expected at least one of [audits.accuracy]"),
             (
                 REACHABILITY + 'policy = {kind = "powre"}',
-                "audits.reachability.policy.kind: received 'powre'; expected one of top-1, softmax, epsilon-greedy, power. "
-                "Did you mean 'power'?",
+                "audits.reachability.policy.kind: received 'powre'; expected one of top-1, softmax, epsilon-greedy, "
+                "power. Did you mean 'power'?",
             ),
             (
                 REACHABILITY + "k = 10",  # reachability has no list
