@@ -120,7 +120,7 @@ class Reachability:
         """How many pairs there are, how they stand, and what is reached."""
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
-        known = self.frame.filter(pl.col("value").is_not_null())
+        known = self._answered()
         lines = [f"reachability ({settings})", f"  {len(self.frame):,} pairs: {counts}"]
         if len(known):
             value, baseline, lift = (np.median(known[name].to_numpy()) for name in ("value", "baseline", "lift"))
@@ -134,8 +134,14 @@ class Reachability:
 
     __repr__ = summary
 
+    def _answered(self) -> pl.DataFrame:
+        """The pairs that have a value; the frame itself, not a copy of its millions of rows, where all have."""
+        if not self.frame["value"].null_count():
+            return self.frame
+        return self.frame.filter(pl.col("value").is_not_null())
+
     def _matrices(self) -> _Matrices:
-        known = self.frame.filter(pl.col("value").is_not_null())
+        known = self._answered()
         users = self.data.user_ids.gather(self.users)
         row, column = (
             known[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
