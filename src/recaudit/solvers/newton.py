@@ -63,7 +63,7 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: float, round
     """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
 
     `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most `tol`, or after `rounds`
-    steps of a row.
+    steps of a row from each of two starts.
     """
     warm, spent = None, torch.zeros_like(owner)
     for factor in _coolings(family.spread):
@@ -71,7 +71,20 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: float, round
         rough = _minimize_from(cooled, slopes * factor, owner, _COOLED_TOL, _COOLED_ROUNDS, warm)
         warm, spent = rough.points, spent + rough.evaluations
     found = _minimize_from(family, slopes, owner, tol, rounds, warm)
-    return replace(found, evaluations=found.evaluations + spent)
+    found = replace(found, evaluations=found.evaluations + spent)
+    missed = (found.gap > tol).nonzero().squeeze(1)
+    if len(missed):
+        # A borrowed start can lead into a corner that damping does not leave; the centre of the box leads elsewhere.
+        again = _minimize_from(family, slopes[missed], owner[missed], tol, rounds, None)
+        found.evaluations[missed] += again.evaluations
+        better = again.gap < found.gap[missed]
+        rows = missed[better]
+        found.points[rows], found.value[rows], found.gap[rows] = (
+            again.points[better],
+            again.value[better],
+            again.gap[better],
+        )
+    return found
 
 
 def _coolings(spread: float) -> list[float]:
