@@ -72,7 +72,7 @@ def audit(
     \b
       recaudit audit my.toml --out runs/my
     """
-    from recaudit import runs  # noqa: PLC0415  torch comes with it
+    from recaudit import runs
 
     configuration = runs.read(config)
     if workers is not None:
@@ -95,7 +95,7 @@ def demo(
 
     Takes about a minute, needs no download, and always starts over.
     """
-    from recaudit import runs  # noqa: PLC0415  torch comes with it
+    from recaudit import runs
 
     _check_replaceable(out)
     configuration = runs.parse(DEMO.read_text(encoding="utf-8"), source="demo.toml", folder=Path())
@@ -114,8 +114,8 @@ def report(
     \b
       recaudit report runs/demo
     """
-    from recaudit.report import write  # noqa: PLC0415  polars comes with it
-    from recaudit.runs import Run  # noqa: PLC0415  torch comes with it
+    from recaudit.report import write
+    from recaudit.runs import Run
 
     with shown(notes()):
         path = write(Run.open(folder))
@@ -124,7 +124,7 @@ def report(
 
 def _check_replaceable(out: Path) -> None:
     """That starting over in this folder costs nobody the results of an audit of their own."""
-    from recaudit.runs.folder import read_manifest  # noqa: PLC0415  polars comes with it
+    from recaudit.runs.folder import read_manifest
 
     former = read_manifest(out)
     if former is not None and former.data.name != "demo":
@@ -137,15 +137,15 @@ def _check_replaceable(out: Path) -> None:
 
 
 def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
-    from recaudit.report import write  # noqa: PLC0415  polars comes with it
-    from recaudit.runs import execute  # noqa: PLC0415  torch comes with it
+    from recaudit.report import write
+    from recaudit.runs import execute
 
     with shown(notes()):
         return execute(configuration, out, fresh=fresh, report=write)
 
 
 def _print_outcome(run: Run) -> None:
-    from recaudit.report import headlines  # noqa: PLC0415  polars comes with it
+    from recaudit.report import headlines
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="right")
@@ -158,7 +158,7 @@ def _print_outcome(run: Run) -> None:
 
 def _document(run: Run) -> dict[str, object]:
     """What a program wants to know about a finished run."""
-    from recaudit.report import headlines  # noqa: PLC0415  polars comes with it
+    from recaudit.report import headlines
 
     results = [
         {"model": model, "audit": audit, **row}

@@ -29,7 +29,7 @@ def list_(
       recaudit data list
       recaudit data list --json
     """
-    from recaudit.data import datasets  # noqa: PLC0415  polars comes with it
+    from recaudit.data import datasets
 
     known = datasets.catalogue()
     if as_json:
@@ -65,7 +65,7 @@ def fetch(name: Annotated[str, typer.Argument(metavar="NAME", help="As in 'recau
     \b
       recaudit data fetch ml-1m
     """
-    from recaudit.data import datasets  # noqa: PLC0415  polars comes with it
+    from recaudit.data import datasets
 
     with shown(notes()):
         folder = datasets.fetch(name)

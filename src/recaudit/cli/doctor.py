@@ -90,7 +90,7 @@ def _version(package: str) -> str | None:
 
 def _device(problems: list[str]) -> str:
     try:
-        import torch  # noqa: PLC0415  takes a second
+        import torch
     except (ImportError, OSError) as error:
         problems.append(f"torch cannot be loaded ({error}): install it again.")
         return "none"
@@ -119,8 +119,8 @@ def _extras() -> dict[str, bool]:
 
 def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:
     try:
-        from recaudit.data import datasets  # noqa: PLC0415  polars comes with it
-        from recaudit.data.datasets import folders  # noqa: PLC0415  polars comes with it
+        from recaudit.data import datasets
+        from recaudit.data.datasets import folders
     except (ImportError, OSError) as error:
         problems.append(f"recaudit.data cannot be loaded ({error}): install recaudit again.")
         return [], {}

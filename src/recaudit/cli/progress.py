@@ -32,7 +32,7 @@ PAUSE = 10.0
 @contextmanager
 def shown(console: Console) -> Iterator[None]:
     """Show the progress of what happens inside: bars in a terminal, now and then a line elsewhere."""
-    from recaudit.engines import listening  # noqa: PLC0415  numpy comes with it: not for --help
+    from recaudit.engines import listening
 
     if not console.is_terminal:
         with listening(Lines(console)):
