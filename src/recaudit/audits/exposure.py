@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from recaudit.audits.groups import groupings
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean, row
 from recaudit.audits.lists import IntArray, Recommend, check_length
-from recaudit.audits.result import SUMMARY_SCHEMA, Result, user_table
+from recaudit.audits.result import SUMMARY_SCHEMA, Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -73,7 +73,7 @@ def exposure(
         frame=pl.concat([_spread_rows(shown, data, bootstrap), averages]),
         groups=groups,
         users=user_table(data.user_ids, own),
-        items=_item_table(shown, data),
+        items=item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
     )
 
 
@@ -147,19 +147,3 @@ def _popularity_lift(shown: sparse.csr_array, data: Interactions) -> FloatArray:
     with np.errstate(invalid="ignore"):
         before = history / data.user_counts
         return _mean_over(shown, popularity, np.diff(shown.indptr).astype(np.float64)) / before - 1
-
-
-def _item_table(shown: sparse.csr_array, data: Interactions) -> pl.DataFrame:
-    total = np.bincount(data.items, data.ratings, data.n_items)
-    with np.errstate(invalid="ignore"):
-        mean = pl.Series(total / data.item_counts).fill_nan(None)
-    titles = pl.Series([None] * data.n_items, dtype=pl.String) if data.titles is None else data.titles
-    return pl.DataFrame(
-        {
-            "item": data.item_ids,
-            "title": titles,
-            "ratings": data.item_counts,
-            "mean_rating": mean,
-            "recommended": np.asarray(shown.sum(axis=0)).astype(np.int64),
-        }
-    )

@@ -13,7 +13,7 @@ from scipy import stats
 
 from recaudit.audits.groups import groupings
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
-from recaudit.audits.result import Result, user_table
+from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.status import Status
 
@@ -155,26 +155,16 @@ class Reachability:
 
     def _items(self, pairs: _Matrices) -> pl.DataFrame:
         """One row an item: its chance of being shown, without and with the user's help."""
-        data = self.data
         users = pairs.summed("one").sum(axis=0)
         counts = np.where(users > 0, users, np.nan)
-        rated = np.where(data.item_counts > 0, data.item_counts, np.nan)
         best = np.nan_to_num(pairs.value, nan=-np.inf).max(axis=0)
         columns = {
-            "mean_rating": np.bincount(data.items, data.ratings, data.n_items) / rated,
             "availability": pairs.summed("value").sum(axis=0) / counts,
             "baseline_availability": pairs.summed("baseline").sum(axis=0) / counts,
             "best": np.where(users > 0, best, np.nan),
         }
-        titles = pl.Series([None] * data.n_items, dtype=pl.String) if data.titles is None else data.titles
-        return pl.DataFrame(
-            {
-                "item": data.item_ids,
-                "title": titles,
-                "ratings": data.item_counts,
-                "users": users.astype(np.int64),
-                **{name: pl.Series(values).fill_nan(None) for name, values in columns.items()},
-            }
+        return item_table(self.data).with_columns(
+            users=users.astype(np.int64), **{name: pl.Series(values).fill_nan(None) for name, values in columns.items()}
         )
 
 

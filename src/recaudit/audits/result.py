@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recaudit.audits.metrics import METRICS
+from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,6 +38,21 @@ def user_table(ids: pl.Series, values: Mapping[str, NDArray[np.float64]]) -> pl.
     """One row a user: the id, and each user's own value (users,), NaN becoming null."""
     columns = {name: pl.Series(column).fill_nan(None) for name, column in values.items()}
     return pl.DataFrame({"user": ids, **columns})
+
+
+def item_table(data: Interactions) -> pl.DataFrame:
+    """One row an item: the id, its title if it has one, how often it was rated and how well."""
+    titles = pl.Series([None] * data.n_items, dtype=pl.String) if data.titles is None else data.titles
+    rated = np.where(data.item_counts > 0, data.item_counts, np.nan)
+    means = np.bincount(data.items, data.ratings, data.n_items) / rated
+    return pl.DataFrame(
+        {
+            "item": data.item_ids,
+            "title": titles,
+            "ratings": data.item_counts,
+            "mean_rating": pl.Series(means).fill_nan(None),
+        }
+    )
 
 
 @final

@@ -18,7 +18,7 @@ from recaudit.errors import InputError
 @final
 @dataclass(frozen=True)
 class Serial(Engine):
-    """One piece after the other, in this thread. The default: torch already uses every core within a piece."""
+    """One piece after the other, in this thread. The default: models and solvers use the cores within a piece."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
