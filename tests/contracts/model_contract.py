@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.response import AffineResponse
+from recaudit.models.response import AffineResponse, Response
 
 USERS, ITEMS = 30, 20
 EVERYBODY = np.arange(USERS)
@@ -28,7 +28,8 @@ def some_ratings(seed: int) -> Interactions:
     ratings = np.clip(np.round(liked + draw.normal(0, 1, USERS * ITEMS)), 1, 5)
     rated = (draw.random(USERS * ITEMS) < 0.5) | (items == users % ITEMS)
     names = {"user": [f"u{user}" for user in users], "item": items, "rating": ratings}
-    return Interactions.from_frame(pl.DataFrame(names).filter(pl.Series(rated)), scale=(1, 5))
+    times = {"time": draw.permutation(USERS * ITEMS)}
+    return Interactions.from_frame(pl.DataFrame(names | times).filter(pl.Series(rated)), scale=(1, 5), time="time")
 
 
 class ModelContract:
@@ -121,7 +122,7 @@ class ModelContract:
 
     def test_the_order_of_the_rows_does_not_matter(self, model: FittedModel, data: Interactions) -> None:
         shuffled = data.frame().sample(fraction=1.0, shuffle=True, seed=9)
-        again = self.recommender.fit(Interactions.from_frame(shuffled, scale=(1, 5)), rng=3)
+        again = self.recommender.fit(Interactions.from_frame(shuffled, scale=(1, 5), time="time"), rng=3)
         assert torch.equal(again.scores(EVERYBODY), model.scores(EVERYBODY))
 
     @pytest.mark.parametrize(("viewer", "editor"), [(4, 4), (4, 9)])
@@ -133,9 +134,13 @@ class ModelContract:
                 model.respond(viewer, editor, items)
             return
         assert response.items.tolist() == items.tolist()
-        assert response.slope.shape == (ITEMS, 3)
-        assert response.intercept.shape == (ITEMS,)
-        for part in (response.slope, response.intercept, response.scores(np.array([1.0, 5.0, 2.5]))):
+        assert isinstance(response, model.response)
+        parts = [response.scores(np.array([1.0, 5.0, 2.5]))]
+        if isinstance(response, AffineResponse):
+            assert response.slope.shape == (ITEMS, 3)
+            parts += [response.slope, response.intercept]
+        assert parts[0].shape == (ITEMS,)
+        for part in parts:
             assert part.dtype == torch.float64
             assert torch.isfinite(part).all()
 
@@ -154,7 +159,7 @@ class ModelContract:
             np.testing.assert_allclose(response.scores(ratings[1:4]), model.scores(np.array([user]))[0], atol=1e-10)
 
     @staticmethod
-    def response(model: FittedModel, viewer: int, editor: int, items: NDArray[np.int64]) -> AffineResponse | None:
+    def response(model: FittedModel, viewer: int, editor: int, items: NDArray[np.int64]) -> Response | None:
         """The response, or None where the model has none."""
         try:
             return model.respond(viewer, editor, items)

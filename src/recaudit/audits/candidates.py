@@ -59,6 +59,6 @@ class OwnScores:
         items = actions.items(model, users, rng)
         allowed = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
         acted = items[0][items[0] >= 0]
-        response = model.respond(user, user, acted)
-        slope, intercept = response.slope.numpy(), response.intercept.numpy()
+        response = model.own_responses(users, acted[None, :])
+        slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
         return cls(acted, allowed, slope[allowed], intercept[allowed], ratings.low, ratings.high)

@@ -19,19 +19,20 @@ from numpy.typing import NDArray
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.lists import check_length
+from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability_result import STATUS, Reachability
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.interventions import Actions, Interval, NextK
+from recaudit.interventions import Actions, Interval, NextK, Past
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Softmax
 from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-Baseline = Literal["scores", "predicted"]
+Baseline = Literal["scores", "predicted", "factual"]
 
 _USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
@@ -46,7 +47,7 @@ def reachability(
     users: Iterable[object] | None = None,
     targets: Iterable[object] | None = None,
     candidates: Candidates = "unseen",
-    baseline: Baseline = "scores",
+    baseline: Baseline | None = None,
     slate: int = 1,
     tolerance: float = 1e-6,
     best_actions: bool = False,
@@ -60,8 +61,10 @@ def reachability(
     bounds; `policy` how scores become a recommendation (default: softmax with beta = 1). `candidates` are what the
     policy chooses from: the items that are neither seen nor acted on (films), or all but the acted on (music, news).
     `users` and `targets` are ids; all users, and all candidates, where none are named. `baseline` is the probability
-    without strategy: at the model's scores (the paper's text), or after the acted-on items were rated as predicted
-    (the authors' code). `data`, if given, must be the log that the model was fitted to.
+    without strategy: at the model's "scores" (the paper's text, and the default), after the acted-on items were rated
+    as "predicted" (the authors' code), or as they are in the log ("factual", the default for `Past`). `data`, if given,
+    must be the log that the model was fitted to; for `Past(k)` also one that has the last k ratings besides, which the
+    model has not seen.
 
     With a `slate` of n items, drawn without replacement, the probability is that of being among them: for softmax, a
     value that is surely reached below one that is surely not exceeded; the baseline is then 1 - (1 - rho)^n, which
@@ -70,15 +73,18 @@ def reachability(
     A user without a single action, and a target that is no candidate, have the status not_applicable. A pair is
     solved when its bounds on log-probability are `tolerance` apart or less.
     """
-    _check_log(model, data)
-    if baseline not in ("scores", "predicted"):
-        raise InputError("baseline", received=baseline, expected="'scores' or 'predicted'")
-    check_length(slate, "slate")
     actions, policy = actions or NextK(10), policy or Softmax()
-    everybody = np.arange(model.data.n_users)
-    positions = everybody if users is None else np.unique(model.data.users_at(users))
-    wanted = None if targets is None else model.data.items_at(targets)
-    work = _Solve(model, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device)
+    log = observed_log(model, data, actions)
+    baseline = baseline or ("factual" if isinstance(actions, Past) else "scores")
+    if baseline not in ("scores", "predicted", "factual"):
+        raise InputError("baseline", received=baseline, expected="'scores', 'predicted' or 'factual'")
+    check_length(slate, "slate")
+    everybody = np.arange(log.n_users)
+    positions = everybody if users is None else np.unique(log.users_at(users))
+    wanted = None if targets is None else log.items_at(targets)
+    work = _Solve(
+        model, log, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device
+    )
     size = _USERS if device == "cpu" else 16 * _USERS
     parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
     settings = {
@@ -90,7 +96,7 @@ def reachability(
         "tolerance": tolerance,
         "rng": rng,
     }
-    return Reachability(model.data, settings, pl.concat(parts, rechunk=False), positions)
+    return Reachability(log, settings, pl.concat(parts, rechunk=False), positions)
 
 
 @final
@@ -99,6 +105,7 @@ class _Solve:
     """A block of users in, a row for each of their pairs out; pure and picklable."""
 
     model: FittedModel
+    log: Interactions
     actions: Actions
     policy: Policy
     targets: IntArray | None
@@ -111,8 +118,8 @@ class _Solve:
     device: str
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        data = self.model.data
-        items = self.actions.items(self.model, users, self.rng)
+        data = self.log
+        items = self.actions.items(self.model, users, self.rng, data)
         can_act: BoolArray = np.any(items >= 0, axis=1)
         candidates = candidate_items(data, users, items, self.candidates)
         asked = candidates
@@ -131,7 +138,7 @@ class _Solve:
             torch.from_numpy(solvable),
             self.actions.ratings or Interval(*data.scale),
             self.actions.changes,
-            self.actions.unchanged(self.model, limited, items[: len(limited)]),
+            self.actions.unchanged(self.model, limited, items[: len(limited)], data),
             self.slate,
             self.tolerance,
             self.device,
@@ -150,9 +157,11 @@ class _Solve:
         scores = self.model.scores(users)
         if self.baseline == "scores":
             return scores
-        at = torch.from_numpy(np.maximum(items, 0))
-        predicted = torch.gather(scores, 1, at).clamp(*self.model.data.scale)
-        return torch.einsum("uik,uk->ui", slope, predicted) + intercept
+        if self.baseline == "factual":
+            given = torch.from_numpy(self.actions.unchanged(self.model, users, items, self.log))
+        else:
+            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*self.log.scale)
+        return torch.einsum("uik,uk->ui", slope, given) + intercept
 
     def _frame(
         self,
@@ -238,13 +247,3 @@ def _ranks_after(question: Question, answer: Answer) -> IntArray:
             above = scores > own + 1e-12 * own.abs()
             ranks.append(np.count_nonzero(above.numpy(), axis=1) + 1)
     return np.concatenate(ranks) if ranks else np.zeros(0, dtype=np.int64)
-
-
-def _check_log(model: FittedModel, data: Interactions | None) -> None:
-    if data is not None and data is not model.data and data.fingerprint != model.data.fingerprint:
-        raise InputError(
-            "data",
-            received=f"{data!r}",
-            expected=f"the log that the model was fitted to, {model.data!r}",
-            remedy="Fit the model to this log, or leave data out.",
-        )

@@ -26,6 +26,7 @@ from recaudit.data.checks import (
     resolve_duplicates,
 )
 from recaudit.data.frames import as_polars
+from recaudit.errors import InputError
 from recaudit.seeding import Keys, keys_of
 
 Duplicates = Literal["error", "last", "mean"]
@@ -240,6 +241,18 @@ class Interactions:
         """The items and ratings of the user at this position."""
         rows = slice(self.indptr[user], self.indptr[user + 1])
         return self.items[rows], self.ratings[rows]
+
+    def in_time(self, user: int) -> IntArray:
+        """(ratings of the user,): the rows of the user at this position, oldest first (ties: the lower item first)."""
+        if self.times is None:
+            raise InputError(
+                "data",
+                received="a log without times",
+                expected="times: what came last is asked for",
+                remedy="Name the time column when you build the log: time='timestamp', for instance.",
+            )
+        start, end = self.indptr[user], self.indptr[user + 1]
+        return np.asarray(start + np.argsort(self.times[start:end], kind="stable"), dtype=np.int64)
 
     def seen(self, users: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(len(users), items): True where that user has interacted with the item."""

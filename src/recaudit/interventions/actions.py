@@ -1,4 +1,4 @@
-"""Which of their ratings users may change: the action spaces of paper 000, section 5.1."""
+"""Which of their ratings users may change: paper 000, section 5.1, and the past and the future of paper 001."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Annotated, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import Field, InstanceOf, PositiveInt
 from pydantic.dataclasses import dataclass
 
+from recaudit.data.interactions import Interactions
+from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions.ratings import STRICT, Ratings, Stars
 from recaudit.models.base import FittedModel
-from recaudit.policies import top_items
+from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive, uniforms
 
 IntArray = NDArray[np.int64]
@@ -42,10 +44,15 @@ class Actions(ABC):
             )
 
     @abstractmethod
-    def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
-        """(len(users), k): positions of the acted-on items of each user; -1 fills up where there are fewer."""
+    def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
+        """(len(users), k): positions of the acted-on items of each user; -1 fills up where there are fewer.
 
-    def unchanged(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray:
+        `log` is what was observed, where that is more than the model was fitted to (see `Past`).
+        """
+
+    def unchanged(
+        self, model: FittedModel, users: IntArray, items: IntArray, log: Interactions | None = None
+    ) -> FloatArray:
         """(len(users), k): what the ratings of `items` are if the user does nothing about them.
 
         The rating that the user gave. An item not rated yet would be rated as the model predicts, within the scale:
@@ -54,7 +61,7 @@ class Actions(ABC):
         ratings = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0))).clamp(*model.data.scale).numpy()
         given = np.zeros_like(items, dtype=bool)
         for row, user in enumerate(users):
-            history, known = model.data.history(int(user))
+            history, known = (log or model.data).history(int(user))
             _, here, there = np.intersect1d(items[row], history, return_indices=True)
             given[row, here] = True
             ratings[row, here] = known[there]
@@ -80,9 +87,9 @@ class HistoryEdits(Actions):
     changes: PositiveInt | None = None
     """How many of them may be changed; all, by default."""
 
-    def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
+    def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return _drawn(model, users, self.k, rng, torch.from_numpy(model.data.seen(users)))
+        return _drawn(model, users, self.k, rng, torch.from_numpy((log or model.data).seen(users)))
 
 
 @final
@@ -97,9 +104,9 @@ class FutureEdits(Actions):
     changes: PositiveInt | None = None
     """How many of them may be changed; all, by default."""
 
-    def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
+    def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return _drawn(model, users, self.k, rng, torch.from_numpy(~model.data.seen(users)))
+        return _drawn(model, users, self.k, rng, torch.from_numpy(~(log or model.data).seen(users)))
 
 
 @final
@@ -114,9 +121,9 @@ class NextK(Actions):
     changes: PositiveInt | None = None
     """How many of them may be changed; all, by default."""
 
-    def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
+    def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return top_items(model.scores(users), torch.from_numpy(~model.data.seen(users)), self.k)
+        return top_items(model.scores(users), torch.from_numpy(~(log or model.data).seen(users)), self.k)
 
 
 @final
@@ -131,9 +138,57 @@ class GivenItems(Actions):
     changes: PositiveInt | None = None
     """How many of them may be changed; all, by default."""
 
-    def items(self, model: FittedModel, users: IntArray, rng: int) -> IntArray:
+    def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
         return np.tile(model.data.items_at(self.ids), (len(users), 1))
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Past(Actions):
+    """The user's last k ratings: the items stay, the ratings are free (paper 001, Definitions 4.2 and 4.4).
+
+    The model should be one that has not seen them: fit it to `before(data)`, and pass `data` to the audit as well.
+    A model fitted to all of `data` is taken too: its update rule then replaces the old ratings by the new ones, while
+    every vector that the rule does not touch still remembers them.
+    """
+
+    k: PositiveInt = 5
+    """How many ratings are free. The first rating never is: a user with k or fewer has one less to give."""
+    ratings: Ratings | None = None
+    """What a changed rating may be."""
+    changes: PositiveInt | None = None
+    """How many of them may be changed; all, by default."""
+
+    def before(self, data: Interactions) -> Interactions:
+        """The log without the last k ratings of every user: what the model should be fitted to."""
+        return leave_last(data, self.k).train
+
+    def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
+        """See `Actions`; in the order of time."""
+        log = log or model.data
+        items = np.full((len(users), self.k), -1, dtype=np.int64)
+        for row, user in enumerate(users):
+            last = log.in_time(int(user))[1:][-self.k :]
+            items[row, : len(last)] = log.items[last]
+        return items
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Future:
+    """The ratings of the k items that the system shows next, one after the other (paper 001, Definitions 4.1 and 4.3).
+
+    Each rating moves the model before the next item is shown, so that the items themselves depend on the ratings:
+    what is free is a rating for every step and item.
+    """
+
+    k: PositiveInt = 5
+    """How many items are shown and rated."""
+    ratings: Ratings | None = None
+    """What a rating may be, or None for any number on the log's scale."""
+    follows: InstanceOf[Policy] = Top1()
+    """How each next item is chosen: the top one, or drawn by this policy."""
 
 
 def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.Tensor) -> IntArray:

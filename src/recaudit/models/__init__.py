@@ -7,7 +7,7 @@ from recaudit.models.linear import EASE, SLIM, LinearModel, from_weights
 from recaudit.models.neighbours import ItemKNN, UserKNN
 from recaudit.models.popularity import Random, TopPop
 from recaudit.models.reachable import reachable_factors
-from recaudit.models.response import AffineResponse
+from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.models.sgd import BiasedMF
 from recaudit.models.updates import AlsSolve, SgdStep
 
@@ -18,12 +18,15 @@ __all__ = [
     "AffineResponse",
     "AlsSolve",
     "BiasedMF",
+    "DifferentiableResponse",
     "FactorModel",
     "FittedModel",
     "ItemKNN",
     "LinearModel",
+    "OpaqueResponse",
     "Random",
     "Recommender",
+    "Response",
     "SgdStep",
     "TopPop",
     "UserKNN",

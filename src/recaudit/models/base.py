@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
-from recaudit.models.response import AffineResponse, AffineResponses
+from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 
 
 class Recommender(BaseModel, ABC):
@@ -37,6 +38,9 @@ class FittedModel(ABC):
     A field of the fitted model where it depends on the configuration (EASE centred or not).
     """
 
+    response: ClassVar[type[Response]] = AffineResponse
+    """The kind of response that `respond` gives: it decides which solvers can answer."""
+
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision: the score of every item, seen ones too."""
@@ -53,11 +57,12 @@ class FittedModel(ABC):
             out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
         return np.clip(out, *self.data.scale) if self.predicts_ratings else out
 
-    def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
+    def respond(self, viewer: int, editor: int, items: IntArray) -> Response:
         """How the viewer's scores of all items move when the editor rates `items` (positions) anew.
 
-        Scores are a function of the ratings given: `s = slope @ a + intercept`. What the model does with the
-        ratings is its update rule; everything that the rule does not touch, biases included, stays as fitted.
+        Scores are a function of the ratings given, affine ones for most models: `s = slope @ a + intercept`. What the
+        model does with the ratings is its update rule; everything that the rule does not touch, biases included, stays
+        as fitted.
         """
         raise NotSupportedError(
             f"{type(self).__name__}: no formula says how its scores follow edited ratings. Models that have one: "
@@ -75,9 +80,26 @@ class FittedModel(ABC):
         for row, user in enumerate(users):
             acted = np.flatnonzero(items[row] >= 0)
             response = self.respond(int(user), int(user), items[row][acted])
+            if not isinstance(response, AffineResponse):
+                raise NotSupportedError(
+                    f"{type(self).__name__}: its scores are no affine function of the ratings, so that this question "
+                    "has no exact solver. BiasedMF, ALS, ItemKNN, EASE and SLIM have one."
+                )
             slope[row][:, torch.from_numpy(acted)] = response.slope
             intercept[row] = response.intercept
         return AffineResponses(slope, intercept)
+
+    def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
+        """What becomes of `items` (editors, actions) when their editors rate them `ratings` (editors, actions, n).
+
+        -1 in a row fills up for editors with fewer actions, and its vectors mean nothing. The same numbers as
+        `respond(viewer, editor, ...)` has for the edited items. Only for models in which another user's rating moves
+        the score of its own item and no other.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: nothing says how another user's ratings move its scores. Models that know: "
+            "BiasedMF, ALS, RecurrentRecommender, and what models.from_factors returns."
+        )
 
 
 def pad_matmul(rows: Tensor, columns: Tensor) -> Tensor:

@@ -1,13 +1,81 @@
-"""The joint of the house: how scores move when ratings change."""
+"""The joint of the house: how scores move when ratings change.
+
+What kind of response a model gives is what solvers dispatch on: affine (exact solvers), differentiable (ascent by
+autograd), opaque (it can only be asked). Where each rating moves the score of its own item and no other, a response
+says so, and `EditedItems` holds what is needed for many pairs of people at once.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import torch
 
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
+
+
+class Response(ABC):
+    """A viewer's scores of all items as a function of the ratings that an editor gives to some."""
+
+    items: IntArray
+    """(actions,): positions of the items whose ratings are free."""
+    moves_own_item_only: bool
+    """True when each rating moves the score of its own item and no other (another user's edits of a factor model)."""
+
+    @abstractmethod
+    def scores(self, ratings: FloatArray) -> Tensor:
+        """(items,): every score after `ratings` (actions,) are given."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AffineResponse(Response):
+    """Scores as an affine function of the ratings given to the acted-on items: `s = slope @ a + intercept`."""
+
+    items: IntArray
+    slope: Tensor
+    """(items, actions)"""
+    intercept: Tensor
+    """(items,)"""
+    moves_own_item_only: bool = False
+
+    def scores(self, ratings: FloatArray) -> Tensor:
+        """(items,): every score after `ratings` (actions,) are given."""
+        return self.slope @ torch.tensor(ratings, dtype=torch.float64) + self.intercept
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DifferentiableResponse(Response):
+    """Scores that autograd can follow, of no particular shape: a neural model's."""
+
+    items: IntArray
+    batch_scores: Callable[[Tensor], Tensor]
+    """(batch, actions) to (batch, items), double precision; gradients flow back to the ratings."""
+    moves_own_item_only: bool = False
+
+    def scores(self, ratings: FloatArray) -> Tensor:
+        """(items,): every score after `ratings` (actions,) are given."""
+        with torch.no_grad():
+            return self.batch_scores(torch.tensor(ratings, dtype=torch.float64)[None])[0]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OpaqueResponse(Response):
+    """Scores that can only be asked for, one query at a time: a remote system's."""
+
+    items: IntArray
+    query: Callable[[FloatArray], Tensor]
+    """(actions,) to (items,)."""
+    moves_own_item_only: bool = False
+
+    def scores(self, ratings: FloatArray) -> Tensor:
+        """(items,): every score after `ratings` (actions,) are given. One query."""
+        return self.query(ratings)
 
 
 @final
@@ -23,21 +91,24 @@ class AffineResponses:
 
 @final
 @dataclass(frozen=True, eq=False)
-class AffineResponse:
-    """Scores as an affine function of the ratings given to the acted-on items: `s = slope @ a + intercept`.
+class EditedItems:
+    """What editors' ratings do to the items they rate, where nothing else moves: the items' vectors.
 
-    `moves_own_item_only` is a structure tag that solvers dispatch on: True when each rating moves the score of
-    its own item and no other (another user's edits of a factor model).
+    A viewer's score of an edited item is `viewer_vectors[v] . vectors[e, t, g] + viewer_offset[v] + offset[e, t]`.
     """
 
-    items: IntArray
-    """(actions,): positions of the items whose ratings are free."""
-    slope: Tensor
-    """(items, actions)"""
-    intercept: Tensor
-    """(items,)"""
-    moves_own_item_only: bool = False
+    vectors: Tensor
+    """(editors, actions, ratings, factors): the vector of each edited item at each rating."""
+    offset: Tensor
+    """(editors, actions)"""
+    viewer_vectors: Tensor
+    """(users, factors): of all users, by position."""
+    viewer_offset: Tensor
+    """(users,)"""
 
-    def scores(self, ratings: FloatArray) -> Tensor:
-        """(items,): every score after `ratings` (actions,) are given."""
-        return self.slope @ torch.tensor(ratings, dtype=torch.float64) + self.intercept
+    def scores(self, viewers: IntArray) -> Tensor:
+        """(len(viewers), editors, actions, ratings): the viewers' scores of the edited items."""
+        own = self.viewer_vectors[torch.from_numpy(viewers)]
+        products = (own @ self.vectors.flatten(0, 2).T).reshape(len(viewers), *self.vectors.shape[:3])
+        level = self.viewer_offset[torch.from_numpy(viewers)]
+        return products + (level[:, None, None] + self.offset)[..., None]
