@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 import polars as pl
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import Candidates, candidate_items
+from recaudit.audits.inquiry import Baseline, Inquiry, ranks
 from recaudit.audits.lists import check_length
 from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability_result import STATUS, Reachability
+from recaudit.audits.reachability_result import Reachability
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, Interval, NextK, Past
 from recaudit.models.base import FittedModel
+from recaudit.models.response import AffineResponses
 from recaudit.policies import Policy, Softmax
-from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-Baseline = Literal["scores", "predicted", "factual"]
 
 _USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
@@ -82,9 +82,10 @@ def reachability(
     everybody = np.arange(log.n_users)
     positions = everybody if users is None else np.unique(log.users_at(users))
     wanted = None if targets is None else log.items_at(targets)
-    work = _Solve(
+    inquiry = Inquiry(
         model, log, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device
     )
+    work = _Solve(inquiry, actions)
     size = _USERS if device == "cpu" else 16 * _USERS
     parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
     settings = {
@@ -102,128 +103,52 @@ def reachability(
 @final
 @dataclass(frozen=True, eq=False)
 class _Solve:
-    """A block of users in, a row for each of their pairs out; pure and picklable."""
+    """A block of users in, a row for each of their pairs out, by the exact solvers; pure and picklable."""
 
-    model: FittedModel
-    log: Interactions
+    inquiry: Inquiry
     actions: Actions
-    policy: Policy
-    targets: IntArray | None
-    candidates: Candidates
-    baseline: Baseline
-    slate: int
-    tolerance: float
-    best_actions: bool
-    rng: int
-    device: str
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        data = self.log
-        items = self.actions.items(self.model, users, self.rng, data)
+        ask, model, log = self.inquiry, self.inquiry.model, self.inquiry.log
+        items = self.actions.items(model, users, ask.rng, log)
         can_act: BoolArray = np.any(items >= 0, axis=1)
-        candidates = candidate_items(data, users, items, self.candidates)
-        asked = candidates
-        if self.targets is not None:
-            asked = np.zeros_like(candidates)
-            asked[:, self.targets] = True
+        candidates = candidate_items(log, users, items, ask.candidates)
+        asked = ask.asked(candidates)
         solvable = asked & candidates & can_act[:, None]
 
-        response = self.model.own_responses(users, items)
+        response = model.own_responses(users, items)
         allowed = torch.from_numpy(candidates)
-        before = self._baseline_scores(users, items, response.slope, response.intercept)
+        before = self._baseline_scores(users, items, response)
         limited = users if self.actions.changes is not None else users[:0]
         question = Question(
             response.slope,
             response.intercept.masked_fill(~allowed, -torch.inf),
             torch.from_numpy(solvable),
-            self.actions.ratings or Interval(*data.scale),
+            self.actions.ratings or Interval(*log.scale),
             self.actions.changes,
-            self.actions.unchanged(self.model, limited, items[: len(limited)], data),
-            self.slate,
-            self.tolerance,
-            self.device,
+            self.actions.unchanged(model, limited, items[: len(limited)], log),
+            ask.slate,
+            ask.tolerance,
+            ask.device,
         )
-        answer = best_response(self.policy, question)
-        logs = self.policy.log_probabilities(before, allowed).numpy()
-        if self.slate > 1:
+        answer = best_response(ask.policy, question)
+        logs = ask.policy.log_probabilities(before, allowed).numpy()
+        if ask.slate > 1:
             with np.errstate(divide="ignore"):
-                logs = np.log(-np.expm1(self.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
-        gain = _ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
-        return self._frame(users, items, asked, solvable, logs, answer, gain)
+                logs = np.log(-np.expm1(ask.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
+        gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
+        return ask.frame(users, asked, solvable, logs, answer, gain, np.repeat(items, solvable.sum(axis=1), axis=0))
 
-    def _baseline_scores(
-        self, users: IntArray, items: IntArray, slope: torch.Tensor, intercept: torch.Tensor
-    ) -> torch.Tensor:
-        scores = self.model.scores(users)
-        if self.baseline == "scores":
+    def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
+        ask = self.inquiry
+        scores = ask.model.scores(users)
+        if ask.baseline == "scores":
             return scores
-        if self.baseline == "factual":
-            given = torch.from_numpy(self.actions.unchanged(self.model, users, items, self.log))
+        if ask.baseline == "factual":
+            given = torch.from_numpy(self.actions.unchanged(ask.model, users, items, ask.log))
         else:
-            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*self.log.scale)
-        return torch.einsum("uik,uk->ui", slope, given) + intercept
-
-    def _frame(
-        self,
-        users: IntArray,
-        items: IntArray,
-        asked: BoolArray,
-        solvable: BoolArray,
-        logs: NDArray[np.float64],
-        answer: Answer,
-        gain: IntArray,
-    ) -> pl.DataFrame:
-        row, item = np.nonzero(asked)
-        solved = solvable[asked]
-        start = logs[asked]
-
-        def spread(values: NDArray[np.float64]) -> pl.Series:
-            """Answers at the rows that have one, null elsewhere."""
-            filled = np.full(len(row), np.nan)
-            filled[solved] = values
-            return pl.Series(filled).fill_nan(None)
-
-        status = np.full(len(row), Status.NOT_APPLICABLE.value, dtype="<U14")
-        status[solved] = answer.status
-        with np.errstate(invalid="ignore", over="ignore"):  # infinite where the baseline is 0
-            lift = np.exp(answer.log_value - start[solved])
-        columns = {
-            "user": self.model.data.user_ids.gather(users[row]),
-            "item": self.model.data.item_ids.gather(item),
-            "value": spread(np.exp(answer.log_value)),
-            "lower": spread(np.exp(answer.log_lower)),
-            "upper": spread(np.exp(answer.log_upper)),
-            "status": pl.Series(status).cast(STATUS),
-            "baseline": np.exp(start),
-            "lift": spread(lift),
-            "rank_gain": spread(gain.astype(np.float64)).cast(pl.Int32),
-        }
-        frame = pl.DataFrame(columns)
-        if self.best_actions:
-            frame = frame.with_columns(*self._action_columns(items, row, solved, answer))
-        return frame
-
-    def _action_columns(self, items: IntArray, row: IntArray, solved: BoolArray, answer: Answer) -> list[pl.Series]:
-        """The acted-on items' ids, and the ratings that reach the value, as lists."""
-        ids, ratings = [], []
-        given = iter(answer.actions)
-        for user, has in zip(row, solved, strict=True):
-            acted = items[user] >= 0
-            ids.append(self.model.data.item_ids.gather(items[user][acted]).to_list() if has else None)
-            ratings.append(next(given)[acted].tolist() if has else None)
-        kind = self.model.data.item_ids.dtype
-        return [
-            pl.Series("action_items", ids, pl.List(kind)),
-            pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
-        ]
-
-
-def _ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """(users, items): 1 + how many candidates score higher; equal scores share the better rank."""
-    masked = scores.masked_fill(~allowed, -torch.inf)
-    ordered = masked.sort(dim=1).values
-    higher = masked.shape[1] - torch.searchsorted(ordered, masked, right=True)
-    return higher + 1
+            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*ask.log.scale)
+        return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
 
 
 _RANK_ROWS = 256
