@@ -31,6 +31,9 @@ SUMMARY_SCHEMA = {
 is compared with, where there is one; `users` is how many users it stands on, `excluded` how many had nothing
 to measure."""
 
+SERIES_SCHEMA = {"over": pl.String, "at": pl.Float64, **SUMMARY_SCHEMA}
+"""`over` is what is varied (horizon, beta, weight, ...), `at` its value."""
+
 GROUP_SCHEMA = {"by": pl.String, "group": pl.String, **SUMMARY_SCHEMA}
 
 
@@ -73,6 +76,8 @@ class Result:
     """One row an item, where the audit says something about items; else empty."""
     pairs: pl.DataFrame = field(default_factory=pl.DataFrame)
     """One row a pair, where the audit asks about pairs; else empty."""
+    series: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """One row a point of a curve, columns as in SERIES_SCHEMA, where the audit varies something; else empty."""
 
     def __getitem__(self, metric: str) -> float:
         """The overall value of one metric."""
@@ -102,6 +107,7 @@ class Result:
             "users": self.users,
             "items": self.items,
             "pairs": self.pairs,
+            "series": self.series,
         }
         return {name: frame for name, frame in named.items() if frame.width}
 

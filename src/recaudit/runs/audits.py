@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, final
@@ -17,7 +18,7 @@ from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import Actions, FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.runs.sections import Section, by_kind
 from recaudit.runs.worked_example import with_worked_example
@@ -32,6 +33,20 @@ ACTIONS: Mapping[str, type[Actions]] = MappingProxyType(
 RATINGS: Mapping[str, type[Interval | Stars]] = MappingProxyType({"interval": Interval, "stars": Stars})
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is audited: a recommender, fitted to a part of a log."""
+
+    recommender: Recommender
+    model: FittedModel
+    """Fitted to the training part."""
+    data: Interactions
+    """The whole log."""
+    test: Interactions
+    """The part that was held out."""
+
+
 class Audit(Section, ABC):
     """What every audit can be told."""
 
@@ -43,7 +58,7 @@ class Audit(Section, ABC):
     """The groupings to report: user attributes, category systems, "history", "popularity"; else all."""
 
     @abstractmethod
-    def run(self, model: FittedModel, test: Interactions, rng: int, engine: Engine) -> Result:
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
         """The answer for this fitted model; `NotSupportedError` where the model has none."""
 
 
@@ -61,11 +76,11 @@ class Accuracy(ListAudit):
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant."""
 
-    def run(self, model: FittedModel, test: Interactions, rng: int, engine: Engine) -> Result:
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
         """Compare with the held-out ratings."""
         return audits.accuracy(
-            model,
-            test,
+            subject.model,
+            subject.test,
             k=self.k,
             relevant=self.relevant,
             by=self.by,
@@ -83,10 +98,10 @@ class Exposure(ListAudit):
     policy: Annotated[Policy, PlainValidator(by_kind(POLICIES))] = Top1()
     """How scores become a list."""
 
-    def run(self, model: FittedModel, test: Interactions, rng: int, engine: Engine) -> Result:
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
         """Look at everybody's list; held-out ratings play no part."""
         return audits.exposure(
-            model,
+            subject.model,
             k=self.k,
             policy=self.policy,
             by=self.by,
@@ -112,12 +127,12 @@ class Reachability(Audit):
     tolerance: float = Field(default=1e-6, gt=0)
     """How far apart the bounds on a solved pair's log-probability may be."""
 
-    def run(self, model: FittedModel, test: Interactions, rng: int, engine: Engine) -> Result:
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
         """Solve every pair of the users asked; held-out ratings play no part."""
 
         ask = partial(
             audits.reachability,
-            model,
+            subject.model,
             actions=self.actions,
             policy=self.policy,
             candidates=self.candidates,
@@ -125,7 +140,7 @@ class Reachability(Audit):
             rng=rng,
             engine=engine,
         )
-        found = ask(users=None if self.users is None else _drawn_users(model.data, self.users, rng))
+        found = ask(users=None if self.users is None else _drawn_users(subject.model.data, self.users, rng))
         result = found.aggregate(by=self.by, confidence=self.confidence, samples=self.samples, rng=rng)
         return with_worked_example(
             result, lambda user, item: ask(users=[user], targets=[item], best_actions=True).frame

@@ -12,6 +12,7 @@ from recaudit.audits.groups import groupings
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.runs import lock
+from recaudit.runs.audits import Subject
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.folder import Run, read_manifest
 from recaudit.runs.inputs import load_data, make_engine, name_of, split_data
@@ -45,7 +46,6 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
     for audit in config.audits.chosen().values():
         groupings(train, audit.by)  # a grouping that the data does not offer is told before anything is fitted
     record = DataRecord.of(name_of(config.data), data, train, test)
-    del data
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
@@ -59,12 +59,13 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
             start = time.perf_counter()
             fitted = model.recommender.fit(train, rng=config.seed)
             journal.add_fit(model.label, _seconds_since(start))
+            subject = Subject(model.recommender, fitted, data, test)
             yield
             for name, audit in audits.items():
                 if not journal.is_settled(model.label, name):
                     start = time.perf_counter()
                     try:
-                        result = audit.run(fitted, test, config.seed, engine)
+                        result = audit.run(subject, config.seed, engine)
                     except NotSupportedError as error:
                         journal.add_skip(model.label, name, str(error))
                     else:
