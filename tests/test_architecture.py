@@ -62,7 +62,9 @@ def test_every_room_has_its_place() -> None:
 
 def test_public_names() -> None:
     assert sorted(recaudit.__all__) == [
+        "Audit",
         "Fidelity",
+        "Instability",
         "Interactions",
         "Reachability",
         "Result",
@@ -74,6 +76,7 @@ def test_public_names() -> None:
         "errors",
         "exposure",
         "fidelity",
+        "instability",
         "interventions",
         "models",
         "policies",
@@ -97,10 +100,12 @@ def test_public_names_of_the_rooms() -> None:
         "AffineResponse",
         "AlsSolve",
         "BiasedMF",
+        "BlackBox",
         "DifferentiableResponse",
         "EASE",
         "FactorModel",
         "FittedModel",
+        "History",
         "ItemKNN",
         "LinearModel",
         "OpaqueResponse",
@@ -111,7 +116,9 @@ def test_public_names_of_the_rooms() -> None:
         "SgdStep",
         "TopPop",
         "UserKNN",
+        "as_black_box",
         "from_factors",
+        "from_system",
         "from_weights",
         "reachable_factors",
     ]

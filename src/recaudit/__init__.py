@@ -17,14 +17,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, solvers
-    from recaudit.audits import Fidelity, Reachability, Result, accuracy, exposure, fidelity, reachability, recommend
+    from recaudit.audits import (
+        Audit,
+        Fidelity,
+        Instability,
+        Reachability,
+        Result,
+        accuracy,
+        exposure,
+        fidelity,
+        instability,
+        reachability,
+        recommend,
+    )
     from recaudit.data import Interactions, datasets, splits
     from recaudit.models import reachable_factors
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Audit": "recaudit.audits",
     "Fidelity": "recaudit.audits",
+    "Instability": "recaudit.audits",
     "Interactions": "recaudit.data",
     "Reachability": "recaudit.audits",
     "Result": "recaudit.audits",
@@ -36,6 +50,7 @@ _HOME = {
     "errors": "recaudit",
     "exposure": "recaudit.audits",
     "fidelity": "recaudit.audits",
+    "instability": "recaudit.audits",
     "interventions": "recaudit",
     "models": "recaudit",
     "policies": "recaudit",
@@ -50,7 +65,9 @@ _HOME = {
 """Where each public name lives; a name that lives in `recaudit` is a package of its own."""
 
 __all__ = [
+    "Audit",
     "Fidelity",
+    "Instability",
     "Interactions",
     "Reachability",
     "Result",
@@ -62,6 +79,7 @@ __all__ = [
     "errors",
     "exposure",
     "fidelity",
+    "instability",
     "interventions",
     "models",
     "policies",

@@ -54,7 +54,8 @@ def fail(error: BaseException) -> object:
 
 class TestHelp:
     @pytest.mark.parametrize(
-        "command", [[], ["demo"], ["audit"], ["report"], ["data"], ["data", "list"], ["data", "fetch"], ["doctor"]]
+        "command",
+        [[], ["demo"], ["audit"], ["report"], ["data"], ["data", "list"], ["data", "fetch"], ["audits"], ["doctor"]],
     )
     def test_every_command_explains_itself(self, command: list[str]) -> None:
         result = recaudit(*command, "--help")

@@ -1,29 +1,40 @@
 """What is asked of a recommender: one file an audit."""
 
+from recaudit.audits.access import Access, compare_access, compare_access_instability
 from recaudit.audits.accuracy import accuracy
 from recaudit.audits.best_beta import best_beta
 from recaudit.audits.exposure import exposure
 from recaudit.audits.fidelity import fidelity
 from recaudit.audits.fidelity_result import Fidelity
 from recaudit.audits.geometry import Geometry, geometry
+from recaudit.audits.instability import instability
+from recaudit.audits.instability_result import Instability
 from recaudit.audits.lists import recommend
 from recaudit.audits.metrics import METRICS, Metric
 from recaudit.audits.reachability import reachability
 from recaudit.audits.reachability_result import Reachability
+from recaudit.audits.recipe import Audit, catalog
 from recaudit.audits.result import Result
 
 __all__ = [
     "METRICS",
+    "Access",
+    "Audit",
     "Fidelity",
     "Geometry",
+    "Instability",
     "Metric",
     "Reachability",
     "Result",
     "accuracy",
     "best_beta",
+    "catalog",
+    "compare_access",
+    "compare_access_instability",
     "exposure",
     "fidelity",
     "geometry",
+    "instability",
     "reachability",
     "recommend",
 ]

@@ -158,6 +158,73 @@ _ALL = [
         "best ratings gain.",
         "higher",
     ),
+    Metric(
+        "instability",
+        "Instability",
+        "How far another user can move what is recommended to a viewer by rating strategically: the largest distance "
+        "between the viewer's recommendation distributions before and after, averaged over the other users, then over "
+        "viewers (Causal audit, Definitions 4.3 and 4.4).",
+        "mean of max over the editor's ratings of d(P before, P after)",
+        "0 and up; 0: nobody can change anything. At most 1 for Hellinger and total variation: 1 where every other "
+        "user can replace all of it.",
+        "lower",
+    ),
+    Metric(
+        "max_instability",
+        "Worst instability",
+        "How far the one other user who can do most moves what is recommended to a viewer. Averaged over viewers.",
+        "mean over viewers of the max over editors of instability",
+        "0 and up, as instability; never below it.",
+        "lower",
+    ),
+    Metric(
+        "unstable_share",
+        "Unstable pairs",
+        "The share of pairs of a viewer and another user in which the other can move the viewer's recommendations "
+        "farther than a threshold, which is 0.5 where nothing else is said.",
+        "pairs with instability above the threshold / pairs",
+        "0 to 1; 0: no user depends on another that much.",
+        "lower",
+    ),
+    Metric(
+        "folding",
+        "Folding",
+        "How far the model places users nearer to items than they are related to them, on average over all pairs of a "
+        "user and an item (Xin et al. 2017, Definition 3.1). Groups that never meet in the data but overlap in the "
+        "model's space raise it. Depends on the similarity and the relatedness: values compare only under the same.",
+        "mean of max(0, similarity - relatedness)",
+        "0 to 1 for cosines; 0: nobody is nearer to anything than related to it; the share of unrelated pairs: "
+        "every user points the same way as every item.",
+        "lower",
+    ),
+    Metric(
+        "overshoot_share",
+        "Share of pairs that overshoot",
+        "The share of all pairs of a user and an item that the model calls similar, and more similar than they are "
+        "related.",
+        "share of pairs with similarity > relatedness and similarity > 0",
+        "0 to 1; 0: similarity never exceeds relatedness.",
+        "lower",
+    ),
+    Metric(
+        "shown_folding",
+        "Folding of lists@k",
+        "Folding over what would be shown alone: each user's k unseen items with the highest scores. The baseline is "
+        "folding over all pairs.",
+        "mean over the list of max(0, similarity - relatedness), averaged over users",
+        "0 to 1 for cosines; 0: everything shown is as related as it is similar.",
+        "lower",
+    ),
+    Metric(
+        "spurious_share",
+        "Spurious share@k",
+        "The share of the items shown that have hardly anything to do with the user, although the model places them "
+        "near: relatedness below 0.1 and similarity above 0.3, unless the settings say otherwise.",
+        "items of the list of k with relatedness < unrelated and similarity > similar, over the list's length, "
+        "averaged over users",
+        "0 to 1; 0: nothing spurious is shown; 1: everything shown is.",
+        "lower",
+    ),
 ]
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}

@@ -14,9 +14,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.data.blocks import BlockWorld, blocks, toy
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
+
+__all__ = ["BlockWorld", "World", "blocks", "demo", "demo_world", "toy"]
 
 _GENRES = (
     ("Drama", 0.20),

@@ -2,5 +2,21 @@
 
 from recaudit.interventions.actions import Actions, Future, FutureEdits, GivenItems, HistoryEdits, NextK, Past
 from recaudit.interventions.ratings import Interval, Stars
+from recaudit.interventions.who import Deployed, Intervention, Nothing, Others, Own
 
-__all__ = ["Actions", "Future", "FutureEdits", "GivenItems", "HistoryEdits", "Interval", "NextK", "Past", "Stars"]
+__all__ = [
+    "Actions",
+    "Deployed",
+    "Future",
+    "FutureEdits",
+    "GivenItems",
+    "HistoryEdits",
+    "Interval",
+    "Intervention",
+    "NextK",
+    "Nothing",
+    "Others",
+    "Own",
+    "Past",
+    "Stars",
+]

@@ -2,6 +2,7 @@
 
 from recaudit.models.als import ALS
 from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.black_box import BlackBox, History, as_black_box, from_system
 from recaudit.models.factors import FactorModel, from_factors
 from recaudit.models.linear import EASE, SLIM, LinearModel, from_weights
 from recaudit.models.neighbours import ItemKNN, UserKNN
@@ -18,9 +19,11 @@ __all__ = [
     "AffineResponse",
     "AlsSolve",
     "BiasedMF",
+    "BlackBox",
     "DifferentiableResponse",
     "FactorModel",
     "FittedModel",
+    "History",
     "ItemKNN",
     "LinearModel",
     "OpaqueResponse",
@@ -30,7 +33,9 @@ __all__ = [
     "SgdStep",
     "TopPop",
     "UserKNN",
+    "as_black_box",
     "from_factors",
+    "from_system",
     "from_weights",
     "reachable_factors",
 ]

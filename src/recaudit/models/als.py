@@ -14,6 +14,7 @@ from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
+from recaudit.models.least_squares import add_ratings, cholesky_solve, padded
 from recaudit.models.updates import AlsSolve
 from recaudit.seeding import generator
 
@@ -98,52 +99,18 @@ def _solve_vectors(
     per_rating: bool,
 ) -> None:
     """x = (sum y y^T + penalty I)^-1 sum y (r - mean - biases), over the ratings of x; zero without any."""
-    d = X.shape[1]
+    size = padded(X.shape[1])
     for x in prange(X.shape[0]):
-        G = np.zeros((d, d))
-        b = np.zeros(d)
-        chunk = np.zeros((4, d))
         start, end = indptr[x], indptr[x + 1]
         if start == end:
             X[x] = 0.0
             continue
-        for first in range(start, end, 4):
-            # Four ratings at a time: four multiplications for each load and store of G.
-            for c in range(4):
-                if first + c < end:
-                    y = others[first + c]
-                    r = residual[first + c] - bias[x] - other_bias[y]
-                    for k in range(d):
-                        chunk[c, k] = Y[y, k]
-                        b[k] += r * Y[y, k]
-                else:
-                    chunk[c, :] = 0.0
-            for k in range(d):
-                c0, c1, c2, c3 = chunk[0, k], chunk[1, k], chunk[2, k], chunk[3, k]
-                for j in range(k + 1):
-                    G[k, j] += c0 * chunk[0, j] + c1 * chunk[1, j] + c2 * chunk[2, j] + c3 * chunk[3, j]
+        rated = others[start:end]
+        G = np.zeros((size, size))
+        b = np.zeros(size)
+        add_ratings(rated, residual[start:end] - bias[x] - other_bias[rated], Y, G, b)
         penalty = regularization * (end - start) if per_rating else regularization
-        for k in range(d):
+        for k in range(size):
             G[k, k] += penalty
-        _cholesky_solve(G, b)
-        X[x] = b
-
-
-@njit(fastmath=True, cache=True)
-def _cholesky_solve(G: FloatArray, b: FloatArray) -> None:
-    """Solve G x = b in place for a positive definite G given by its lower triangle; x is left in b."""
-    d = len(b)
-    for i in range(d):
-        for j in range(i + 1):
-            total = G[i, j]
-            for k in range(j):
-                total -= G[i, k] * G[j, k]
-            G[i, j] = np.sqrt(total) if i == j else total / G[j, j]
-    for i in range(d):
-        for k in range(i):
-            b[i] -= G[i, k] * b[k]
-        b[i] /= G[i, i]
-    for i in range(d - 1, -1, -1):
-        b[i] /= G[i, i]
-        for k in range(i):
-            b[k] -= G[i, k] * b[i]
+        cholesky_solve(G, b)
+        X[x] = b[: X.shape[1]]

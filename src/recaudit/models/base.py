@@ -14,6 +14,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
+from recaudit.models.rollouts import ReplayedRollOut, RollOut
 
 
 class Recommender(BaseModel, ABC):
@@ -88,6 +89,24 @@ class FittedModel(ABC):
             slope[row][:, torch.from_numpy(acted)] = response.slope
             intercept[row] = response.intercept
         return AffineResponses(slope, intercept)
+
+    def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
+        """The user's scores after rating `items` one after the other, each rating moving the model before the next.
+
+        Here: for models whose scores are a function of the ratings, whatever their order. A model that steps from
+        where it stands says so itself.
+        """
+        response = self.respond(user, user, items)
+        if not isinstance(response, AffineResponse):
+            raise NotSupportedError(
+                f"{type(self).__name__}: its scores are no affine function of the ratings, so that roll-outs have no "
+                "exact solver. BiasedMF, ALS, ItemKNN, EASE and SLIM have one."
+            )
+        return response
+
+    def rollout(self, user: int) -> RollOut:
+        """The user before anything is shown and rated; the same numbers as `respond_in_turn`, step by step."""
+        return ReplayedRollOut(self, user)
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """What becomes of `items` (editors, actions) when their editors rate them `ratings` (editors, actions, n).

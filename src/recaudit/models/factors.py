@@ -13,8 +13,10 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
 from recaudit.models.base import FittedModel, check_actions, pad_matmul
-from recaudit.models.response import AffineResponse, AffineResponses
-from recaudit.models.updates import AlsSolve, SgdStep
+from recaudit.models.edited_items import edited_factors
+from recaudit.models.response import AffineResponse, AffineResponses, EditedItems
+from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, Taste
+from recaudit.models.updates import AlsSolve, Row, SgdStep, WalsSolve
 
 
 @final
@@ -33,10 +35,11 @@ class FactorModel(FittedModel):
     """(items,): g."""
     mean: float
     """The global mean, mu."""
-    update: SgdStep | AlsSolve
+    update: SgdStep | AlsSolve | WalsSolve
     """How ratings move vectors when a user acts."""
+    predicts_ratings: bool = True
 
-    def with_update(self, update: SgdStep | AlsSolve) -> FactorModel:
+    def with_update(self, update: SgdStep | AlsSolve | WalsSolve) -> FactorModel:
         """The same model, responding to ratings by another rule."""
         return replace(self, update=update)
 
@@ -65,38 +68,75 @@ class FactorModel(FittedModel):
         level = torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
         return AffineResponses(scores[:, :-1].transpose(1, 2), scores[:, -1] + level)
 
+    def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
+        """See `FittedModel`; one factorisation for each distinct item, whoever edits it."""
+        if isinstance(self.update, WalsSolve):
+            return self._edited_in_turn(editors, items, ratings)
+        level = self.mean + self.user_bias
+        factors = (self.user_factors, self.item_factors, level, self.item_bias)
+        return edited_factors(self.data, *factors, self.update, editors, items, ratings)
+
+    def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
+        """See `FittedModel`; gradient steps are taken from where the step before led."""
+        if not isinstance(self.update, SgdStep):
+            return super().respond_in_turn(user, items)
+        state = self.rollout(user)
+        for item in check_actions(items, self.data.n_items):
+            state = state.then(int(item))
+        slope, intercept = state.affine()
+        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
+
+    def rollout(self, user: int) -> RollOut:
+        """See `FittedModel`; in the space of the factors, so that one item more costs little."""
+        if isinstance(self.update, WalsSolve):
+            return super().rollout(user)
+        offset = self.item_bias + self.mean + self.user_bias[user]
+        taste = Taste(self.user_factors[user], self.item_factors, offset)
+        if isinstance(self.update, SgdStep):
+            return SgdRollOut(taste, self.update)
+        return AlsRollOut(taste, Ridge(taste, self.update, *self.data.history(user)))
+
     def _own(self, user: int, items: IntArray) -> AffineResponse:
         block = self.own_responses(np.array([user]), items[None, :])
         return AffineResponse(items, block.slope[0], block.intercept[0])
 
     def _moved_vector(self, user: int, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """(M, m): the user's vector after rating `items` is `M @ a + m`."""
-        Q, offset = self.item_factors, self.item_bias + self.mean + self.user_bias[user]
+        offset = self.item_bias + self.mean + self.user_bias[user]
         seen, ratings = self.data.history(user)
         kept = ~np.isin(seen, items)
-        old = seen[kept]
-        return self.update.affine(self.user_factors[user], Q[items], offset[items], Q[old], ratings[kept] - offset[old])
+        stands, others = self.user_factors[user], self.item_factors
+        return self.update.affine(Row("user", user, stands, others, offset, seen[kept], ratings[kept], items))
+
+    def _moved_item(self, item: int, editor: int) -> tuple[FloatArray, FloatArray]:
+        """(M, m): the item's vector after the editor rates it is `M @ a + m`, with the one rating in `a`."""
+        csc = self.data.csc
+        rows = slice(csc.indptr[item], csc.indptr[item + 1])
+        raters, ratings = csc.indices[rows], csc.data[rows]
+        kept = raters != editor
+        offset = self.mean + self.user_bias + self.item_bias[item]
+        stands, others, acted = self.item_factors[item], self.user_factors, np.array([editor])
+        return self.update.affine(Row("item", item, stands, others, offset, raters[kept], ratings[kept], acted))
 
     def _others(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
-        P, level = self.user_factors, self.mean + self.user_bias
+        p, level = self.user_factors[viewer], self.mean + self.user_bias[viewer]
         slope = np.zeros((self.data.n_items, len(items)))
         intercept = self.scores(np.array([viewer]))[0].numpy()
-        csc = self.data.csc
         for action, item in enumerate(items):
-            rows = slice(csc.indptr[item], csc.indptr[item + 1])
-            raters, ratings = csc.indices[rows], csc.data[rows]
-            kept = raters != editor
-            offset = level + self.item_bias[item]
-            matrix, constant = self.update.affine(
-                self.item_factors[item],
-                P[[editor]],
-                offset[[editor]],
-                P[raters[kept]],
-                (ratings - offset[raters])[kept],
-            )
-            slope[item, action] = P[viewer] @ matrix[:, 0]
-            intercept[item] = P[viewer] @ constant + offset[viewer]
+            matrix, constant = self._moved_item(int(item), editor)
+            slope[item, action] = p @ matrix[:, 0]
+            intercept[item] = p @ constant + level + self.item_bias[item]
         return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept), moves_own_item_only=True)
+
+    def _edited_in_turn(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
+        """`edited_items` by one solve for each pair of editor and item."""
+        vectors = np.zeros((*ratings.shape, self.user_factors.shape[1]))
+        for row, action in np.argwhere(items >= 0):
+            matrix, constant = self._moved_item(int(items[row, action]), int(editors[row]))
+            vectors[row, action] = ratings[row, action][:, None] * matrix[:, 0] + constant
+        offset = np.where(items >= 0, self.item_bias[items], 0.0)
+        level = self.mean + self.user_bias
+        return EditedItems(*map(torch.from_numpy, (vectors, offset, self.user_factors, level)))
 
 
 def from_factors(

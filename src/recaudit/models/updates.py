@@ -1,17 +1,41 @@
 """What a factor model does with a new rating: one gradient step, or an exact re-solve.
 
-Both hold everything but one vector fixed, biases included (paper 000, Examples 3 and 4). A user's own edits move
+All hold everything but one vector fixed, biases included (paper 000, Examples 3 and 4). A user's own edits move
 the user's vector; another user's edits move the vectors of the items that were edited.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from recaudit.models.arrays import FloatArray
+from recaudit.models.arrays import FloatArray, IntArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One vector that ratings move, a user's or an item's; what it is multiplied with, on the other side, stays."""
+
+    side: Literal["user", "item"]
+    position: int
+    """Of the user or item."""
+    vector: FloatArray
+    """(factors,): where it stands."""
+    others: FloatArray
+    """(others, factors): the vectors of all items for a user, of all users for an item."""
+    offset: FloatArray
+    """(others,): what a rating is above `vector . other`: the mean and both biases."""
+    kept: NDArray[np.int32] | IntArray
+    """(kept,): positions of the others whose ratings stay as they are."""
+    ratings: FloatArray
+    """(kept,): those ratings."""
+    acted: IntArray
+    """(actions,): positions of the others whose ratings are free."""
 
 
 class _Update(BaseModel):
@@ -33,18 +57,12 @@ class SgdStep(_Update):
     regularization: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """The weight of the squared norm in the objective whose gradient is taken."""
 
-    def affine(
-        self,
-        vector: FloatArray,
-        acted: FloatArray,
-        acted_offset: FloatArray,
-        kept: FloatArray,
-        kept_target: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """The new vector as `M @ a + m`, given as (M, m); see `Update`."""
+    def affine(self, row: Row) -> tuple[FloatArray, FloatArray]:
+        """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
+        acted = row.others[row.acted]
         matrix = self.step * acted.T
-        constant = (1 - self.step * self.regularization) * vector - matrix @ (acted_offset + acted @ vector)
-        return matrix, constant
+        stays = (1 - self.step * self.regularization) * row.vector
+        return matrix, stays - matrix @ (row.offset[row.acted] + acted @ row.vector)
 
 
 @final
@@ -61,26 +79,78 @@ class AlsSolve(_Update):
     per_rating: bool = False
     """Whether the penalty counts once for each rating of the union, or once."""
 
-    def affine(
-        self,
-        vector: FloatArray,
-        acted: FloatArray,
-        acted_offset: FloatArray,
-        kept: FloatArray,
-        kept_target: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """The new vector as `M @ a + m`, given as (M, m); see `Update`."""
+    def affine(self, row: Row) -> tuple[FloatArray, FloatArray]:
+        """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
+        kept, acted = row.others[row.kept], row.others[row.acted]
         penalty = self.regularization * (max(1, len(kept) + len(acted)) if self.per_rating else 1)
-        gram = kept.T @ kept + acted.T @ acted + penalty * np.eye(len(vector))
-        right = np.column_stack([acted.T, kept.T @ kept_target - acted.T @ acted_offset])
-        solved: FloatArray = np.linalg.solve(gram, right).astype(np.float64)
-        return solved[:, :-1], solved[:, -1]
+        gram = kept.T @ kept + acted.T @ acted + penalty * np.eye(len(row.vector))
+        constant = kept.T @ (row.ratings - row.offset[row.kept]) - acted.T @ row.offset[row.acted]
+        return _solve(gram, acted.T, constant)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What pairs count for whether or not they are rated, seen from one side: x is a row of it, y one of the other.
+
+    The pair (x, y) is fitted to `target[x] * other_target[y]` with weight `weight[x] * other_weight[y]`. All y
+    together then enter x's equations through two sums that every x shares.
+    """
+
+    weight: FloatArray
+    """(rows,)"""
+    target: FloatArray
+    """(rows,)"""
+    other_weight: FloatArray
+    """(others,)"""
+    other_target: FloatArray
+    """(others,)"""
+    gram: FloatArray
+    """(factors, factors): sum of other_weight y y^T."""
+    pull: FloatArray
+    """(factors,): sum of other_weight other_target y."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WalsSolve:
+    """The vector that minimises the weighted squared error over all its pairs, rated or not: the solve of `WALS`.
+
+    `v+ = (w_x gram + X^T X + regularization I)^-1 (w_x t_x pull + X^T ((1 + w) r - w t))`, with X over the union of
+    kept and acted-on ratings r (less the mean), and w, t the background's weight and target of the rated pairs
+    (notes on the mathematics, section 6). The background is held as fitted, and so is how much a user or an item
+    counts in it: a rating more does not change that.
+    """
+
+    regularization: float
+    """The weight of the squared norm."""
+    users: Background
+    """Seen from users: items are the others."""
+    items: Background
+    """Seen from items: users are the others."""
+    ones: bool
+    """Whether every rating counts as a 1: that there is one moves the vector, whatever it is."""
+
+    def affine(self, row: Row) -> tuple[FloatArray, FloatArray]:
+        """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
+        background = self.users if row.side == "user" else self.items
+        own = background.weight[row.position]
+        weight, target = own * background.other_weight, background.target[row.position] * background.other_target
+        # The value that a rating stands for is slope * rating + level; what its solve sees is (1 + w) value - w t.
+        slope, level = (0.0, np.ones_like(weight)) if self.ones else (1.0, -row.offset)
+        slope, level = slope * (1 + weight), (1 + weight) * level - weight * target
+        kept, acted = row.others[row.kept], row.others[row.acted]
+        gram = own * background.gram + kept.T @ kept + acted.T @ acted + self.regularization * np.eye(len(row.vector))
+        constant = own * background.target[row.position] * background.pull + acted.T @ level[row.acted]
+        constant += kept.T @ (slope[row.kept] * row.ratings + level[row.kept])
+        return _solve(gram, acted.T * slope[row.acted], constant)
+
+
+def _solve(gram: FloatArray, matrix: FloatArray, constant: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`gram^-1 matrix` and `gram^-1 constant`."""
+    solved: FloatArray = np.linalg.solve(gram, np.column_stack([matrix, constant])).astype(np.float64)
+    return solved[:, :-1], solved[:, -1]
 
 
 Update = Annotated[SgdStep | AlsSolve, Field(discriminator="rule")]
-"""`affine(vector, acted, acted_offset, kept, kept_target)`:
-
-`vector` (factors,) is where it stands; `acted` (actions, factors) and `acted_offset` (actions,) are the fixed
-vectors and the biases of the ratings that are free; `kept` (rows, factors) and `kept_target` (rows,) the vectors
-of the other ratings and those ratings minus their biases.
-"""
+"""The rules that a configuration can name; `affine(row)` is the vector after ratings `a` of the acted-on others."""

@@ -1,0 +1,175 @@
+"""Which kinds of users fold onto which kinds of items: co-clusters, named by what they are about."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recaudit.audits.folding.about import About
+from recaudit.audits.folding.metric import overshoot
+from recaudit.audits.folding.relatedness import Relatedness
+from recaudit.audits.folding.shown import Shown
+from recaudit.audits.folding.vectors import check_count, unit_rows
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine
+from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.seeding import generator
+
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "users": pl.String,
+    "items": pl.String,
+    "overshoot": pl.Float64,
+    "shown_share": pl.Float64,
+    "shown_overshoot": pl.Float64,
+    "n_users": pl.Int64,
+    "n_items": pl.Int64,
+    "examples": pl.List(pl.String),
+    "statement": pl.String,
+}
+"""What the users rate and what the items are about, more than others; the mean overshoot over all their pairs; the
+share of these users' lists that such items take, and the mean overshoot there (null where none is shown); how many
+they are; the most rated of the items; and all that as a sentence."""
+
+_ROUNDS = 100
+_STARTS = 5
+
+
+def co_clusters(
+    data: Interactions,
+    relatedness: Relatedness,
+    vectors: tuple[FloatArray, FloatArray],
+    lists: Shown,
+    clusters: tuple[int, int],
+    system: str | None,
+    rng: int,
+    engine: Engine,
+) -> pl.DataFrame:
+    """A row for each cluster of users and cluster of items, columns as in SCHEMA, largest mean overshoot first.
+
+    Users and items are clustered by the direction of their relatedness vectors (k-means, seeded), so that the
+    clusters say who belongs together in the data, whatever the model makes of them; `vectors` are the model's user and
+    item vectors, whose products are the similarity. Only users with a list in `lists` take part. Of fewer distinct
+    vectors than clusters asked for there are fewer clusters. Names come from the category `system`, by default the
+    log's first: the categories that are frequent in the cluster and more so than elsewhere.
+    """
+    for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
+        check_count(name, count)
+    about = About.of(data, system)
+    asked = lists.users
+    of_user = kmeans(unit_rows(relatedness.user_vectors[asked]), clusters[0], rng)
+    of_item = kmeans(unit_rows(relatedness.item_vectors), clusters[1], rng)
+    members, films = _indicators(of_user), _indicators(of_item)
+    sums = members.T @ overshoot(*vectors, relatedness, asked, engine, films).group_sums
+    sizes, counts = members.sum(axis=0), films.sum(axis=0)
+    places, spilled = _in_lists(lists, of_user, of_item)
+
+    user_names = _distinct(
+        [
+            about.distinctive(about.shares_rated(asked[of_user == c]), about.shares_rated(asked))
+            for c in range(len(sizes))
+        ]
+    )
+    everywhere = about.shares(np.ones(data.n_items))
+    item_names = _distinct([about.distinctive(about.shares(films[:, c]), everywhere) for c in range(len(counts))])
+    examples = [_most_rated(data, of_item == c) for c in range(len(counts))]
+    rows = []
+    for u in range(len(sizes)):
+        for i in range(len(counts)):
+            mean = float(sums[u, i] / (sizes[u] * counts[i]))
+            rows.append(
+                {
+                    "users": user_names[u],
+                    "items": item_names[i],
+                    "overshoot": mean,
+                    "shown_share": float(places[u, i] / max(1.0, places[u].sum())),
+                    "shown_overshoot": float(spilled[u, i] / places[u, i]) if places[u, i] else None,
+                    "n_users": int(sizes[u]),
+                    "n_items": int(counts[i]),
+                    "examples": examples[i],
+                    "statement": f"users who rate {user_names[u]} are placed near {item_names[i]}: "
+                    f"similarity exceeds relatedness by {mean:.2f} on average, and "
+                    f"{places[u, i] / max(1.0, places[u].sum()):.0%} of what they are shown is of that kind",
+                }
+            )
+    return pl.DataFrame(rows, SCHEMA).sort("overshoot", descending=True, maintain_order=True)
+
+
+def kmeans(points: FloatArray, clusters: int, rng: int) -> IntArray:
+    """(points,): the cluster of each of `points` (points, d), numbered from the largest down.
+
+    Lloyd's rounds from k-means++ starts; of several the one with the smallest squared distances. The same points and
+    seed give the same clusters.
+    """
+    best, least = np.zeros(len(points), dtype=np.int64), np.inf
+    for start in range(_STARTS):
+        labels, spread = _lloyd(points, _spread_out(points, clusters, generator(rng, "k-means", start)))
+        # A tie within rounding goes to the earlier start.
+        if spread < least * (1 - 1e-9):
+            best, least = labels, spread
+    _, labels, sizes = np.unique(best, return_inverse=True, return_counts=True)
+    place = np.empty(len(sizes), dtype=np.int64)
+    place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    return place[labels]
+
+
+def _spread_out(points: FloatArray, clusters: int, draw: np.random.Generator) -> FloatArray:
+    """(at most clusters, d): k-means++ centres; fewer where fewer points are distinct."""
+    centres = [points[draw.integers(len(points))]]
+    distance = np.full(len(points), np.inf)
+    while len(centres) < clusters:
+        distance = np.minimum(distance, ((points - centres[-1]) ** 2).sum(axis=1))
+        distance[distance < 1e-12] = 0.0
+        if not distance.any():
+            break
+        centres.append(points[draw.choice(len(points), p=distance / distance.sum())])
+    return np.array(centres)
+
+
+def _lloyd(points: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
+    """The clusters (points,) where the rounds come to rest, and the sum of squared distances to their centres."""
+    labels = np.full(len(points), -1, dtype=np.int64)
+    for _ in range(_ROUNDS):
+        distances = (centres**2).sum(axis=1) - 2 * points @ centres.T
+        nearest = distances.argmin(axis=1)
+        if (nearest == labels).all():
+            break
+        labels = nearest
+        for c in np.unique(labels):  # a centre without points stays where it is
+            centres[c] = points[labels == c].mean(axis=0)
+    return labels, float(((points - centres[labels]) ** 2).sum())
+
+
+def _indicators(labels: IntArray) -> FloatArray:
+    """(units, clusters): 1 in each unit's cluster."""
+    return np.eye(int(labels.max()) + 1)[labels]
+
+
+def _in_lists(lists: Shown, of_user: IntArray, of_item: IntArray) -> tuple[FloatArray, FloatArray]:
+    """(user clusters, item clusters) each: places in lists, and the overshoot there, summed."""
+    row, place = np.nonzero(lists.items >= 0)
+    shape = (int(of_user.max()) + 1, int(of_item.max()) + 1)
+    cell = of_user[row] * shape[1] + of_item[lists.items[row, place]]
+    size = shape[0] * shape[1]
+    places = np.bincount(cell, minlength=size).astype(np.float64)
+    spilled = np.bincount(cell, lists.overshoot[row, place], size).astype(np.float64)
+    return places.reshape(shape), spilled.reshape(shape)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Each name once: a number sets apart those that are alike, and stands for those without."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        if not name:
+            out.append(f"group {seen[name]}")
+        else:
+            out.append(name if names.count(name) == 1 else f"{name} ({seen[name]})")
+    return out
+
+
+def _most_rated(data: Interactions, members: NDArray[np.bool_]) -> list[str]:
+    """The titles of the members (items,) with the most ratings."""
+    items = np.flatnonzero(members)
+    return data.item_labels(items[np.argsort(-data.item_counts[items], kind="stable")[:3]])

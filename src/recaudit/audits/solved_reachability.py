@@ -1,0 +1,95 @@
+"""Reachability by the exact solvers: fixed action items, affine responses, certified bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.best_response import Answer, Question, best_response
+from recaudit.audits.candidates import candidate_items
+from recaudit.audits.inquiry import Inquiry, ranks
+from recaudit.interventions import Actions, Interval
+from recaudit.models.response import AffineResponses
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """A block of users in, a row for each of their pairs out, by the exact solvers; pure and picklable."""
+
+    inquiry: Inquiry
+    actions: Actions
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        """The rows of these users (positions)."""
+        ask, model, log = self.inquiry, self.inquiry.model, self.inquiry.log
+        items = self.actions.items(model, users, ask.rng, log)
+        can_act: BoolArray = np.any(items >= 0, axis=1)
+        candidates = candidate_items(log, users, items, ask.candidates)
+        asked = ask.asked(candidates)
+        solvable = asked & candidates & can_act[:, None]
+
+        response = model.own_responses(users, items)
+        allowed = torch.from_numpy(candidates)
+        before = self._baseline_scores(users, items, response)
+        limited = users if self.actions.changes is not None else users[:0]
+        question = Question(
+            response.slope,
+            response.intercept.masked_fill(~allowed, -torch.inf),
+            torch.from_numpy(solvable),
+            self.actions.ratings or Interval(*log.scale),
+            self.actions.changes,
+            self.actions.unchanged(model, limited, items[: len(limited)], log),
+            ask.slate,
+            ask.tolerance,
+            ask.device,
+        )
+        answer = best_response(ask.policy, question)
+        logs = ask.policy.log_probabilities(before, allowed).numpy()
+        if ask.slate > 1:
+            with np.errstate(divide="ignore"):
+                logs = np.log(-np.expm1(ask.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
+        gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
+        return ask.frame(users, asked, solvable, logs, answer, gain, np.repeat(items, solvable.sum(axis=1), axis=0))
+
+    def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
+        ask = self.inquiry
+        scores = ask.model.scores(users)
+        if ask.baseline == "scores":
+            return scores
+        if ask.baseline == "factual":
+            given = torch.from_numpy(self.actions.unchanged(ask.model, users, items, ask.log))
+        else:
+            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*ask.log.scale)
+        return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
+
+
+_RANK_ROWS = 256
+"""Pairs ranked together: their scores of a few thousand items stay in the cache."""
+
+
+def _ranks_after(question: Question, answer: Answer) -> IntArray:
+    """(pairs,): the target's rank among the candidates at its own best action."""
+    ranks = []
+    start = 0
+    for user in range(len(question.slope)):
+        targets = question.targets[user].nonzero()[:, 0]
+        actions = torch.from_numpy(answer.actions[start : start + len(targets)])
+        start += len(targets)
+        slope, intercept = question.slope[user].T.contiguous(), question.intercept[user]
+        for first in range(0, len(targets), _RANK_ROWS):
+            part = slice(first, first + _RANK_ROWS)
+            scores = torch.addmm(intercept, actions[part], slope)
+            own = scores.gather(1, targets[part, None])
+            # A gap below rounding is no gap: the same score, computed twice, must share a rank.
+            above = scores > own + 1e-12 * own.abs()
+            ranks.append(np.count_nonzero(above.numpy(), axis=1) + 1)
+    return np.concatenate(ranks) if ranks else np.zeros(0, dtype=np.int64)

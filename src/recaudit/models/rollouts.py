@@ -1,0 +1,194 @@
+"""Ratings given one after the other: a user's scores while the system shows items and the user rates them.
+
+The ratings stay free. After t of them every score is affine in all t, `s = slope @ a + intercept`, and one more item
+changes slope and intercept by a few products that many sequences of items share: those are computed once a user.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from recaudit.errors import InputError
+from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.updates import AlsSolve, SgdStep
+
+if TYPE_CHECKING:
+    from recaudit.models.base import FittedModel
+
+
+class RollOut(ABC):
+    """A user who has rated `items` in this order since the model was fitted; a value, never changed."""
+
+    items: tuple[int, ...]
+
+    @abstractmethod
+    def then(self, item: int) -> RollOut:
+        """The same user after rating one item more, which they had not rated before."""
+
+    @abstractmethod
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """Slope (all items, t) and intercept (all items,) of the scores, in the ratings given to `items`.
+
+        Without any rating, the intercept is the model's scores as fitted.
+        """
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReplayedRollOut(RollOut):
+    """Of any model that says how scores follow ratings given in turn: asked anew at each step."""
+
+    model: FittedModel
+    user: int
+    items: tuple[int, ...] = ()
+
+    def then(self, item: int) -> ReplayedRollOut:
+        """See `RollOut`."""
+        return ReplayedRollOut(self.model, self.user, (*self.items, item))
+
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """See `RollOut`."""
+        if not self.items:
+            scores = self.model.scores(np.array([self.user]))[0].numpy()
+            return np.zeros((len(scores), 0)), scores
+        response = self.model.respond_in_turn(self.user, np.array(self.items))
+        return response.slope.numpy(), response.intercept.numpy()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Taste:
+    """A user's vector as fitted, and what it is multiplied with: scores are `Q v + offset`."""
+
+    vector: FloatArray
+    """(factors,): p."""
+    item_factors: FloatArray
+    """(items, factors): Q."""
+    offset: FloatArray
+    """(items,): all biases of the user's scores."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SgdRollOut(RollOut):
+    """One gradient step a rating: `v+ = (1 - step * regularization) v + step q (a - offset - q.v)`.
+
+    So v stays in the span of p and of the rated items' vectors: `v = own p + sum_s q_s (weights_s . a + constants_s)`.
+    """
+
+    taste: Taste
+    update: SgdStep
+    items: tuple[int, ...] = ()
+    own: float = 1.0
+    weights: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """(t, t)"""
+    constants: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """(t,)"""
+    products: dict[int, FloatArray] = field(default_factory=dict)
+    """Q q_j of the items j rated in any roll-out of this user; -1 is Q p."""
+
+    def then(self, item: int) -> SgdRollOut:
+        """See `RollOut`."""
+        t, step = len(self.items), self.update.step
+        kept = 1 - step * self.update.regularization
+        likeness = np.array([self._product(other)[item] for other in self.items])
+        predicted = self.own * self._product(-1)[item] + likeness @ self.constants
+        weights = np.zeros((t + 1, t + 1))
+        weights[:t, :t] = kept * self.weights
+        weights[t, :t], weights[t, t] = -step * (likeness @ self.weights), step
+        last = -step * (self.taste.offset[item] + predicted)
+        constants = np.append(kept * self.constants, last)
+        return SgdRollOut(
+            self.taste, self.update, (*self.items, item), kept * self.own, weights, constants, self.products
+        )
+
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """See `RollOut`."""
+        level = self.taste.offset + self.own * self._product(-1)
+        if not self.items:
+            return np.zeros((len(level), 0)), level
+        directions = np.column_stack([self._product(item) for item in self.items])
+        return directions @ self.weights, level + directions @ self.constants
+
+    def _product(self, item: int) -> FloatArray:
+        if item not in self.products:
+            Q = self.taste.item_factors
+            self.products[item] = Q @ (self.taste.vector if item < 0 else Q[item])
+        return self.products[item]
+
+
+@final
+class Ridge:
+    """A user's least-squares problem with room for more ratings, solved as far as all sequences of items share it.
+
+    With B the Gram matrix of the history plus the penalty once t ratings more are there: `prior` is `Q B^-1 h`, and
+    `column` of an item `Q B^-1 q`.
+    """
+
+    def __init__(
+        self, taste: Taste, update: AlsSolve, history: NDArray[np.int32] | IntArray, ratings: FloatArray
+    ) -> None:
+        X = taste.item_factors[history]
+        self.history = history
+        self._taste, self._update = taste, update
+        self._gram, self._moment = X.T @ X, X.T @ (ratings - taste.offset[history])
+        self._factors: dict[int, tuple[FloatArray, bool]] = {}
+        self._columns: dict[tuple[int, int], FloatArray] = {}
+
+    def prior(self, t: int) -> FloatArray:
+        """(items,): the scores less their offsets if the t new ratings had no weight."""
+        return self._solved(t, -1)
+
+    def column(self, t: int, item: int) -> FloatArray:
+        """(items,): how alike the item is to every other."""
+        return self._solved(t, item)
+
+    def _solved(self, t: int, item: int) -> FloatArray:
+        # A penalty that counts once is the same for every t.
+        t = t if self._update.per_rating else 0
+        if t not in self._factors:
+            count = max(1, len(self.history) + t) if self._update.per_rating else 1
+            penalised = self._gram + self._update.regularization * count * np.eye(len(self._gram))
+            self._factors[t] = cho_factor(penalised, lower=True)
+        if (t, item) not in self._columns:
+            Q = self._taste.item_factors
+            right = self._moment if item < 0 else Q[item]
+            self._columns[t, item] = Q @ cho_solve(self._factors[t], right)
+        return self._columns[t, item]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AlsRollOut(RollOut):
+    """An exact re-solve after each rating, which depends on the ratings given and not on their order.
+
+    With C the rows of Q of the t rated items, `K = Q B^-1 C^T` and prior scores m (Woodbury's identity):
+    `s = m + K (I + C B^-1 C^T)^-1 (a - offset_A - m_A) + offset`.
+    """
+
+    taste: Taste
+    ridge: Ridge
+    items: tuple[int, ...] = ()
+
+    def then(self, item: int) -> AlsRollOut:
+        """See `RollOut`."""
+        if item in self.items or item in self.ridge.history:
+            raise InputError("item", received=item, expected="the position of an item that the user has not rated")
+        return AlsRollOut(self.taste, self.ridge, (*self.items, item))
+
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """See `RollOut`."""
+        offset, t, rated = self.taste.offset, len(self.items), list(self.items)
+        if not t:
+            return np.zeros((len(offset), 0)), self.taste.item_factors @ self.taste.vector + offset
+        prior = self.ridge.prior(t)
+        columns = np.column_stack([self.ridge.column(t, item) for item in self.items])
+        # The bracket's eigenvalues are 1 or more: its inverse is safe, and one product with many rows is fast.
+        slope: FloatArray = columns @ np.linalg.inv(np.eye(t) + columns[rated]).astype(np.float64)
+        return slope, prior + offset - slope @ (offset[rated] + prior[rated])

@@ -1,0 +1,140 @@
+"""Polytopes of few dimensions by their vertices, and the part of one on which a given item scores highest.
+
+A vertex carries the facets that it lies on as bits of a number, so that two vertices are known to share an edge
+without solving anything: no third vertex lies on all the facets that they share (the double description method).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Bits = NDArray[np.uint64]
+
+_FACETS = 64
+"""Facets that fit into the bits of one number."""
+_ROUNDING = 1e-13
+"""Scores closer than this part of their size are equal."""
+
+
+class Polytope(NamedTuple):
+    """The convex hull of its vertices."""
+
+    vertices: FloatArray
+    """(vertices, dimensions)"""
+    facets: Bits
+    """(vertices,): bit f is set where the vertex lies on facet f."""
+
+
+def single_point() -> Polytope:
+    """The polytope without dimensions: nothing is free yet."""
+    return Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
+
+
+def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
+    """All (x, y) with x in the base and low <= y <= high, low < high; None where its facets do not fit."""
+    vertices, facets = base
+    used = int(np.bitwise_or.reduce(facets))
+    free = [bit for bit in range(_FACETS) if not used >> bit & 1]
+    if len(free) < 2:
+        return None
+    ends = [np.column_stack([vertices, np.full(len(vertices), end)]) for end in (low, high)]
+    sides = [facets | np.uint64(1 << bit) for bit in free[:2]]
+    return Polytope(np.concatenate(ends), np.concatenate(sides))
+
+
+def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Polytope) -> tuple[Polytope, bool]:
+    """The part of the base on which item `own` scores highest, ties included, and whether it could be followed.
+
+    `slope` (items, dimensions) and `intercept` (items,): the scores. Without vertices where no such part has an
+    interior; of items whose scores are equal throughout, the first counts as highest. Not followed means that it has
+    more facets than fit; what comes back is then larger than the part asked for.
+    """
+    vertices, facets, followed = _region_of_top(slope, intercept, own, *base)
+    return Polytope(vertices, facets), followed
+
+
+@njit(nogil=True, cache=True)
+def _region_of_top(
+    slope: FloatArray, intercept: FloatArray, own: int, vertices: FloatArray, facets: Bits
+) -> tuple[FloatArray, Bits, bool]:
+    items, dimensions = slope.shape
+    # What double precision leaves of a score, with room for the sums it comes from.
+    size = np.abs(intercept).max()
+    for d in range(dimensions):
+        size += np.abs(slope[:, d]).max() * np.abs(vertices[:, d]).max()
+    tol = _ROUNDING * size
+    while True:
+        margins, worst, lead = np.empty(len(vertices)), np.empty(len(vertices)), -tol
+        cut = False
+        for rival in range(items):
+            if rival == own:
+                continue
+            least, most = np.inf, -np.inf
+            for v in range(len(vertices)):
+                margin = intercept[own] - intercept[rival]
+                for d in range(dimensions):
+                    margin += (slope[own, d] - slope[rival, d]) * vertices[v, d]
+                margins[v] = margin
+                least, most = min(least, margin), max(most, margin)
+            if most <= tol and (least < -tol or rival < own):
+                return vertices[:0], facets[:0], True
+            if least < lead:
+                lead, cut = least, True
+                worst[:] = margins
+        if not cut:
+            return vertices, facets, True
+        vertices, facets, fits = _cut(vertices, facets, worst, tol)
+        if not fits:
+            return vertices, facets, False
+
+
+@njit(nogil=True, cache=True)
+def _cut(vertices: FloatArray, facets: Bits, margins: FloatArray, tol: float) -> tuple[FloatArray, Bits, bool]:
+    """The part where an affine function, `margins` (vertices,) at the vertices, is 0 or more."""
+    count, dimensions = vertices.shape
+    used = np.uint64(0)
+    for facet in facets:
+        used |= facet
+    new = np.uint64(1)
+    while new != 0 and used & new:
+        new <<= np.uint64(1)
+    if new == 0:
+        return vertices, facets, False
+    inside, outside = np.flatnonzero(margins > tol), np.flatnonzero(margins < -tol)
+    kept = np.flatnonzero(margins >= -tol)
+    room = len(kept) + len(inside) * len(outside)
+    corners, sides = np.empty((room, dimensions)), np.empty(room, dtype=np.uint64)
+    n = 0
+    for v in kept:
+        corners[n], sides[n] = vertices[v], facets[v] | (new if margins[v] <= tol else np.uint64(0))
+        n += 1
+    for a in inside:
+        for b in outside:
+            shared = facets[a] & facets[b]
+            if _count(shared) < dimensions - 1:
+                continue
+            edge = True
+            for other in range(count):
+                if other not in (a, b) and facets[other] & shared == shared:
+                    edge = False
+                    break
+            if edge:
+                part = margins[a] / (margins[a] - margins[b])
+                corners[n], sides[n] = vertices[a] + part * (vertices[b] - vertices[a]), shared | new
+                n += 1
+    return corners[:n].copy(), sides[:n].copy(), True
+
+
+@njit(nogil=True, cache=True)
+def _count(bits: np.uint64) -> int:
+    """How many bits are set."""
+    total = 0
+    while bits:
+        bits &= bits - np.uint64(1)
+        total += 1
+    return total

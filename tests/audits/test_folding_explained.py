@@ -1,0 +1,208 @@
+"""What explains folding: single cases, groups that fold onto each other, and neighbours under two models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recaudit.audits.folding import Folding, Relatedness, folding, neighbours
+from recaudit.audits.folding.clusters import kmeans
+from recaudit.data import Interactions, synthetic
+from recaudit.data.blocks import BlockWorld
+from recaudit.errors import DataError, InputError, NotSupportedError
+from recaudit.models import FactorModel, TopPop, from_factors
+
+
+@pytest.fixture(scope="module")
+def two_kinds() -> Interactions:
+    """Mia and Max rate cartoons, Zoe and Zed rate chillers; each has left out one of their own kind."""
+    rated = {"mia": "abc", "max": "bcd", "zoe": "wxy", "zed": "xyz"}
+    frame = pl.DataFrame(
+        [(user, item, 5.0) for user, items in rated.items() for item in items],
+        schema=["user", "item", "rating"],
+        orient="row",
+    )
+    films = pl.DataFrame(
+        {
+            "item": list("abcdwxyz"),
+            "title": [f"Cartoon {c}" for c in "ABCD"] + [f"Chiller {c}" for c in "WXYZ"],
+            "genre": ["Animation|Children"] * 4 + ["Horror"] * 4,
+        }
+    )
+    data = Interactions.from_frame(frame, scale=(1, 5))
+    return data.with_items(films, title="title", categories={"genre": "genre"})
+
+
+@pytest.fixture(scope="module")
+def folded(two_kinds: Interactions) -> FactorModel:
+    """One dimension for two kinds: everybody points the same way, but the last chiller the other."""
+    items = np.array([[1.0, 0.0]] * 7 + [[-1.0, 0.0]])
+    items[:, 1] = [0, 0, 0, 0.1, 0, 0, 0.3, 0]
+    return from_factors(np.tile([1.0, 0.0], (4, 1)), items, two_kinds)
+
+
+@pytest.fixture(scope="module")
+def apart(two_kinds: Interactions) -> FactorModel:
+    """Two dimensions: cartoons along the first, chillers along the second."""
+    items = np.array([[1.0, 0.0], [2.0, 0.2], [1.0, 0.3], [1.0, 0.4]] + [[0.0, 1.0]] * 4)
+    return from_factors(np.ones((4, 2)), items, two_kinds)
+
+
+@pytest.fixture(scope="module")
+def result(folded: FactorModel) -> Folding:
+    return folding(folded, Relatedness.from_categories(folded.data), k=4, samples=2)
+
+
+class TestSpurious:
+    def test_the_least_related_come_first_with_the_evidence(self, result: Folding) -> None:
+        rows = result.spurious("mia", n=2)
+        # Unseen and not behind her: d, which is of her own kind, then w and x (cosine 1) and y.
+        assert rows["title"].to_list() == ["Chiller W", "Chiller X"]
+        first = rows.row(0, named=True)
+        assert first["user"] == "mia"
+        assert (first["item"], first["rank"], first["categories"]) == ("w", 2, "Horror")
+        assert (first["relatedness"], first["similarity"], first["overshoot"]) == (
+            0,
+            pytest.approx(1),
+            pytest.approx(1),
+        )
+        assert first["spurious"]
+        assert first["user_rates"] == "Animation 50%, Children 50%"
+        assert first["in_common"] == 0
+        assert first["nearest_by_relatedness"] == []
+        assert first["relatedness_cosine"] is None
+        assert first["nearest_by_model"] == [f"Cartoon {c} [Animation|Children]" for c in "ABC"]
+        assert first["model_cosine"] == pytest.approx(1)
+
+    def test_what_is_of_the_users_kind_is_not_spurious(self, result: Folding) -> None:
+        rows = result.spurious("mia", n=4)
+        last = rows.row(-1, named=True)
+        assert (last["item"], last["spurious"], last["in_common"]) == ("d", False, 1)
+        assert last["nearest_by_relatedness"][0] == "Cartoon A [Animation|Children]"
+        assert last["relatedness_cosine"] == pytest.approx(1)
+
+    def test_a_user_outside_the_sample_can_be_asked_about(self, folded: FactorModel, result: Folding) -> None:
+        sampled = folding(folded, result.relatedness, k=4, sample=2, samples=2)
+        for user in ("mia", "max", "zoe", "zed"):
+            assert sampled.spurious(user).equals(result.spurious(user))
+
+    def test_the_worst_cases_are_spurious_and_name_nobody_and_nothing_twice(self, result: Folding) -> None:
+        rows = result.worst(10)
+        assert len(rows) == 4
+        assert rows["spurious"].all()
+        assert rows["user"].n_unique() == rows["item"].n_unique() == 4
+        assert (rows["in_common"] == 0).all()
+
+    def test_unrelated_both_ways_is_clearer_than_unrelated_by_the_log_alone(self, folded: FactorModel) -> None:
+        # By this relatedness d is as foreign to mia as the chillers; what it is about says otherwise.
+        strangers = folding(folded, Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
+        assert "d" in strangers.spurious("mia", n=4).filter("spurious")["item"].to_list()
+        assert strangers.worst(1)["in_common"].to_list() == [0]
+
+    def test_without_titles_and_categories_there_are_ids(self, two_kinds: Interactions, folded: FactorModel) -> None:
+        bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
+        model = from_factors(folded.user_factors, folded.item_factors, bare)
+        row = folding(model, Relatedness.given(np.zeros((4, 8))), k=4, samples=2).worst(1).row(0, named=True)
+        assert row["title"] == row["item"]
+        assert (row["categories"], row["user_rates"], row["in_common"]) == (None, None, None)
+
+    def test_without_any_there_are_no_rows(self, folded: FactorModel) -> None:
+        found = folding(folded, Relatedness.given(np.ones((4, 8))), samples=2)
+        assert found.worst().is_empty()
+        assert found.worst().columns == found.spurious("mia").columns
+
+    def test_what_is_refused(self, result: Folding) -> None:
+        with pytest.raises(DataError, match="nobody"):
+            result.spurious("nobody")
+        with pytest.raises(InputError, match="n:"):
+            result.worst(0)
+        with pytest.raises(InputError, match="Did you mean 'genre'"):
+            result.worst(system="genres")
+
+
+class TestCoClusters:
+    def test_kinds_are_found_named_and_ordered_by_overshoot(self, result: Folding) -> None:
+        rows = result.co_clusters(2, 2)
+        assert len(rows) == 4
+        top = rows.row(0, named=True)
+        assert (top["users"], top["items"]) == ("Horror", "Animation|Children")
+        # Zoe and Zed against four cartoons, d at cosine 1 / sqrt(1.01).
+        assert top["overshoot"] == pytest.approx((3 + 1 / np.sqrt(1.01)) / 4, abs=1e-6)
+        assert (top["n_users"], top["n_items"]) == (2, 4)
+        # Both are shown a, b, c and d: z points the other way, and w comes after them by the order of the ids.
+        assert top["shown_share"] == 1
+        assert top["statement"].startswith("users who rate Horror are placed near Animation|Children")
+        assert rows["overshoot"].to_list() == sorted(rows["overshoot"], reverse=True)
+        assert rows["overshoot"][-1] == pytest.approx(0, abs=1e-6)
+        assert rows["examples"][0][0].startswith("Cartoon")
+
+    def test_they_add_up_to_the_whole(self) -> None:
+        found = of_toy(synthetic.toy())
+        rows = found.co_clusters(5, 5)
+        weights = rows["n_users"].to_numpy() * rows["n_items"].to_numpy()
+        assert np.average(rows["overshoot"], weights=weights) == pytest.approx(found["folding"], abs=1e-6)
+        assert rows.group_by("users").agg(pl.col("shown_share").sum())["shown_share"].to_list() == pytest.approx(
+            [1] * 5
+        )
+
+    def test_the_toys_groups_are_found_again(self) -> None:
+        rows = of_toy(synthetic.toy()).co_clusters(5, 8)
+        assert sorted(rows["n_users"].unique()) == [6]
+        assert rows.n_unique("users") == 5
+        assert rows.n_unique("items") == 8
+        assert any("Japanese" in name for name in rows["items"])
+
+    def test_there_are_no_more_clusters_than_kinds(self, result: Folding) -> None:
+        assert len(result.co_clusters(5, 7)) == 4
+
+    def test_without_categories_clusters_are_numbered(self, two_kinds: Interactions, folded: FactorModel) -> None:
+        bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
+        model = from_factors(folded.user_factors, folded.item_factors, bare)
+        rows = folding(model, Relatedness.from_categories(two_kinds), k=4, samples=2).co_clusters(2, 2)
+        assert set(rows["users"]) == {"group 1", "group 2"}
+
+    def test_what_is_refused(self, result: Folding) -> None:
+        with pytest.raises(InputError, match="item_clusters"):
+            result.co_clusters(2, 0)
+
+    def test_kmeans_finds_what_is_apart_and_follows_the_seed(self) -> None:
+        draw = np.random.default_rng(0)
+        truth = np.repeat([0, 1, 2], [30, 20, 10])
+        points = np.eye(3)[truth] * 5 + draw.standard_normal((60, 3)) * 0.3
+        mixed = draw.permutation(60)
+        found = kmeans(points[mixed], 3, rng=1)
+        np.testing.assert_array_equal(found, truth[mixed])
+        np.testing.assert_array_equal(found, kmeans(points[mixed], 3, rng=1))
+
+
+def of_toy(world: BlockWorld) -> Folding:
+    draw = np.random.default_rng(4)
+    vectors = draw.standard_normal((world.data.n_users, 3)), draw.standard_normal((world.data.n_items, 3))
+    truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
+    return folding(from_factors(*vectors, world.data), truth, samples=2)
+
+
+class TestNeighbours:
+    def test_two_models_side_by_side(self, folded: FactorModel, apart: FactorModel) -> None:
+        rows = neighbours(folded, apart, "a", n=3)
+        assert rows["rank"].to_list() == [0, 1, 2, 3]
+        assert rows["first_title"].to_list() == ["Cartoon A", "Cartoon B", "Cartoon C", "Chiller W"]
+        assert rows["second_item"].to_list() == ["a", "b", "c", "d"]
+        assert rows["first_categories"].to_list()[3] == "Horror"
+        expected = [1, 2 / np.hypot(2, 0.2), 1 / np.hypot(1, 0.3), 1 / np.hypot(1, 0.4)]
+        assert rows["second_cosine"].to_list() == pytest.approx(expected)
+
+    def test_a_small_catalogue_gives_what_it_has(self, folded: FactorModel, apart: FactorModel) -> None:
+        assert len(neighbours(folded, apart, "z", n=50)) == 8
+
+    def test_what_is_refused(self, folded: FactorModel, tiny: Interactions) -> None:
+        other: Any = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny)
+        with pytest.raises(InputError, match="same 8 items"):
+            neighbours(folded, other, "a")
+        with pytest.raises(DataError, match="items"):
+            neighbours(folded, folded, "nothing")
+        with pytest.raises(NotSupportedError, match="BiasedMF"):
+            neighbours(folded, TopPop().fit(folded.data), "a")

@@ -1,0 +1,232 @@
+"""Future-k reachability as an audit: rows, statuses, baselines."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.future_reachability import Follow
+from recaudit.audits.inquiry import Inquiry
+from recaudit.data.splits import Split
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Future, Interval, Stars
+from recaudit.models import ALS, EASE, BiasedMF, FactorModel, SgdStep, UserKNN
+from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.solvers.trajectories import Ascent, Sampling
+
+USERS = np.array([3, 17, 50])
+POLICY = Softmax(beta=3.0)
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> FactorModel:
+    """With long steps, so that ratings decide what is shown next."""
+    return BiasedMF(factors=4, epochs=20).fit(split.train).with_update(SgdStep(step=0.8))
+
+
+def inquiry(model: Any, future: Future, policy: Policy = POLICY, **changes: Any) -> Inquiry:
+    asked = Inquiry(model, model.data, future, policy, None, "unseen", "scores", 1, 1e-6, True, 0, "cpu")
+    return replace(asked, **changes)
+
+
+def follow(model: Any, future: Future, policy: Policy = POLICY, **changes: Any) -> pl.DataFrame:
+    return Follow(inquiry(model, future, policy, **changes), future)(USERS)
+
+
+def rolled(model: FactorModel, user: int, items: list[str], ratings: list[float]) -> tuple[NDArray[np.float64], float]:
+    """Scores after these ratings, -inf for what is rated, and the least margin by which an item was on top."""
+    places = model.data.items_at(items).tolist()
+    state, margin = model.rollout(user), np.inf
+    unseen = ~model.data.seen(np.array([user]))[0]
+    for t in range(len(places) + 1):
+        slope, intercept = state.affine()
+        scores = np.where(unseen, slope @ np.array(ratings[:t]) + intercept, -np.inf)
+        scores[places[:t]] = -np.inf
+        if t < len(places):
+            margin = min(margin, scores[places[t]] - scores.max())
+            state = state.then(places[t])
+    return scores, margin
+
+
+def test_a_row_says_how_its_value_comes_about(model: FactorModel) -> None:
+    frame = follow(model, Future(3))
+    data = model.data
+    scores = model.scores(USERS).numpy()
+    unseen = ~data.seen(USERS)
+    assert frame.height == unseen.sum()
+    assert set(frame["status"]) == {"solved", "not_applicable"}
+    assert frame.filter(pl.col("status") == "not_applicable").select("value", "rank_gain").null_count().row(0)[0] >= 3
+
+    for place, user in enumerate(USERS):
+        rows = frame.filter(pl.col("user") == data.user_ids[int(user)])
+        before = np.where(unseen[place], scores[place], -np.inf)
+        logs = 3 * before - np.logaddexp.reduce(3 * before)
+        for row in rows.filter(pl.col("value").is_not_null()).sample(8, seed=0).iter_rows(named=True):
+            target = int(data.items_at([row["item"]])[0])
+            after, margin = rolled(model, int(user), row["action_items"], row["action_ratings"])
+            assert margin >= -1e-9
+            assert np.log(row["value"]) == pytest.approx(3 * after[target] - np.logaddexp.reduce(3 * after), abs=1e-8)
+            assert row["lower"] <= row["value"] <= row["upper"] <= row["lower"] * 1.00001
+            assert row["baseline"] == pytest.approx(np.exp(logs[target]))
+            assert row["lift"] == pytest.approx(row["value"] / row["baseline"])
+            gain = (before > before[target]).sum() - (after > after[target] + 1e-12).sum()
+            assert row["rank_gain"] == gain
+
+
+def test_the_first_item_shown_is_no_target(model: FactorModel) -> None:
+    frame = follow(model, Future(1))
+    for place, user in enumerate(USERS):
+        scores = np.where(model.data.seen(USERS)[place], -np.inf, model.scores(USERS)[place].numpy())
+        rows = frame.filter(pl.col("user") == model.data.user_ids[int(user)], pl.col("status") == "not_applicable")
+        assert rows["item"].to_list() == [model.data.item_ids[int(scores.argmax())]]
+
+
+def test_more_freedom_reaches_more_and_stars_less(model: FactorModel) -> None:
+    narrow, wide = (follow(model, Future(2, Interval(low, high))) for low, high in ((2, 4), (1, 5)))
+    stars = follow(model, Future(2, Stars(1, 5)))
+    both = narrow["value"].is_not_null() & wide["value"].is_not_null()
+    assert (wide["value"] >= narrow["value"] * (1 - 2e-6)).filter(both).all()
+    both = stars["value"].is_not_null() & wide["value"].is_not_null()
+    assert (wide["value"] >= stars["value"] * (1 - 2e-6)).filter(both).all()
+    assert set(stars["status"]) == {"solved", "not_applicable"}
+    assert set(stars["action_ratings"].explode().drop_nulls()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+def test_one_rating_is_no_choice(model: FactorModel) -> None:
+    frame = follow(model, Future(2, Interval(4, 4)))
+    row = frame.filter(pl.col("value").is_not_null()).row(0, named=True)
+    assert row["action_ratings"] == [4.0, 4.0]
+    after, _ = rolled(model, 3, row["action_items"], [4.0, 4.0])
+    target = int(model.data.items_at([row["item"]])[0])
+    assert np.log(row["value"]) == pytest.approx(3 * after[target] - np.logaddexp.reduce(3 * after))
+
+
+def test_the_gradient_is_never_above_the_exact_answer(model: FactorModel) -> None:
+    future = Future(3)
+    targets = model.data.items_at(model.data.item_ids[:12])
+    asked = inquiry(model, future, targets=targets)
+    exact = Follow(asked, future)(USERS)
+    ascent = Follow(asked, future, solver="gradient", ascent=Ascent(epochs=15))(USERS)
+    assert ascent.select("user", "item").equals(exact.select("user", "item"))
+    found = ascent["status"] == "bounded"
+    assert found.any()
+    assert (ascent["value"] <= exact["value"] * (1 + 2e-6)).filter(found).all()
+    assert (ascent["upper"] == 1).filter(found).all()
+
+
+@pytest.mark.parametrize("policy", [Top1(), EpsilonGreedy(epsilon=0.2)])
+def test_the_last_recommendation_can_be_the_top_item(model: FactorModel, policy: Policy) -> None:
+    frame = follow(model, Future(2), policy)
+    often = 1.0 if isinstance(policy, Top1) else 0.8
+    shown = frame.filter((pl.col("value") - often).abs() < 1e-12)
+    assert len(shown) >= len(USERS)
+    for row in shown.iter_rows(named=True):
+        user = int(model.data.users_at([row["user"]])[0])
+        after, _ = rolled(model, user, row["action_items"], row["action_ratings"])
+        assert after.argmax() == model.data.items_at([row["item"]])[0]
+    assert set(frame["status"]) == {"solved", "not_applicable"}
+
+
+def test_a_budget_bounds_the_answer(model: FactorModel) -> None:
+    future = Future(3)
+    frame = Follow(inquiry(model, future), future, max_sequences=1)(USERS)
+    rows = frame.filter(pl.col("status") == "bounded")
+    assert len(rows)
+    assert (rows["upper"] == 1).all()
+    exact = Follow(inquiry(model, future), future)(USERS).join(rows, on=["user", "item"])
+    assert (exact["value_right"] <= exact["value"] * (1 + 2e-6)).all()
+
+
+def test_seen_items_are_recommended_at_the_end_where_they_may_be(split: Split) -> None:
+    model = ALS(factors=4, iterations=3).fit(split.train)
+    frame = follow(model, Future(2), candidates="all")
+    assert frame.height == len(USERS) * model.data.n_items
+    seen = frame.filter(
+        pl.struct("user", "item").is_in(model.data.frame().select("user", "item").to_struct().implode())
+    )
+    assert (seen["status"] == "solved").all()
+    shown = frame["action_items"].explode().drop_nulls().unique()
+    first_user = frame.filter(pl.col("user") == model.data.user_ids[3])["action_items"].explode().drop_nulls()
+    assert len(shown)
+    assert not set(first_user) & set(model.data.item_ids.gather(model.data.history(3)[0]))
+
+
+@pytest.mark.parametrize("follows", [Softmax(beta=2.0), EpsilonGreedy(epsilon=0.5)])
+def test_items_drawn_on_the_way(model: FactorModel, follows: Policy) -> None:
+    targets = model.data.items_at(model.data.item_ids[:4])
+    future = Future(1, follows=follows)
+    one = Follow(inquiry(model, future, targets=targets), future)(USERS)
+    known = one.filter(pl.col("value").is_not_null())
+    assert set(known["status"]) == {"solved"}
+    assert known["rank_gain"].null_count() == len(known)
+    assert set(known["action_items"].list.len()) == {0}
+
+    future = Future(2, follows=follows)
+    asked = inquiry(model, future, targets=targets[:1])
+    work = Follow(asked, future, ascent=Ascent(epochs=2), sampling=Sampling(samples=8))
+    two = work(USERS).filter(pl.col("value").is_not_null())
+    assert set(two["status"]) == {"bounded"}
+    assert (two["lower"] <= two["value"]).all()
+    assert (two["value"] <= two["upper"]).all()
+    alone = work(USERS[:1]).filter(pl.col("value").is_not_null())
+    assert alone.equals(two.head(len(alone)))
+
+
+def test_blocks_threads_and_pickles_do_not_matter(model: FactorModel) -> None:
+    future = Future(3)
+    work = Follow(inquiry(model, future), future)
+    together = work(USERS)
+    again = pickle.loads(pickle.dumps(work))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        apart = pl.concat([again(USERS[:1]), again(USERS[1:])])
+    finally:
+        torch.set_num_threads(before)
+    assert apart.equals(together)
+    assert work(USERS[:0]).height == 0
+
+
+def test_a_user_who_has_seen_nearly_everything_has_no_future(split: Split) -> None:
+    model = EASE().fit(split.train)
+    unseen = model.data.n_items - int(model.data.user_counts[3])
+    for k in (unseen, unseen + 1):
+        frame = Follow(inquiry(model, Future(k)), Future(k))(np.array([3]))
+        assert set(frame["status"]) == {"not_applicable"}
+
+
+@pytest.mark.parametrize(
+    ("future", "changes", "solver", "message"),
+    [
+        (Future(2), {"slate": 3}, "exact", "slate of 3"),
+        (Future(2), {"policy": Power()}, "exact", "no exact solver"),
+        (Future(2, Stars(1, 5)), {}, "gradient", "no gradient"),
+        (Future(2, Stars(1, 5), follows=Softmax()), {}, "exact", "stars"),
+        (Future(2, follows=Softmax()), {"policy": Top1()}, "exact", "no exact solver"),
+    ],
+)
+def test_what_has_no_solver_is_refused(
+    model: FactorModel, future: Future, changes: dict[str, Any], solver: Any, message: str
+) -> None:
+    with pytest.raises(NotSupportedError, match=message):
+        Follow(inquiry(model, future, **changes), future, solver=solver)
+
+
+def test_wrong_words_are_refused(model: FactorModel) -> None:
+    with pytest.raises(InputError, match="'exact' or 'gradient'"):
+        Follow(inquiry(model, Future(2)), Future(2), solver="magic")  # type: ignore[arg-type]  # the error is the test
+    with pytest.raises(InputError, match="baseline"):
+        Follow(inquiry(model, Future(2), baseline="factual"), Future(2))
+
+
+def test_a_model_without_an_affine_response_is_refused(split: Split) -> None:
+    model = UserKNN().fit(split.train)
+    with pytest.raises(NotSupportedError, match="UserKNN"):
+        follow(model, Future(2))

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import recaudit as ra
+from recaudit.audits.inquiry import Inquiry
+from recaudit.audits.searched_reachability import Search, check_pairs, search_distance
+from recaudit.data import Interactions, synthetic
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Actions, Interval, NextK, Past, Stars
+from recaudit.models import ALS, AffineResponse, DifferentiableResponse, FittedModel, OpaqueResponse, Response
+from recaudit.models.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
+from recaudit.solvers.distances import Distance, distance_between
+
+IntArray = NDArray[np.int64]
+USERS = np.array([0, 5, 11])
+PAST = Past(4)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Smooth(FittedModel):
+    """A model whose responses can be differentiated and tell nothing else of themselves."""
+
+    data: Interactions
+    model: FittedModel
+    response: ClassVar[type[Response]] = DifferentiableResponse
+
+    def scores(self, users: IntArray) -> torch.Tensor:
+        return self.model.scores(users)
+
+    def respond(self, viewer: int, editor: int, items: IntArray) -> DifferentiableResponse:
+        affine = self.model.respond(viewer, editor, items)
+        assert isinstance(affine, AffineResponse)
+        return DifferentiableResponse(items, lambda a: a @ affine.slope.T + affine.intercept)
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return synthetic.demo_world(users=30, items=40).data
+
+
+@pytest.fixture(scope="module")
+def model(data: Interactions) -> FittedModel:
+    return ALS(factors=4, iterations=5).fit(PAST.before(data))
+
+
+def asking(
+    model: FittedModel,
+    log: Interactions,
+    actions: Actions = PAST,
+    policy: Policy | None = None,
+    baseline: Any = "factual",
+    targets: IntArray | None = None,
+    rng: int = 0,
+    slate: int = 1,
+) -> Inquiry:
+    policy = policy or Softmax(beta=2)
+    return Inquiry(model, log, actions, policy, targets, "unseen", baseline, slate, 1e-6, True, rng, "cpu")
+
+
+def exact(model: FittedModel, data: Interactions, actions: Actions = PAST, **rest: Any) -> pl.DataFrame:
+    users = data.user_ids.gather(USERS)
+    return ra.reachability(model, data, actions=actions, policy=Softmax(beta=2), users=users, **rest).frame
+
+
+@pytest.mark.parametrize("actions", [PAST, Past(4, ratings=Stars())])
+def test_ascent_reaches_the_certified_optimum(model: FittedModel, data: Interactions, actions: Past) -> None:
+    certified = exact(model, data, actions)
+    found = Search(asking(Smooth(model.data, model), data, actions), actions)(USERS)
+    np.testing.assert_allclose(found["value"].log(), certified["value"].log(), atol=1e-3)
+    assert (found["value"] <= certified["upper"] * (1 + 1e-9)).all()
+    for name in ("user", "item", "rank_gain"):
+        assert found[name].to_list() == certified[name].to_list()
+    np.testing.assert_allclose(found["baseline"], certified["baseline"], rtol=1e-9)
+    assert set(found["status"]) == {"bounded"}
+    assert found["lower"].equals(found["value"], check_names=False)
+    assert set(found["upper"]) == {1.0}
+
+
+def test_the_papers_algorithm_is_ascent_from_the_factual_ratings(model: FittedModel, data: Interactions) -> None:
+    certified = exact(model, data)
+    found = Search(asking(model, data), PAST, restarts=0, polish=False)(USERS)
+    assert (found["value"] <= certified["upper"] * (1 + 1e-9)).all()
+    assert (found["lift"] >= 1 - 1e-12).all()  # from the baseline it only goes up
+    assert "queries" not in found.columns
+
+
+class TestAsking:
+    @pytest.mark.parametrize("actions", [PAST, Past(4, ratings=Stars(1, 5))])
+    def test_never_above_the_exact_value_and_within_the_budget(
+        self, model: FittedModel, data: Interactions, actions: Past
+    ) -> None:
+        certified = exact(model, data, actions)
+        hidden = as_black_box(model)
+        found = Search(asking(hidden, data, actions), actions, budget=60)(USERS)
+        assert (found["value"] <= certified["upper"] * (1 + 1e-9)).all()
+        assert (found["value"] / certified["value"]).to_numpy().mean() > 0.8
+        assert (found["lift"] >= 1 - 1e-12).all()
+        assert found["queries"].dtype == pl.Int32
+        assert found["queries"].max() == 60
+        # One more answer for the baseline and one for what is unchanged; what pairs share is asked for once.
+        assert hidden.queries.asked <= 60 * len(found) + 2 * len(USERS)
+
+    def test_the_ratings_given_reach_the_value(self, model: FittedModel, data: Interactions) -> None:
+        found = Search(asking(as_black_box(model), data), PAST, budget=40)(USERS[:1])
+        items = PAST.items(model, USERS[:1], 0, data)[0]
+        response = model.respond(0, 0, items)
+        free = np.flatnonzero(~data.seen(USERS[:1])[0])
+        for row in found.iter_rows(named=True):
+            logs = torch.log_softmax(2 * response.scores(np.array(row["action_ratings"]))[free], dim=0)
+            place = free.tolist().index(data.items_at([row["item"]])[0])
+            assert row["value"] == pytest.approx(float(logs[place].exp()), rel=1e-9)
+            assert row["action_items"] == data.item_ids.gather(items).to_list()
+
+    def test_a_pairs_answer_does_not_depend_on_its_company(self, model: FittedModel, data: Interactions) -> None:
+        together = Search(asking(as_black_box(model), data), PAST, budget=30)(USERS)
+        target = together.filter(pl.col("user") == data.user_ids[5])["item"][3]
+        alone = asking(as_black_box(model), data, targets=data.items_at([target]))
+        row = Search(alone, PAST, budget=30)(USERS[1:2])
+        expected = together.filter((pl.col("user") == data.user_ids[5]) & (pl.col("item") == target))
+        assert row["queries"].to_list() == expected["queries"].to_list()
+        np.testing.assert_allclose(row["value"], expected["value"], rtol=1e-12)
+
+    def test_any_policy_of_scores_can_be_asked(self, model: FittedModel, data: Interactions) -> None:
+        users = data.user_ids.gather(USERS[:1])
+        for policy in (Top1(), EpsilonGreedy(epsilon=0.2)):
+            certified = ra.reachability(model, data, actions=PAST, policy=policy, users=users).frame
+            found = Search(asking(as_black_box(model), data, policy=policy), PAST, budget=50)(USERS[:1])
+            assert (found["value"] <= certified["upper"] + 1e-12).all()
+            assert found["value"].max() == certified["value"].max()
+
+    def test_it_can_travel(self, model: FittedModel, data: Interactions) -> None:
+        search = Search(asking(as_black_box(model), data), PAST, budget=10)
+        assert pickle.loads(pickle.dumps(search))(USERS).equals(search(USERS))
+
+
+class TestSystems:
+    """One user with a rated item a and two others, b and c; b is shown with probability (a - 1) / 4, else c."""
+
+    @pytest.fixture
+    def log(self) -> Interactions:
+        rows = {"user": ["u", "u", "v", "v"], "item": ["z", "a", "b", "c"], "rating": [3.0] * 4, "time": [1, 2, 3, 4]}
+        return Interactions.from_frame(pl.DataFrame(rows), time="time", scale=(1, 5))
+
+    @staticmethod
+    def chance(history: History) -> float:
+        return (dict(zip(history.items, history.ratings, strict=True))["a"] - 1) / 4
+
+    def search(self, system: BlackBox, budget: int = 40) -> pl.DataFrame:
+        inquiry = asking(system, system.data, Past(1), Softmax(beta=1))
+        return Search(inquiry, Past(1), budget)(np.array([0]))
+
+    def test_probabilities(self, log: Interactions) -> None:
+        system = from_system(log, probabilities=lambda h: [0, self.chance(h), 1 - self.chance(h), 0])
+        found = self.search(system)
+        assert found["item"].to_list() == ["b", "c"]
+        assert found["baseline"].to_list() == pytest.approx([0.5, 0.5])
+        assert found["value"].to_list() == pytest.approx([1, 1])
+        assert found["action_ratings"].to_list() == [[5], [1]]
+
+    def test_what_is_never_shown_has_probability_zero(self, log: Interactions) -> None:
+        found = self.search(from_system(log, probabilities=lambda _: [0.3, 0, 0.7, 0]))
+        assert found["value"].to_list() == [0, 1]
+        # Nothing among the candidates is shown: neither is likely, not each with 1/2.
+        found = self.search(from_system(log, probabilities=lambda _: [1, 0, 0, 0]))
+        assert found["value"].to_list() == [0, 0]
+        assert found["baseline"].to_list() == [0, 0]
+
+    def test_lists(self, log: Interactions) -> None:
+        draw = np.random.default_rng(0)
+        system = from_system(log, lists=lambda h: "bc" if draw.random() < self.chance(h) else "cb", repeats=40)
+        found = self.search(system, budget=1000)
+        assert (found["queries"] <= 1000).all()
+        assert (found["queries"] % 40 == 0).all()
+        assert found["value"].to_list() == pytest.approx([1, 1], abs=0.05)
+        assert (found["lower"] < found["value"]).all()
+        assert found["lower"][0] == pytest.approx(0.025 ** (1 / 40), abs=0.05)
+
+    def test_the_luckiest_of_many_estimates_is_not_the_value(self, log: Interactions) -> None:
+        # Ratings change nothing and b is shown half of the time: the best of 50 estimates from 8 lists is near 1.
+        draw = np.random.default_rng(1)
+        values = []
+        for _ in range(20):
+            system = from_system(log, lists=lambda _: "b" if draw.random() < 0.5 else "c", repeats=8)
+            values += self.search(system, budget=400)["value"].to_list()
+        assert np.mean(values) == pytest.approx(0.5, abs=0.1)
+
+    def test_a_system_is_its_own_policy(self, log: Interactions) -> None:
+        system = from_system(log, probabilities=lambda _: [0.3, 0, 0.7, 0])
+        with pytest.raises(NotSupportedError, match="Softmax"):
+            Search(asking(system, log, Past(1), Softmax(beta=2)), Past(1))
+
+    def test_a_budget_below_two_answers_from_lists(self, log: Interactions) -> None:
+        system = from_system(log, lists=lambda _: "b", repeats=30)
+        with pytest.raises(InputError, match="budget"):
+            self.search(system, budget=59)
+
+
+class TestWhatDoesNotApply:
+    def test_a_user_without_a_past_does_not_stop_the_others(self, data: Interactions) -> None:
+        thin = data.subset(data.users != 5)
+        model = as_black_box(ALS(factors=3, iterations=3).fit(thin))
+        found = Search(asking(model, thin), PAST, budget=8)(USERS)
+        nobody = found.filter(pl.col("user") == data.user_ids[5])
+        assert set(nobody["status"]) == {"not_applicable"}
+        assert nobody["value"].null_count() == nobody["queries"].null_count() == len(nobody) == thin.n_items
+        assert nobody["baseline"].null_count() == 0
+        assert set(found.filter(pl.col("user") != data.user_ids[5])["status"]) == {"bounded"}
+
+    def test_scores_that_are_no_ratings_have_no_predicted_ones(self, data: Interactions) -> None:
+        system = from_system(data, scores=lambda _: np.zeros(data.n_items))
+        with pytest.raises(NotSupportedError, match="predicted"):
+            Search(asking(system, data, NextK(2), baseline="predicted"), NextK(2))
+        found = Search(asking(system, data, NextK(2), baseline="scores"), NextK(2), budget=5)(USERS[:1])
+        assert found["lift"].to_list() == pytest.approx([1.0] * len(found))
+
+    def test_baselines_are_those_of_the_exact_audit(self, data: Interactions) -> None:
+        model = ALS(factors=3, iterations=3).fit(data)
+        for baseline in ("scores", "predicted"):
+            certified = exact(model, data, NextK(2), baseline=baseline)
+            found = Search(asking(as_black_box(model), data, NextK(2), baseline=baseline), NextK(2), budget=5)(USERS)
+            np.testing.assert_allclose(found["baseline"], certified["baseline"], rtol=1e-9)
+
+    def test_what_search_cannot_do_is_said(self, model: FittedModel, data: Interactions) -> None:
+        with pytest.raises(NotSupportedError, match="differentiated"):
+            Search(asking(model, data, policy=Top1()), PAST)
+        with pytest.raises(NotSupportedError, match="slate=3"):
+            Search(asking(model, data, slate=3), PAST)
+        limited = Past(4, ratings=Stars(), changes=2)
+        with pytest.raises(NotSupportedError, match="changes=2"):
+            Search(asking(model, data, limited), limited)
+        with pytest.raises(InputError, match="budget"):
+            Search(asking(as_black_box(model), data), PAST, budget=0)
+
+    def test_too_many_pairs_are_refused_with_their_number(self, model: FittedModel, data: Interactions) -> None:
+        users = np.arange(30)
+        check_pairs(asking(model, data), users)
+        with pytest.raises(InputError, match=r"120,000 pairs.*FactorModel needs a search"):
+            check_pairs(asking(model, data, targets=np.arange(4)), np.tile(users, 1000))
+
+
+class TestDistance:
+    @pytest.mark.parametrize("distance", ["hellinger", "tv", "l2", "kl"])
+    @pytest.mark.parametrize("ratings", [Interval(1, 5), Stars(1, 5)])
+    def test_dense_responses_against_a_fine_grid(self, distance: Distance, ratings: Interval | Stars) -> None:
+        draw = np.random.default_rng(4)
+        slope, intercept = torch.from_numpy(draw.normal(size=(9, 2))), torch.from_numpy(draw.normal(size=9))
+        response = AffineResponse(np.array([0, 1]), slope, intercept)
+        allowed = torch.arange(9) != 3
+        start = np.array([2.0, 4.0])
+        baseline = response.scores(start)
+        values = ratings.values if isinstance(ratings, Stars) else np.linspace(1, 5, 81)
+        grid = torch.from_numpy(np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2))
+        after = torch.log_softmax((0.7 * (grid @ slope.T + intercept))[:, allowed], dim=1)
+        best = distance_between(distance, torch.log_softmax(0.7 * baseline[allowed], dim=0), after).max().item()
+
+        asked: list[object] = []
+
+        def query(ratings: NDArray[np.float64]) -> torch.Tensor:
+            asked.append(ratings)
+            return response.scores(ratings)
+
+        opaque = OpaqueResponse(response.items, query)
+        for kind in (response, opaque):
+            found = search_distance(kind, baseline, allowed, 0.7, ratings, distance, start=start, budget=150, rng=1)
+            assert found.value == pytest.approx(best, abs=2e-3)
+            assert found.value <= found.upper
+            reached = torch.log_softmax(0.7 * response.scores(found.ratings)[allowed], dim=0)
+            before = torch.log_softmax(0.7 * baseline[allowed], dim=0)
+            assert float(distance_between(distance, before, reached)) == pytest.approx(found.value, abs=1e-12)
+        assert found.queries == len(asked) <= 150
+
+    def test_from_the_factual_ratings_alone_ascent_goes_nowhere(self) -> None:
+        response = AffineResponse(np.array([0]), torch.tensor([[1.0], [0.0]]).double(), torch.zeros(2).double())
+        start, everything = np.array([3.0]), torch.ones(2, dtype=torch.bool)
+        baseline = response.scores(start)
+        stuck = search_distance(
+            response, baseline, everything, 1.0, Interval(1, 4), "hellinger", start=start, restarts=0, polish=False
+        )
+        assert stuck.value == 0
+        found = search_distance(response, baseline, everything, 1.0, Interval(1, 4), "tv", start=start)
+        assert found.value == pytest.approx(1 / (1 + np.exp(-3)) - 1 / (1 + np.exp(-1)))
+        assert found.ratings.tolist() == [1]

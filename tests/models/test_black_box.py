@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from scipy import stats
+
+from contracts.model_contract import some_ratings
+from recaudit.data import Interactions
+from recaudit.errors import InputError
+from recaudit.models import ALS, OpaqueResponse
+from recaudit.models.black_box import History, Sampling, as_black_box, from_system
+from recaudit.policies import Softmax
+
+
+class Recorder:
+    """A system that scores every item 1 and remembers what it was asked."""
+
+    def __init__(self, items: int) -> None:
+        self.items = items
+        self.asked: list[History] = []
+
+    def __call__(self, history: History) -> list[float]:
+        self.asked.append(history)
+        return [1.0] * self.items
+
+
+class TestWhatIsAsked:
+    def test_the_log_in_the_order_of_time(self, tiny: Interactions) -> None:
+        system = Recorder(4)
+        model = from_system(tiny, scores=system)
+        assert model.scores(np.array([0])).tolist() == [[1, 1, 1, 1]]
+        assert system.asked == [History("ada", "ada", ("a", "b", "c"), (5.0, 3.0, 1.0))]
+
+    def test_a_rating_of_the_history_is_replaced_where_it_stands_and_a_new_one_added(self, tiny: Interactions) -> None:
+        system = Recorder(4)
+        response = from_system(tiny, scores=system).respond(0, 0, tiny.items_at(["d", "b"]))
+        response.scores(np.array([2.0, 4.5]))
+        assert system.asked == [History("ada", "ada", ("a", "b", "c", "d"), (5.0, 4.5, 1.0, 2.0))]
+
+    def test_somebody_else_looks(self, tiny: Interactions) -> None:
+        system = Recorder(4)
+        from_system(tiny, scores=system).respond(2, 1, tiny.items_at(["a"])).scores(np.array([1.0]))
+        assert system.asked == [History("bob", "cem", ("a", "b"), (1.0, 4.0))]
+
+    def test_a_log_without_times(self) -> None:
+        data = Interactions.from_frame(
+            pl.DataFrame({"user": [1, 1], "item": [9, 4], "rating": [3.0, 5.0]}), scale=(1, 5)
+        )
+        system = Recorder(2)
+        from_system(data, scores=system).scores(np.array([0]))
+        assert system.asked == [History(1, 1, (4, 9), (5.0, 3.0))]
+
+    def test_every_question_counts(self, tiny: Interactions) -> None:
+        model = from_system(tiny, scores=Recorder(4))
+        assert model.queries.asked == 0
+        model.scores(np.array([0, 1]))
+        response = model.respond(0, 0, np.array([1]))
+        assert model.queries.asked == 2
+        response.scores(np.array([2.0]))
+        response.scores(np.array([2.0]))
+        assert model.queries.asked == 4
+
+    def test_nobody_is_asked_about_nobody(self, tiny: Interactions) -> None:
+        assert from_system(tiny, scores=Recorder(4)).scores(np.empty(0, dtype=np.int64)).shape == (0, 4)
+
+
+class TestProbabilities:
+    def test_softmax_gives_them_back(self, tiny: Interactions) -> None:
+        shares = [0.5, 0.0, 0.2, 0.3]
+        model = from_system(tiny, probabilities=lambda _: shares)
+        scores = model.scores(np.array([0]))
+        assert torch.isfinite(scores).all()
+        back = Softmax(beta=1).log_probabilities(scores, torch.ones(1, 4, dtype=torch.bool)).exp()
+        np.testing.assert_allclose(back[0], shares, atol=1e-15)
+        assert model.gives_probabilities
+        assert not model.predicts_ratings
+
+    def test_scores_are_no_probabilities(self, tiny: Interactions) -> None:
+        model = from_system(tiny, scores=Recorder(4), predicts_ratings=True)
+        assert not model.gives_probabilities
+        assert model.predicts_ratings
+
+
+class TestLists:
+    def test_how_often_an_item_is_first(self, tiny: Interactions) -> None:
+        lists = iter([["a", "b"], ["a", "c"], ["d", "a"], ["b"]])
+        model = from_system(tiny, lists=lambda _: next(lists), repeats=4)
+        np.testing.assert_allclose(model.scores(np.array([0])).exp()[0], [0.5, 0.25, 0, 0.25], atol=1e-15)
+        assert model.queries.asked == model.cost == 4
+
+    def test_the_share_of_the_first_places(self, tiny: Interactions) -> None:
+        lists = iter([["a", "b", "c"], ["c", "a"], [], ["a"]])
+        model = from_system(tiny, lists=lambda _: next(lists), repeats=4, places=2)
+        np.testing.assert_allclose(model.scores(np.array([0])).exp()[0], [3 / 8, 1 / 8, 1 / 8, 0], atol=1e-15)
+
+    def test_what_a_share_is_not_below(self) -> None:
+        # All of n lists: the true share p has p^n = 2.5% at the bound. None of them: nothing is known.
+        assert Sampling(50, 1).at_least(1.0) == pytest.approx(0.025 ** (1 / 50))
+        assert Sampling(50, 4).at_least(0.25) == pytest.approx(0.025 ** (1 / 50) / 4)
+        assert Sampling(50, 1).at_least(0.0) == 0
+        bound = Sampling(40, 1).at_least(0.3)
+        assert stats.binom.sf(11, 40, bound) == pytest.approx(0.025)
+
+
+class TestBadSystems:
+    @pytest.mark.parametrize(
+        ("system", "message"),
+        [
+            ({"scores": lambda _: [1.0, 2.0]}, r"scores\(history\) gave back.* shape \(2,\).* \(4,\)"),
+            ({"scores": lambda _: [1.0, 2.0, np.nan, 0.0]}, r"scores\(history\).*NaN or infinite, the first at \[2\]"),
+            ({"scores": lambda _: {"a": 1}}, r"scores\(history\).*dict.*4 numbers"),
+            ({"scores": lambda _: ["high", "low", "low", "low"]}, r"scores\(history\).*list.*4 numbers"),
+            ({"probabilities": lambda _: [0.5, 0.6, 0.0, 0.0]}, r"probabilities\(history\).*sum to 1.1.*scores="),
+            ({"probabilities": lambda _: [0.5, -0.1, 0.0, 0.0]}, r"probabilities\(history\).*from -0.1"),
+            ({"lists": lambda _: ["a", "z"]}, r"lists\(history\).*'z'.*ids of data.item_ids"),
+            ({"lists": lambda _: ["a", "a"]}, r"lists\(history\).*same item twice"),
+            ({"lists": lambda _: None}, r"lists\(history\).*None"),
+        ],
+    )
+    def test_what_it_gave_back_is_named(self, tiny: Interactions, system: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            from_system(tiny, **system).scores(np.array([0]))
+
+    def test_its_own_errors_are_not_hidden(self, tiny: Interactions) -> None:
+        def broken(_: History) -> list[object]:
+            raise TypeError("no connection")
+
+        with pytest.raises(TypeError, match="no connection"):
+            from_system(tiny, lists=broken).scores(np.array([0]))
+
+    def test_one_way_of_asking(self, tiny: Interactions) -> None:
+        with pytest.raises(InputError, match="none of them"):
+            from_system(tiny)
+        with pytest.raises(InputError, match="scores and lists"):
+            from_system(tiny, scores=Recorder(4), lists=lambda _: [])
+        with pytest.raises(InputError, match="repeats"):
+            from_system(tiny, lists=lambda _: [], repeats=0)
+        with pytest.raises(InputError, match="predicts_ratings"):
+            from_system(tiny, probabilities=Recorder(4), predicts_ratings=True)
+
+
+class TestHidden:
+    @pytest.mark.parametrize(("viewer", "editor"), [(4, 4), (4, 9)])
+    def test_the_same_numbers_from_outside(self, viewer: int, editor: int) -> None:
+        model = ALS(factors=3, iterations=3).fit(some_ratings(0))
+        hidden = as_black_box(model)
+        items, ratings = np.array([19, 0, 6]), np.array([1.0, 5.0, 2.5])
+        response = hidden.respond(viewer, editor, items)
+        assert isinstance(response, OpaqueResponse)
+        assert torch.equal(response.scores(ratings), model.respond(viewer, editor, items).scores(ratings))
+        users = np.array([3, 0, 3])
+        assert torch.equal(hidden.scores(users), model.scores(users))
+        assert hidden.queries.asked == 4
+        assert hidden.predicts_ratings == model.predicts_ratings
+
+    def test_it_survives_pickling(self) -> None:
+        hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))
+        hidden.scores(np.array([1, 2]))
+        copy = pickle.loads(pickle.dumps(hidden))
+        assert torch.equal(copy.scores(np.array([1])), hidden.scores(np.array([1])))
+        assert copy.queries.asked == 3
+
+    def test_items_that_cannot_be_are_refused(self) -> None:
+        hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))
+        with pytest.raises(InputError, match="items"):
+            hidden.respond(0, 0, np.array([2, 2]))

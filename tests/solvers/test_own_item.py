@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import itertools
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recaudit.errors import InputError
+from recaudit.solvers.distances import Distance, distance_between
+from recaudit.solvers.own_item import largest_distance
+
+DISTANCES: list[Distance] = list(get_args(Distance))
+
+
+def twin(
+    distance: Distance,
+    scores: torch.Tensor,
+    items: np.ndarray,
+    options: torch.Tensor,
+    before: torch.Tensor,
+    beta: float,
+    target: int | None = None,
+    changes: int | None = None,
+) -> float:
+    """The slow readable twin for one pair: the whole softmax at every combination of scores.
+
+    `scores` (items,), `items` (actions,), `options` (actions, ratings) and `before` (actions,).
+    """
+
+    def logs(values: torch.Tensor) -> torch.Tensor:
+        moved = scores.clone()
+        for item, value in zip(items, values, strict=True):
+            if item >= 0 and scores[item] > -torch.inf:
+                moved[item] = value
+        found = torch.log_softmax(beta * moved, dim=0)
+        if target is None:
+            return found
+        return torch.stack([found[target], torch.cat([found[:target], found[target + 1 :]]).logsumexp(0)])
+
+    choices = [[*row.tolist()] for row in options]
+    if changes is not None:
+        choices = [[*row, value] for row, value in zip(choices, before.tolist(), strict=True)]
+    best = 0.0
+    for values in itertools.product(*choices):
+        after = torch.tensor(values, dtype=torch.float64)
+        if changes is not None and int((after != before).sum()) > changes:
+            continue
+        best = max(best, float(distance_between(distance, logs(before), logs(after))))
+    return best
+
+
+def random_problem(
+    seed: int, viewers: int = 3, editors: int = 4, actions: int = 3, n: int = 12, ratings: int = 2
+) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
+    """Scores with some items that are no candidates, edited items among the best and the worst, and their scores."""
+    rng = np.random.default_rng(seed)
+    scores = torch.from_numpy(rng.normal(3, 1, (viewers, n)))
+    scores[torch.from_numpy(rng.random((viewers, n)) < 0.2)] = -torch.inf
+    items = np.array([rng.permutation(n)[:actions] for _ in range(editors)])
+    items[rng.random(items.shape) < 0.1] = -1
+    edited = torch.from_numpy(rng.normal(3, 1, (viewers, editors, actions, ratings + 1)))
+    return scores, items, edited
+
+
+def agrees(
+    distance: Distance,
+    problem: tuple[torch.Tensor, np.ndarray, torch.Tensor],
+    beta: float,
+    target: int | None = None,
+    changes: int | None = None,
+) -> None:
+    scores, items, edited = problem
+    found = largest_distance(distance, scores, items, edited, beta, target=target, changes=changes)
+    for v, e in np.ndindex(found.value.shape):
+        shown = scores[v] > -torch.inf
+        if not shown.any() or (target is not None and not shown[target]):
+            assert np.isnan(found.value[v, e])
+            continue
+        options, before = edited[v, e, :, :-1], edited[v, e, :, -1]
+        expected = twin(distance, scores[v], items[e], options, before, beta, target, changes)
+        assert found.value[v, e] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.2, 2.0, 20.0, 300.0])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_it_is_the_largest_over_whole_softmaxes(distance: Distance, beta: float) -> None:
+    for seed in range(4):
+        agrees(distance, random_problem(seed), beta)
+
+
+@pytest.mark.parametrize("beta", [0.2, 2.0, 20.0, 300.0])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_one_item_or_not(distance: Distance, beta: float) -> None:
+    for seed in range(4):
+        agrees(distance, random_problem(seed), beta, target=seed)
+
+
+@pytest.mark.parametrize("changes", [1, 2, 5])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_only_so_many_items_may_move(distance: Distance, changes: int) -> None:
+    for seed in range(3):
+        agrees(distance, random_problem(seed), 1.5, changes=changes)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_nothing_inside_the_box_is_farther_than_a_vertex(distance: Distance) -> None:
+    for seed in range(4):
+        scores, items, edited = random_problem(seed, viewers=1, editors=1, actions=2, n=5)
+        value = largest_distance(distance, scores, items, edited, 2.0).value[0, 0]
+        low, high = edited[0, 0, :, :-1].min(dim=1).values, edited[0, 0, :, :-1].max(dim=1).values
+        grid = low[:, None] + (high - low)[:, None] * torch.linspace(0, 1, 25, dtype=torch.float64)
+        assert value == pytest.approx(twin(distance, scores[0], items[0], grid, edited[0, 0, :, -1], 2.0), abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    distance=st.sampled_from(DISTANCES),
+    beta=st.floats(0.05, 400),
+    actions=st.integers(1, 4),
+    n=st.integers(4, 9),
+)
+def test_any_problem_agrees_with_the_twin(seed: int, distance: Distance, beta: float, actions: int, n: int) -> None:
+    agrees(distance, random_problem(seed, 1, 2, actions, n), beta)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_an_edited_item_that_held_everything_can_fall(distance: Distance) -> None:
+    """Where a difference of total and edited masses has no digit left: the edited item outweighs all by e^450."""
+    scores = torch.tensor([[4.5, 3.0, 2.9, 2.0, 1.0]], dtype=torch.float64)
+    edited = torch.tensor([[[[1.0, 5.0, 4.5]]]], dtype=torch.float64)
+    problem = (scores, np.array([[0]]), edited)
+    for beta in (30.0, 300.0):
+        agrees(distance, problem, beta)
+    if distance in ("hellinger", "tv"):
+        # Before: item 0 is certain. After: it is gone.
+        assert largest_distance(distance, *problem, 300.0).value[0, 0] == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_every_candidate_may_be_edited(distance: Distance) -> None:
+    scores = torch.tensor([[3.0, 2.0, -torch.inf]], dtype=torch.float64)
+    edited = torch.tensor([[[[1.0, 5.0, 3.0], [1.0, 4.0, 2.0]]]], dtype=torch.float64)
+    for beta in (1.0, 40.0):
+        agrees(distance, (scores, np.array([[0, 1]]), edited), beta)
+
+
+def test_by_hand() -> None:
+    # beta = 1, masses 1, 1, 2 of which the first is edited: to 3 at its highest, to 0.5 at its lowest.
+    # Highest: p = (1, 1, 2) / 4, q = (3, 1, 2) / 6. TV = 1/2 - 1/4 = 1/4. Lowest: q = (0.5, 1, 2) / 3.5, TV = 3/28.
+    # L2 = sqrt((1/4)^2 + (1/12)^2 + (1/6)^2). KL = 1/2 log 2 + 1/6 log(2/3) + 1/3 log(2/3) = log(4/3) / 2.
+    # H^2 = 1 - sqrt(1/8) - sqrt(1/24) - sqrt(1/6).
+    scores = torch.log(torch.tensor([[1.0, 1.0, 2.0]], dtype=torch.float64))
+    edited = torch.log(torch.tensor([[[[0.5, 3.0, 1.0]]]], dtype=torch.float64))
+    expected: dict[Distance, float] = {
+        "tv": 1 / 4,
+        "l2": np.sqrt(1 / 16 + 1 / 144 + 1 / 36),
+        "kl": np.log(4 / 3) / 2,
+        "hellinger": np.sqrt(1 - np.sqrt(1 / 8) - np.sqrt(1 / 24) - np.sqrt(1 / 6)),
+    }
+    for distance, value in expected.items():
+        found = largest_distance(distance, scores, np.array([[0]]), edited, 1.0)
+        assert found.value[0, 0] == pytest.approx(value, rel=1e-12)
+        assert found.choices(1).tolist() == [[[2]]]
+    # "The third item or not": 2/4 before, 2/6 at the highest, 2/3.5 at the lowest: the highest is farther.
+    one = largest_distance("tv", scores, np.array([[0]]), edited, 1.0, target=2)
+    assert one.value[0, 0] == pytest.approx(1 / 2 - 1 / 3)
+    assert one.choices(1).tolist() == [[[2]]]
+
+
+def test_the_choices_reach_the_value() -> None:
+    scores, items, edited = random_problem(11, viewers=2, editors=3, actions=4)
+    low, high = edited[..., :-1].min(dim=3).values, edited[..., :-1].max(dim=3).values
+    for changes in (None, 2):
+        found = largest_distance("hellinger", scores, items, edited, 2.0, changes=changes)
+        choices = torch.from_numpy(found.choices(4))
+        ends = torch.where(choices == 1, low, torch.where(choices == 2, high, edited[..., -1]))
+        for v, e in np.ndindex(found.value.shape):
+            ours = twin("hellinger", scores[v], items[e], ends[v, e][:, None], edited[v, e, :, -1], 2.0)
+            assert ours == pytest.approx(found.value[v, e], abs=1e-9)
+            if changes is not None:
+                assert np.count_nonzero(choices[v, e].numpy()) <= changes
+
+
+def test_items_that_are_no_candidates_change_nothing() -> None:
+    scores = torch.tensor([[1.0, -torch.inf, 2.0]], dtype=torch.float64)
+    edited = torch.tensor([[[[1.0, 5.0, 3.0]], [[1.0, 5.0, 3.0]]]], dtype=torch.float64)
+    found = largest_distance("kl", scores, np.array([[1], [-1]]), edited, 1.0)
+    assert found.value.tolist() == [[0.0, 0.0]]
+    assert found.vertex.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_scores_that_cannot_move_have_distance_zero(distance: Distance) -> None:
+    scores, items, edited = random_problem(5)
+    still = edited[..., -1:].expand_as(edited)
+    for beta in (0.5, 50.0, 400.0):
+        assert not np.nan_to_num(largest_distance(distance, scores, items, still, beta).value).any()
+
+
+def test_rows_do_not_depend_on_each_other() -> None:
+    scores, items, edited = random_problem(3, viewers=5, editors=4)
+    together = largest_distance("hellinger", scores, items, edited, 3.0)
+    for v in range(5):
+        alone = largest_distance("hellinger", scores[v : v + 1], items, edited[v : v + 1], 3.0)
+        np.testing.assert_array_equal(alone.value[0], together.value[v])
+
+
+def test_what_cannot_be_solved_is_an_error() -> None:
+    scores, items, edited = random_problem(0)
+    with pytest.raises(InputError, match=r"items: received an item twice"):
+        largest_distance("tv", scores, np.zeros((4, 3), dtype=np.int64), edited, 1.0)
+    with pytest.raises(InputError, match=r"edited: received shape .* expected shape \(viewers, editors, actions"):
+        largest_distance("tv", scores, items[:2], edited, 1.0)
+    with pytest.raises(InputError, match=r"scores: received NaN"):
+        largest_distance("tv", torch.full_like(scores, torch.nan), items, edited, 1.0)
+    with pytest.raises(InputError, match=r"edited: received NaN"):
+        largest_distance("tv", scores, items, edited * torch.nan, 1.0)
+    with pytest.raises(InputError, match=r"changes: received 1 beside a target"):
+        largest_distance("tv", scores, items, edited, 1.0, target=0, changes=1)
+    with pytest.raises(InputError, match=r"beta"):
+        largest_distance("tv", scores, items, edited, 0.0)
+    many = np.arange(20)[None]
+    with pytest.raises(InputError, match=r"20 actions, 1,048,576 vertices"):
+        largest_distance("tv", torch.zeros(1, 30), many, torch.zeros(1, 1, 20, 3), 1.0)
