@@ -78,7 +78,7 @@ def future_reachability(model: FactorModel, count: int) -> Figures:
     return Figures(
         len(known),
         seconds,
-        float((known["status"] == "solved").mean() or 0.0),
+        float(np.mean(known["status"].to_numpy() == "solved")),
         np.array(cells),
         len(both),
         spent,

@@ -109,6 +109,14 @@ class TestSpurious:
         assert row["title"] == row["item"]
         assert (row["categories"], row["user_rates"], row["in_common"]) == (None, None, None)
 
+    def test_a_user_without_ratings_has_no_evidence(self, two_kinds: Interactions, folded: FactorModel) -> None:
+        without = two_kinds.subset(two_kinds.users != two_kinds.users_at(["mia"])[0])
+        model = from_factors(folded.user_factors, folded.item_factors, without)
+        row = folding(model, Relatedness.from_categories(without), k=4, samples=2).spurious("mia", 1).row(0, named=True)
+        assert row["relatedness"] == 0
+        assert (row["nearest_by_relatedness"], row["nearest_by_model"]) == ([], [])
+        assert (row["user_rates"], row["in_common"], row["model_cosine"]) == (None, None, None)
+
     def test_without_any_there_are_no_rows(self, folded: FactorModel) -> None:
         found = folding(folded, Relatedness.given(np.ones((4, 8))), samples=2)
         assert found.worst().is_empty()

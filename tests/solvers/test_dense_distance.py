@@ -192,6 +192,25 @@ def test_no_action_of_a_box_is_above_its_bound(
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
+def test_boxes_with_a_peak_inside_are_bounded_above_it(distance: Distance) -> None:
+    """The hardest boxes: their vertices are all lower than some point inside, so the bound rests on curvature alone."""
+    peaks = 0
+    points, sides = np.linspace(-1, 1, 401)[:, None], np.geomspace(0.01, 1.0, 8)
+    for seed in range(150):
+        problem = dense(seed, 3 + seed % 3, 1, 1.0 + seed % 7, related=False)
+        slope, intercept, before, beta = problem
+        at = distances_at(problem, distance, points)
+        if at.argmax() in {0, 400}:
+            continue
+        peaks += 1
+        family = Family(torch.tensor(beta * slope), torch.tensor(beta * intercept), before, distance)
+        left, right = points[at.argmax()] - np.array(list(itertools.product(sides, -sides))).T[:, :, None]
+        found = bound_boxes(family, torch.tensor(left), torch.tensor(right))
+        assert (found.upper.numpy() >= at.max() - 1e-12).all()
+    assert peaks >= 5
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
 def test_a_box_is_bounded_tightly_once_it_is_small(distance: Distance) -> None:
     """Halving a box divides what the bound is above the best vertex by about four."""
     slope, intercept, before, beta = dense(2, 8, 2, 2.0)

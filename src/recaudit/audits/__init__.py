@@ -6,6 +6,7 @@ from recaudit.audits.best_beta import best_beta
 from recaudit.audits.exposure import exposure
 from recaudit.audits.fidelity import fidelity
 from recaudit.audits.fidelity_result import Fidelity
+from recaudit.audits.folding import Folding, Relatedness, folding, neighbours
 from recaudit.audits.geometry import Geometry, geometry
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
@@ -21,10 +22,12 @@ __all__ = [
     "Access",
     "Audit",
     "Fidelity",
+    "Folding",
     "Geometry",
     "Instability",
     "Metric",
     "Reachability",
+    "Relatedness",
     "Result",
     "accuracy",
     "best_beta",
@@ -33,8 +36,10 @@ __all__ = [
     "compare_access_instability",
     "exposure",
     "fidelity",
+    "folding",
     "geometry",
     "instability",
+    "neighbours",
     "reachability",
     "recommend",
 ]

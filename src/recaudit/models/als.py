@@ -86,7 +86,7 @@ def _solve_biases(
         bias[x] = total / (count + penalty) if count else 0.0
 
 
-@njit(parallel=True, fastmath=True, cache=True)
+@njit(parallel=True, fastmath={"contract"}, cache=True)
 def _solve_vectors(
     indptr: IntArray,
     others: NDArray[np.int32] | IntArray,

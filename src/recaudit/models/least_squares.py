@@ -1,7 +1,9 @@
 """The normal equations of one vector, which ALS and WALS solve for every user and every item.
 
 Called inside loops that run over the vectors in parallel. Each vector's numbers depend on its own ratings only, so that
-they are the same on any number of threads.
+they are the same on any number of threads. Sums are added in the order written here (only a product and the sum that it
+enters may be rounded as one): a compiler that may reorder them gives other last digits to code that it has just
+compiled than to the same code from its cache.
 """
 
 from __future__ import annotations
@@ -12,6 +14,10 @@ from numpy.typing import NDArray
 
 from recaudit.models.arrays import FloatArray, IntArray
 
+Indices = NDArray[np.int32] | IntArray
+IN_ORDER = {"contract"}
+"""The freedom that the compiler has with sums, in these functions and in those that call them."""
+
 
 @njit(cache=True)
 def padded(factors: int) -> int:
@@ -19,10 +25,8 @@ def padded(factors: int) -> int:
     return (factors + 3) // 4 * 4
 
 
-@njit(fastmath=True, cache=True)
-def add_ratings(
-    others: NDArray[np.int32] | IntArray, targets: FloatArray, Y: FloatArray, G: FloatArray, b: FloatArray
-) -> None:
+@njit(fastmath=IN_ORDER, cache=True)
+def add_ratings(others: Indices, targets: FloatArray, Y: FloatArray, G: FloatArray, b: FloatArray) -> None:
     """G += sum of y y^T, its lower triangle; b += sum of target * y; y over the rows `others` (ratings,) of Y.
 
     Y (rows, factors), G (padded, padded), b (padded,).
@@ -38,43 +42,63 @@ def add_ratings(
                     b[k] += target * Y[y, k]
             else:
                 four[c, :] = 0.0
-        _add_four(four, G)
+        _add_products(four, four, G, 0)
 
 
-@njit(fastmath=True, cache=True)
-def _add_four(four: FloatArray, G: FloatArray) -> None:
-    """G += four^T four, its lower triangle and no more above it than rounds up to fours.
-
-    Four ratings in four rows of G at a time: sixteen multiplications for eight loads and four stores.
-    """
-    for k in range(0, len(G), 4):
-        p0, p1, p2, p3 = four[0, k], four[1, k], four[2, k], four[3, k]
-        q0, q1, q2, q3 = four[0, k + 1], four[1, k + 1], four[2, k + 1], four[3, k + 1]
-        r0, r1, r2, r3 = four[0, k + 2], four[1, k + 2], four[2, k + 2], four[3, k + 2]
-        s0, s1, s2, s3 = four[0, k + 3], four[1, k + 3], four[2, k + 3], four[3, k + 3]
-        for j in range(k + 4):
-            y0, y1, y2, y3 = four[0, j], four[1, j], four[2, j], four[3, j]
-            G[k, j] += p0 * y0 + p1 * y1 + p2 * y2 + p3 * y3
-            G[k + 1, j] += q0 * y0 + q1 * y1 + q2 * y2 + q3 * y3
-            G[k + 2, j] += r0 * y0 + r1 * y1 + r2 * y2 + r3 * y3
-            G[k + 3, j] += s0 * y0 + s1 * y1 + s2 * y2 + s3 * y3
-
-
-@njit(fastmath=True, cache=True)
+@njit(fastmath=IN_ORDER, cache=True)
 def cholesky_solve(G: FloatArray, b: FloatArray) -> None:
-    """Solve G x = b in place for a positive definite G given by its lower triangle; x is left in b."""
-    d = len(b)
-    for i in range(d):
-        for j in range(i + 1):
-            total = G[i, j]
-            for k in range(j):
-                total -= G[i, k] * G[j, k]
-            G[i, j] = np.sqrt(total) if i == j else total / G[j, j]
-    for i in range(d):
-        for k in range(i):
-            b[i] -= G[i, k] * b[k]
-        b[i] /= G[i, i]
-    for i in range(d - 1, -1, -1):
+    """Solve G x = b in place for a positive definite G given by its lower triangle; x is left in b.
+
+    G (padded, padded) becomes L with L L^T = G, four columns at a time: once they stand, their products are taken off
+    everything to their right, and L z = b is solved along the way.
+    """
+    size = len(b)
+    columns = np.zeros((4, size))
+    negative = np.zeros((4, size))
+    for f in range(0, size, 4):
+        for i in range(f, f + 4):
+            for j in range(f, i + 1):
+                total = G[i, j]
+                for k in range(f, j):
+                    total -= G[i, k] * G[j, k]
+                G[i, j] = np.sqrt(total) if i == j else total / G[j, j]
+        d0, d1, d2, d3 = 1 / G[f, f], 1 / G[f + 1, f + 1], 1 / G[f + 2, f + 2], 1 / G[f + 3, f + 3]
+        for i in range(f + 4, size):
+            l0 = G[i, f] * d0
+            l1 = (G[i, f + 1] - l0 * G[f + 1, f]) * d1
+            l2 = (G[i, f + 2] - l0 * G[f + 2, f] - l1 * G[f + 2, f + 1]) * d2
+            l3 = (G[i, f + 3] - l0 * G[f + 3, f] - l1 * G[f + 3, f + 1] - l2 * G[f + 3, f + 2]) * d3
+            G[i, f], G[i, f + 1], G[i, f + 2], G[i, f + 3] = l0, l1, l2, l3
+            columns[0, i], columns[1, i], columns[2, i], columns[3, i] = l0, l1, l2, l3
+            negative[0, i], negative[1, i], negative[2, i], negative[3, i] = -l0, -l1, -l2, -l3
+        z0 = b[f] * d0
+        z1 = (b[f + 1] - z0 * G[f + 1, f]) * d1
+        z2 = (b[f + 2] - z0 * G[f + 2, f] - z1 * G[f + 2, f + 1]) * d2
+        z3 = (b[f + 3] - z0 * G[f + 3, f] - z1 * G[f + 3, f + 1] - z2 * G[f + 3, f + 2]) * d3
+        b[f], b[f + 1], b[f + 2], b[f + 3] = z0, z1, z2, z3
+        for i in range(f + 4, size):
+            b[i] = b[i] - z0 * columns[0, i] - z1 * columns[1, i] - z2 * columns[2, i] - z3 * columns[3, i]
+        _add_products(negative, columns, G, f + 4)
+    for i in range(size - 1, -1, -1):
         b[i] /= G[i, i]
         for k in range(i):
             b[k] -= G[i, k] * b[i]
+
+
+@njit(fastmath=IN_ORDER, cache=True)
+def _add_products(left: FloatArray, right: FloatArray, G: FloatArray, start: int) -> None:
+    """G += left^T right from row and column `start` on: the lower triangle, and above it what rounds up to fours.
+
+    left, right (4, padded). Four rows of G at a time: sixteen multiplications for eight loads and four stores.
+    """
+    for k in range(start, len(G), 4):
+        p0, p1, p2, p3 = left[0, k], left[1, k], left[2, k], left[3, k]
+        q0, q1, q2, q3 = left[0, k + 1], left[1, k + 1], left[2, k + 1], left[3, k + 1]
+        r0, r1, r2, r3 = left[0, k + 2], left[1, k + 2], left[2, k + 2], left[3, k + 2]
+        s0, s1, s2, s3 = left[0, k + 3], left[1, k + 3], left[2, k + 3], left[3, k + 3]
+        for j in range(start, k + 4):
+            y0, y1, y2, y3 = right[0, j], right[1, j], right[2, j], right[3, j]
+            G[k, j] = G[k, j] + p0 * y0 + p1 * y1 + p2 * y2 + p3 * y3
+            G[k + 1, j] = G[k + 1, j] + q0 * y0 + q1 * y1 + q2 * y2 + q3 * y3
+            G[k + 2, j] = G[k + 2, j] + r0 * y0 + r1 * y1 + r2 * y2 + r3 * y3
+            G[k + 3, j] = G[k + 3, j] + s0 * y0 + s1 * y1 + s2 * y2 + s3 * y3

@@ -29,7 +29,7 @@ class RecurrentRecommender(Recommender):
     one number and the rating, 100 hidden units, a plain dot product without biases; the mean rating of the log is
     added so that the LSTMs model what differs from it). The log must have times.
 
-    On the CPU of one machine a model is the same number by number; on a GPU rounding differs, and training amplifies it.
+    On the CPU of one machine a model is the same number by number; on a GPU rounding varies, and training amplifies it.
     Training holds two vectors for each rating: 0.8 GB for a million ratings and 100 hidden units.
     """
 

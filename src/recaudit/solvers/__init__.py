@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recaudit.solvers.beta import BestBeta, best_beta
+from recaudit.solvers.dense_distance import DistanceSolution, maximize_distance, vertex_maximum
 from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.hull import hull_vertices
 from recaudit.solvers.power import PowerSolution, maximize_power
@@ -13,6 +14,7 @@ from recaudit.solvers.top1 import Top1Margins, top1_margin
 
 __all__ = [
     "BestBeta",
+    "DistanceSolution",
     "PowerSolution",
     "SlateBounds",
     "SoftmaxSolution",
@@ -20,9 +22,11 @@ __all__ = [
     "best_beta",
     "bound_slate",
     "hull_vertices",
+    "maximize_distance",
     "maximize_power",
     "maximize_softmax",
     "maximize_softmax_batch",
     "maximize_softmax_discrete",
     "top1_margin",
+    "vertex_maximum",
 ]

@@ -264,7 +264,7 @@ def _solve_rows(
                 value[row, e], vertex[row, e] = _largest_of_target(kind, m, rest, place, edited.shape[2], logit, slot)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _gather(
     beta: float,
     v: int,
@@ -316,7 +316,7 @@ def _gather(
     return m, place, tops_edited, gone, gone_squares
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _rest(
     v: int, top_logits: Floats, heavier: Floats, tops_edited: int, tail: float, tail_squares: float
 ) -> tuple[float, float, float]:

@@ -79,7 +79,7 @@ class Room(NamedTuple):
         return cls(np.zeros((3, items)), slot, np.zeros((3, items)), part, sums, np.zeros(items))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def largest_at_vertices(
     kind: int,
     m: int,
@@ -126,7 +126,7 @@ def largest_at_vertices(
     return best, at
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _terms(kind: int, m: int, scale: float, logit: Floats, root: Floats, part: Floats) -> None:
     """Each option's terms of the sums; masses times `scale` are in units of the total before.
 
@@ -147,7 +147,7 @@ def _terms(kind: int, m: int, scale: float, logit: Floats, root: Floats, part: F
                 part[1, o, s] = root[o, s] * root[o, s] * scale * (logit[o, s] - logit[0, s])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _add_up(
     kind: int, m: int, limited: bool, parent: Ints, item: Ints, option: Ints, count: int, part: Floats, sums: Floats
 ) -> None:
@@ -170,7 +170,7 @@ def _add_up(
             n *= 2
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _largest_by_sums(
     kind: int,
     m: int,

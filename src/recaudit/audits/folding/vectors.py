@@ -34,8 +34,8 @@ def vectors_of(model: FittedModel) -> tuple[FloatArray, FloatArray]:
     if not isinstance(model, HasVectors):
         raise NotSupportedError(
             f"{type(model).__name__}: it has no user and item vectors, so that nothing can fold. Models that have "
-            "them: BiasedMF, ALS, WALS, RecurrentRecommender, and what models.from_factors returns (any fitted model "
-            "with user_factors and item_factors)."
+            "them: BiasedMF, ALS, WALS, what models.from_factors returns, and any other with user_factors and "
+            "item_factors."
         )
     U = checked_array("model.user_factors", model.user_factors, (model.data.n_users, "factors"))
     return U, checked_array("model.item_factors", model.item_factors, (model.data.n_items, U.shape[1]))
