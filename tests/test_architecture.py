@@ -157,7 +157,7 @@ def run(code: str) -> str:
 
 
 def test_the_core_works_without_any_extra() -> None:
-    extras = ["pandas", "pyarrow", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
+    extras = ["pandas", "pyarrow", "optuna", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
     code = WITHOUT.format(extras=extras) + (
         "import recaudit as ra\n"
         "for name in ra.__all__: getattr(ra, name)\n"

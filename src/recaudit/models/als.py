@@ -14,7 +14,7 @@ from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
-from recaudit.models.least_squares import add_ratings, cholesky_solve, padded
+from recaudit.models.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
 from recaudit.models.updates import AlsSolve
 from recaudit.seeding import generator
 
@@ -86,7 +86,7 @@ def _solve_biases(
         bias[x] = total / (count + penalty) if count else 0.0
 
 
-@njit(parallel=True, fastmath={"contract"}, cache=True)
+@njit(parallel=True, fastmath=IN_ORDER, cache=True)
 def _solve_vectors(
     indptr: IntArray,
     others: NDArray[np.int32] | IntArray,

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self, final
 
 import numpy as np
 from numba import njit, prange
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 
@@ -17,12 +16,10 @@ from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
-from recaudit.models.least_squares import add_ratings, cholesky_solve, padded
+from recaudit.models.least_squares import IN_ORDER, Indices, add_ratings, cholesky_solve, padded
 from recaudit.models.popularity import item_means
 from recaudit.models.updates import Background, WalsSolve
 from recaudit.seeding import generator
-
-Indices = NDArray[np.int32] | IntArray
 
 
 @final
@@ -221,7 +218,7 @@ class WeightedProblem:
         return WalsSolve(self.regularization, users, items, self.ones)
 
 
-@njit(fastmath=True, cache=True)
+@njit(fastmath=IN_ORDER, cache=True)
 def _sums(Y: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sum of y y^T and of target * y over all rows of Y, added in the same order on any machine."""
     d = Y.shape[1]
@@ -234,7 +231,7 @@ def _sums(Y: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     return gram[:d, :d].copy(), pull[:d].copy()
 
 
-@njit(parallel=True, fastmath=True, cache=True)
+@njit(parallel=True, fastmath=IN_ORDER, cache=True)
 def _solve_vectors(
     indptr: IntArray,
     others: Indices,
@@ -265,7 +262,7 @@ def _solve_vectors(
         X[x] = b[:d]
 
 
-@njit(parallel=True, fastmath=True, cache=True)
+@njit(parallel=True, fastmath=IN_ORDER, cache=True)
 def _products(rows: IntArray, others: Indices, X: FloatArray, Y: FloatArray) -> FloatArray:
     """(pairs,): x . y of each pair."""
     out = np.empty(len(rows))

@@ -101,7 +101,7 @@ def _fill(
     used, due_left = _reserve(due, vector_of, indptr, terms, term_genre, len(p))
     for genre in range(len(p)):
         if used[genre] >= caps[genre]:
-            _close(genre, score, free, due, vectors, best, base, closed)
+            _close(genre, score, free, due, vectors, weights[0], best, base, closed)
     # One more for vectors with fewer terms than their block: it stays 0. With more terms than vectors, most terms
     # belong to a vector that a rank does not look at.
     logs, logs_rank = np.zeros(len(term_genre) + 1), np.full(len(term_genre) + 1, -1, dtype=np.int32)
@@ -111,7 +111,7 @@ def _fill(
     for rank in range(length):
         total += rank_weights[rank]
         if due_left == length - rank:
-            _close(-1, score, free, due, vectors, best, base, closed)
+            _close(-1, score, free, due, vectors, weights[rank], best, base, closed)
         if weights[rank] != weight:
             weight = weights[rank]
             ceiling[:] = np.inf
@@ -163,7 +163,7 @@ def _fill(
             genre = term_genre[terms[place]]
             used[genre] += 1
             if used[genre] == caps[genre]:
-                _close(genre, score, free, due, vectors, best, base, closed)
+                _close(genre, score, free, due, vectors, weight, best, base, closed)
     return evaluations
 
 
@@ -246,6 +246,7 @@ def _close(
     free: BoolArray,
     due: BoolArray,
     vectors: CategoryVectors,
+    weight: float,
     best: IndexArray,
     base: FloatArray,
     closed: BoolArray,
@@ -260,14 +261,9 @@ def _close(
             continue
         closed[vector] = True
         if best[vector] >= 0 and not due[best[vector]]:
-            before = score[best[vector]]
             group = members[member_indptr[vector] : member_indptr[vector + 1]]
             best[vector] = _next_best(score, free, due, True, group, best[vector])
-            if best[vector] < 0:
-                base[vector] = -np.inf
-            elif base[vector] > -np.inf and score[best[vector]] != before:
-                base[vector] *= score[best[vector]] / before
-    return
+            base[vector] = (1 - weight) * score[best[vector]] if best[vector] >= 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
