@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 import polars as pl
@@ -13,12 +13,12 @@ from recaudit.audits.fits import Fits
 from recaudit.audits.groups import Grouping
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
-from recaudit.audits.intervals import Bootstrap, Ratio, aggregate, mean
+from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
 from recaudit.audits.lifts import Lifts
 from recaudit.audits.reachability import reachability
 from recaudit.audits.reachability_result import Reachability
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.audits.sweeps import Kind, Sweep, sweep_beta, sweep_horizon
+from recaudit.audits.sweeps import AuditName, Kind, sweep_beta, sweep_horizon
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import Future, Past
@@ -35,13 +35,7 @@ ITEM_CONTRAST = "popular against intermediate items"
 EDITOR_CONTRAST = "active against intermediate editors"
 
 _BINS = 1000
-_PAIR_SCHEMA = {
-    "when": pl.String,
-    "value": pl.Float64,
-    "status": pl.String,
-    "action_ratings": pl.List(pl.Float64),
-    "given_ratings": pl.List(pl.Float64),
-}
+"""Steps of the histogram from 0 to the largest instability that there can be."""
 
 
 @final
@@ -125,7 +119,7 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
     return Part(
         summary,
         pl.concat([groups, _item_contrast(found, tiers, metric, scope.bootstrap)]),
-        _curves(scope, when, "lift", summary, _own_sweeps(scope, when, model, users)),
+        _curves(scope, when, "lift", model, summary),
         pl.DataFrame({"user": found.data.user_ids.gather(found.users), metric: pl.Series(np.exp(logs)).fill_nan(None)}),
         lifted,
         pl.DataFrame(),
@@ -133,7 +127,7 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
     )
 
 
-def _lift_by_group(groupings: list[Grouping], metric: str, lifts: Lifts, drawn: np.ndarray) -> list[Ratio]:
+def _lift_by_group(groupings: list[Grouping], metric: str, lifts: Lifts, drawn: FloatArray) -> list[Ratio]:
     """Over the users of a group, or over everybody's items of a group."""
     ratios = []
     own, positions = lifts.logs(drawn), lifts.found.users
@@ -162,40 +156,169 @@ def _item_contrast(found: Reachability, tiers: Tiers, metric: str, made: Bootstr
     )
 
 
-def _own_sweeps(scope: Scope, when: Kind, model: FittedModel, users: list[object]) -> list[Sweep]:
-    made = scope.bootstrap
-    horizons, betas = _others_than(scope, when)
-    swept = []
+def others_ratings(scope: Scope, when: Kind) -> Part:
+    """How far others can move what users are recommended: past-k or future-k instability."""
+    model, made = scope.model(when), scope.bootstrap
+    found = _moved(scope, model, when, scope.users, scope.editors)
+    of_users = [grouping.by for grouping in scope.groupings if grouping.over == "users"]
+    result = found.aggregate(by=of_users, confidence=made.confidence, samples=made.samples, rng=made.rng)
+    metric = f"{when}_instability"
+    summary = _named(result.frame, when)
+    return Part(
+        summary,
+        pl.concat([_named(result.groups, when), _editor_contrast(scope, model, when)]),
+        pl.concat([_curves(scope, when, "instability", model, summary), _histogram(found, metric)]),
+        result.users.select("user", pl.col("instability").alias(metric)),
+        pl.DataFrame(),
+        _worked(scope, found, model, when),
+        found.counts(),
+    )
+
+
+def _moved(
+    scope: Scope,
+    model: FittedModel,
+    when: Kind,
+    viewers: list[object],
+    editors: list[object],
+    *,
+    pairs: bool = False,
+    best_ratings: bool = False,
+) -> Instability:
+    return instability(
+        model,
+        scope.data,
+        edits=scope.actions(when),
+        viewers=viewers,
+        editors=editors,
+        distance=scope.distance,
+        policy=scope.policy,
+        pairs=pairs,
+        best_ratings=best_ratings,
+        rng=scope.rng,
+        engine=scope.engine,
+    )
+
+
+def _named(rows: pl.DataFrame, when: Kind) -> pl.DataFrame:
+    """The metrics of instability under their names here."""
+    return rows.filter(pl.col("metric").is_in(OTHERS)).with_columns(metric=pl.lit(f"{when}_") + pl.col("metric"))
+
+
+def _editor_contrast(scope: Scope, model: FittedModel, when: Kind) -> pl.DataFrame:
+    tiers, made = user_tiers(scope.data, scope.rng), scope.bootstrap
+    if not tiers.second:
+        return pl.DataFrame(schema=GROUP_SCHEMA)
+    found = _moved(scope, model, when, scope.users, [*tiers.first, *tiers.second], pairs=True)
+    rows = found.contrast(tiers.first, tiers.second, confidence=made.confidence, samples=made.samples, rng=made.rng)
+    names = {"first": "active", "second": "intermediate", "first - second": "active - intermediate"}
+    return rows.select(
+        pl.lit(EDITOR_CONTRAST).alias("by"),
+        pl.col("group").replace_strict(names),
+        pl.lit(f"{when}_instability").alias("metric"),
+        "value",
+        pl.col("lower", "upper").fill_nan(None),
+        pl.lit(Status.SOLVED.value).alias("status"),
+        pl.lit(None, pl.Float64).alias("baseline"),
+        pl.col("viewers").cast(pl.Int64).alias("users"),
+        (len(scope.users) - pl.col("viewers")).cast(pl.Int64).alias("excluded"),
+    )
+
+
+def _histogram(found: Instability, metric: str) -> pl.DataFrame:
+    """The share of pairs from each step on, as a curve over instability; steps without pairs are left out."""
+    counted = found.histogram(_BINS).filter(pl.col("pairs") > 0)
+    return counted.select(
+        pl.lit("instability").alias("over"),
+        pl.col("lower").alias("at"),
+        pl.lit(metric).alias("metric"),
+        pl.col("share").alias("value"),
+        pl.lit(None, pl.Float64).alias("lower"),
+        pl.lit(None, pl.Float64).alias("upper"),
+        pl.lit(Status.SOLVED.value if found.exact else Status.BOUNDED.value).alias("status"),
+        pl.lit(None, pl.Float64).alias("baseline"),
+        pl.lit(int((found.tally.viewers.count > 0).sum()), pl.Int64).alias("users"),
+        pl.lit(int((found.tally.viewers.count == 0).sum()), pl.Int64).alias("excluded"),
+    )
+
+
+def _worked(scope: Scope, found: Instability, model: FittedModel, when: Kind) -> pl.DataFrame:
+    """The pair with the largest instability: what the editor rates, and how; nothing where no pair moves."""
+    worst = found.viewers.filter(pl.col("max_instability") > 0).sort("max_instability", "viewer", descending=True)
+    if worst.is_empty():
+        return pl.DataFrame()
+    viewer, editor = worst["viewer"][0], worst["worst_editor"][0]
+    rows = _moved(scope, model, when, [viewer], [editor], pairs=True, best_ratings=True).frame
+    items, ratings = scope.data.history(int(scope.data.users_at([editor])[0]))
+    given = dict(zip(scope.data.item_ids.gather(items), ratings.tolist(), strict=True))
+    before = [given.get(item) for item in rows["action_items"][0]]
+    return rows.select(
+        pl.lit(when).alias("when"),
+        "viewer",
+        "editor",
+        "value",
+        pl.col("status").cast(pl.String),
+        "action_items",
+        "action_ratings",
+        pl.Series("given_ratings", [before], pl.List(pl.Float64)),
+    )
+
+
+def _curves(
+    scope: Scope, when: Kind, metric: Literal["lift", "instability"], model: FittedModel, summary: pl.DataFrame
+) -> pl.DataFrame:
+    """The metric by horizon and by beta; the point of the summary itself is not computed again.
+
+    Without betas for the future's own ratings: each would take as long as everything else together.
+    """
+    name, made = f"{when}_{metric}", scope.bootstrap
+    horizons = [horizon for horizon in scope.horizons if horizon != scope.k]
+    betas = [beta for beta in scope.betas if beta != scope.policy.beta]
+    own = metric == "lift"
+    users = scope.followed if own and when == "future" else scope.users
+    targets, editors = (scope.targets, None) if own else (None, scope.editors)
+    audit: AuditName = "reachability" if own else "instability"
+    main = summary.filter(pl.col("metric") == name)
+    curves = []
     if horizons:
-        swept.append(
-            sweep_horizon(
-                scope.recommender if when == "past" else model,
-                scope.data,
-                kind=when,
-                horizons=horizons,
-                policy=scope.policy,
-                users=users,
-                targets=scope.targets,
-                fitted=[scope.model(when, horizon) for horizon in horizons] if when == "past" else (),
-                confidence=made.confidence,
-                samples=made.samples,
-                rng=made.rng,
-                engine=scope.engine,
-            )
+        swept = sweep_horizon(
+            scope.recommender if when == "past" else model,
+            scope.data,
+            audit=audit,
+            kind=when,
+            horizons=horizons,
+            policy=scope.policy,
+            users=users,
+            targets=targets,
+            editors=editors,
+            distance=scope.distance,
+            fitted=[scope.model(when, horizon) for horizon in horizons] if when == "past" else (),
+            confidence=made.confidence,
+            samples=made.samples,
+            rng=made.rng,
+            engine=scope.engine,
         )
-    if betas and when == "past":
-        swept.append(
-            sweep_beta(
-                model,
-                scope.data,
-                actions=scope.actions(when),
-                betas=betas,
-                users=users,
-                targets=scope.targets,
-                confidence=made.confidence,
-                samples=made.samples,
-                rng=made.rng,
-                engine=scope.engine,
-            )
+        curves += [_point("horizon", scope.k, main), swept.curve(metric)]
+    if betas and not (own and when == "future"):
+        swept = sweep_beta(
+            model,
+            scope.data,
+            audit=audit,
+            actions=scope.actions(when),
+            betas=betas,
+            users=users,
+            targets=targets,
+            editors=editors,
+            distance=scope.distance,
+            confidence=made.confidence,
+            samples=made.samples,
+            rng=made.rng,
+            engine=scope.engine,
         )
-    return swept
+        curves += [_point("beta", scope.policy.beta, main), swept.curve(metric)]
+    joined = pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *curves])
+    return joined.with_columns(pl.lit(name).alias("metric")).sort("over", "at", maintain_order=True)
+
+
+def _point(over: str, at: float, main: pl.DataFrame) -> pl.DataFrame:
+    return main.select(pl.lit(over).alias("over"), pl.lit(float(at)).alias("at"), *SUMMARY_SCHEMA)

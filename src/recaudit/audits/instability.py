@@ -98,6 +98,9 @@ def instability(
             f"Instability under {policy!r} has no exact solver. Softmax(beta=...) has one; "
             "a large beta comes close to the top item alone."
         )
+    actions = _followed(edits)
+    if item is not None and actions.changes is not None:
+        raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
     if not (np.isfinite(threshold) and threshold >= 0):
         raise InputError("threshold", received=threshold, expected="a number of 0 or more")
     asked = _positions(log, viewers, "viewers"), _positions(log, editors, "editors")
@@ -121,7 +124,6 @@ def instability(
         kept,
         best_ratings,
     )
-    actions = _followed(edits)
     work = _SolveOwnItem(question, _Edits.of(question, actions, asked[1], rng))
     frames: list[pl.DataFrame] = []
 

@@ -27,6 +27,8 @@ _TOLD_ACTIONS = {
     "NextK": "rate the {k} unseen items that they would be shown next",
     "HistoryEdits": "change {k} of the ratings that they gave",
     "FutureEdits": "rate {k} unseen items drawn at random",
+    "Past": "change the last {k} ratings that they gave",
+    "Future": "rate the {k} items that they are shown next, one after the other",
 }
 _PAIR_SCHEMA = {
     "user": pl.String,

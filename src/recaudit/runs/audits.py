@@ -9,28 +9,49 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, final
 
-import numpy as np
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainValidator, PositiveFloat, PositiveInt
 
 from recaudit import audits
+from recaudit.audits.agency import agency
 from recaudit.audits.candidates import Candidates
+from recaudit.audits.fits import Fits
 from recaudit.audits.result import Result
+from recaudit.audits.samples import asked_users
+from recaudit.audits.sweeps import BETAS, HORIZONS
 from recaudit.data import Interactions
 from recaudit.engines import Engine
-from recaudit.interventions import Actions, FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
+from recaudit.interventions import (
+    Actions,
+    Future,
+    FutureEdits,
+    GivenItems,
+    HistoryEdits,
+    Interval,
+    NextK,
+    Past,
+    Stars,
+)
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.runs.sections import Section, by_kind
 from recaudit.runs.worked_example import with_worked_example
-from recaudit.seeding import derive, uniforms
+from recaudit.solvers.distances import Distance
 
 POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
     {"top-1": Top1, "softmax": Softmax, "epsilon-greedy": EpsilonGreedy, "power": Power}
 )
-ACTIONS: Mapping[str, type[Actions]] = MappingProxyType(
-    {"next-k": NextK, "history-edits": HistoryEdits, "future-edits": FutureEdits, "given-items": GivenItems}
+ACTIONS: Mapping[str, type[Actions | Future]] = MappingProxyType(
+    {
+        "next-k": NextK,
+        "history-edits": HistoryEdits,
+        "future-edits": FutureEdits,
+        "given-items": GivenItems,
+        "past": Past,
+        "future": Future,
+    }
 )
 RATINGS: Mapping[str, type[Interval | Stars]] = MappingProxyType({"interval": Interval, "stars": Stars})
+SOFTMAX_ONLY: Mapping[str, type[Softmax]] = MappingProxyType({"softmax": Softmax})
 
 
 @final
@@ -116,8 +137,11 @@ class Exposure(ListAudit):
 class Reachability(Audit):
     """What users can get recommended by changing their ratings."""
 
-    actions: Annotated[Actions, PlainValidator(by_kind(ACTIONS, ratings=by_kind(RATINGS)))] = NextK(10)
-    """Which ratings are free, and within which bounds."""
+    actions: Annotated[
+        Actions | Future,
+        PlainValidator(by_kind(ACTIONS, ratings=by_kind(RATINGS), follows=by_kind(POLICIES))),
+    ] = NextK(10)
+    """Which ratings are free, and within which bounds. For "past", the model is one without those ratings."""
     policy: Annotated[Policy, PlainValidator(by_kind(POLICIES))] = Softmax(beta=2.0)
     """How scores become a recommendation."""
     users: int | None = Field(default=None, ge=1)
@@ -128,11 +152,15 @@ class Reachability(Audit):
     """How far apart the bounds on a solved pair's log-probability may be."""
 
     def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
-        """Solve every pair of the users asked; held-out ratings play no part."""
-
+        """Solve every pair of the users asked; held-out ratings play no part but as somebody's past."""
+        model, data = subject.model, None
+        if isinstance(self.actions, Past):
+            data = subject.data
+            model = Fits(subject.recommender, [model], rng).of(self.actions.before(data))
         ask = partial(
             audits.reachability,
-            subject.model,
+            model,
+            data,
             actions=self.actions,
             policy=self.policy,
             candidates=self.candidates,
@@ -140,17 +168,57 @@ class Reachability(Audit):
             rng=rng,
             engine=engine,
         )
-        found = ask(users=None if self.users is None else _drawn_users(subject.model.data, self.users, rng))
+        found = ask(users=None if self.users is None else asked_users(model.data, self.users, rng))
         result = found.aggregate(by=self.by, confidence=self.confidence, samples=self.samples, rng=rng)
         return with_worked_example(
             result, lambda user, item: ask(users=[user], targets=[item], best_actions=True).frame
         )
 
 
-def _drawn_users(data: Interactions, count: int, rng: int) -> list[object]:
-    """The ids of as many users, each as likely as any other; whether one is drawn follows from the ids alone."""
-    draws = uniforms(derive(rng, "users"), data.user_keys, np.zeros(1, dtype=np.uint64))
-    return data.user_ids.gather(np.sort(np.argsort(draws)[:count])).to_list()
+@final
+class Agency(Audit):
+    """What users can do to their own recommendations, and others to them, in hindsight and from now on."""
+
+    k: PositiveInt = 5
+    """How many ratings are free. With the split leave-last and the same k, hindsight needs no other model."""
+    horizons: tuple[PositiveInt, ...] = HORIZONS
+    """Other numbers of ratings, for the curves; the model is fitted again for each."""
+    betas: tuple[PositiveFloat, ...] = BETAS
+    """Other betas of the policy, for the curves."""
+    policy: Annotated[Softmax, PlainValidator(by_kind(SOFTMAX_ONLY))] = Softmax(beta=2.0)
+    """How scores become a recommendation."""
+    distance: Distance = "hellinger"
+    """How far apart two distributions are."""
+    users: PositiveInt = 100
+    """How many users to ask, drawn at random, the same for every model."""
+    followed: PositiveInt = 20
+    """How many of them to follow into the future, which takes the longest."""
+    targets: PositiveInt = 100
+    """How many items to ask about."""
+    editors: PositiveInt = 100
+    """How many others to ask about."""
+
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
+        """Ask about the whole log: its last ratings are the past, what comes after it the future."""
+        return agency(
+            subject.recommender,
+            subject.data,
+            k=self.k,
+            horizons=self.horizons,
+            betas=self.betas,
+            policy=self.policy,
+            distance=self.distance,
+            users=self.users,
+            followed=self.followed,
+            targets=self.targets,
+            editors=self.editors,
+            fitted=[subject.model],
+            by=self.by,
+            confidence=self.confidence,
+            samples=self.samples,
+            rng=rng,
+            engine=engine,
+        )
 
 
 @final
@@ -160,6 +228,7 @@ class Audits(Section):
     accuracy: Accuracy | None = None
     exposure: Exposure | None = None
     reachability: Reachability | None = None
+    agency: Agency | None = None
 
     def chosen(self) -> dict[str, Audit]:
         """The audits asked for, by name."""

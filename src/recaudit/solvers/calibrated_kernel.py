@@ -15,6 +15,7 @@ calibrated list all genres are worth nearly the same, and a queue of single vect
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -35,164 +36,196 @@ _SLACK = 1e-12
 """How far, relative to its size, rounding may lift a value above an earlier one."""
 
 
+class Setting(NamedTuple):
+    """What is asked for, the same for every user; n is the length of the lists."""
+
+    weights: FloatArray
+    """(n,): lambda at each rank."""
+    rank_weights: FloatArray
+    """(n,): w, not rising."""
+    importance: FloatArray
+    """(genres,): m, the weight of the genre's category system."""
+    alpha: float
+    caps: IntArray
+    """(genres,): how many items of a genre a list may have."""
+
+
+class _User(NamedTuple):
+    score: Scores
+    free: BoolArray
+    """(items,): what may be in the list."""
+    due: BoolArray
+    """(items,): what must be."""
+    p: FloatArray
+
+
+class _State(NamedTuple):
+    """Where a list stands; vectors are padded to full blocks."""
+
+    best: IndexArray
+    """(vectors,): the best unused item; -1 without any."""
+    base: FloatArray
+    """(vectors,): (1 - lambda) s of it, -inf without any: lambda may be 1."""
+    ceiling: FloatArray
+    """(blocks,): no vector of the block has a higher value."""
+    closed: BoolArray
+    """(vectors,): only items that must be in the list are left."""
+    used: IntArray
+    """(genres,): places that are taken, or kept for items that must be in the list."""
+    held: FloatArray
+    """(genres,): S."""
+    logs: FloatArray
+    """(terms + 1,): what a term adds to the sum. The last is 0: for vectors with fewer terms than their block."""
+    logs_rank: IndexArray
+    """(terms + 1,): the rank that a log is from."""
+    values: FloatArray
+    """(LANES,): of the block that was looked at last."""
+
+
 @njit(nogil=True, cache=True)
 def greedy_lists(
     scores: Scores,
     allowed: BoolArray,
     must: BoolArray,
-    vectors: CategoryVectors,
     interests: FloatArray,
-    importance: FloatArray,
-    weights: FloatArray,
-    rank_weights: FloatArray,
-    alpha: float,
-    caps: IntArray,
+    vectors: CategoryVectors,
+    setting: Setting,
     lists: IntArray,
     evaluations: IntArray,
 ) -> None:
     """Fill in `lists` (users, n), which holds -1, and `evaluations` (users,): how many sums were computed.
 
     `scores`, `allowed` (users, items); `must` (users, items), or (1, items) for the same in every list; `interests`
-    (users, genres): p; `importance` (genres,): m, the weight of a genre's category system; `weights` (n,): lambda at
-    each rank; `rank_weights` (n,): w; `caps` (genres,): how many items of a genre a list may have. Items that must be
-    in the list are there whatever the caps, and count. Of equal values the one with the higher score wins, then the
-    item that comes first.
+    (users, genres): p. Items that must be in the list are there whatever the caps, and count. Of equal values the one
+    with the higher score wins, then the item that comes first.
     """
     for user in range(len(scores)):
         due = must[min(user, len(must) - 1)]
-        evaluations[user] = _fill(
-            scores[user],
-            allowed[user],
-            due,
-            vectors,
-            interests[user],
-            importance,
-            weights,
-            rank_weights,
-            alpha,
-            caps,
-            lists[user],
-        )
+        asked = _User(scores[user], allowed[user], due, interests[user])
+        evaluations[user] = _fill(asked, vectors, setting, lists[user])
 
 
 @njit(nogil=True, cache=True)
-def _fill(
-    score: Scores,
-    free: BoolArray,
-    due: BoolArray,
-    vectors: CategoryVectors,
-    p: FloatArray,
-    importance: FloatArray,
-    weights: FloatArray,
-    rank_weights: FloatArray,
-    alpha: float,
-    caps: IntArray,
-    chosen: IntArray,
-) -> int:
+def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntArray) -> int:
     """One user's list into `chosen` (n,); how many sums were computed, or NOT_FINITE."""
-    vector_of, indptr, terms, term_genre, term_share, member_indptr, members, block_indptr, block_terms, _ = vectors
-    count, length, blocks = len(indptr) - 1, len(chosen), len(block_indptr) - 1
-    best = np.full(blocks * LANES, -1, dtype=np.int32)
-    if not _best_of_each_vector(score, free, vector_of, best):
+    genres, terms = len(user.p), len(vectors.term_genre)
+    blocks = len(vectors.block_indptr) - 1
+    state = _State(
+        np.full(blocks * LANES, -1, dtype=np.int32),
+        np.full(blocks * LANES, -np.inf),
+        np.full(blocks, np.inf),
+        np.zeros(len(vectors.indptr) - 1, dtype=np.bool_),
+        np.zeros(genres, dtype=np.int64),
+        np.zeros(genres),
+        np.zeros(terms + 1),
+        np.full(terms + 1, -1, dtype=np.int32),
+        np.empty(LANES),
+    )
+    if not _best_of_each_vector(user.score, user.free, vectors.vector_of, state.best):
         return NOT_FINITE
-    base = np.full(blocks * LANES, -np.inf)  # (1 - lambda) s of the vectors' best items, -inf without any
-    ceiling = np.full(blocks, np.inf)
-    closed = np.zeros(count, dtype=np.bool_)
-    used, due_left = _reserve(due, vector_of, indptr, terms, term_genre, len(p))
-    for genre in range(len(p)):
-        if used[genre] >= caps[genre]:
-            _close(genre, score, free, due, vectors, weights[0], best, base, closed)
-    # One more for vectors with fewer terms than their block: it stays 0. With more terms than vectors, most terms
-    # belong to a vector that a rank does not look at.
-    logs, logs_rank = np.zeros(len(term_genre) + 1), np.full(len(term_genre) + 1, -1, dtype=np.int32)
-    eager = len(term_genre) <= count
-    held, values = np.zeros(len(p)), np.empty(LANES)
-    total, weight, evaluations = 0.0, np.nan, 0
-    for rank in range(length):
-        total += rank_weights[rank]
-        if due_left == length - rank:
-            _close(-1, score, free, due, vectors, weights[rank], best, base, closed)
-        if weights[rank] != weight:
-            weight = weights[rank]
-            ceiling[:] = np.inf
-            for vector in range(count):
-                base[vector] = (1 - weight) * score[best[vector]] if best[vector] >= 0 else -np.inf
-        if eager:
-            for term in range(len(term_genre)):
-                logs[term] = _gain(
-                    term_genre[term], term_share[term], p, importance, held, total, rank_weights[rank], alpha
-                )
-        start = np.argmax(ceiling)
-        winner, highest, floor = -1, -np.inf, -np.inf
-        for step in range(-1, blocks):
-            # The most promising one first: it leaves the fewest others to look at.
-            block = start if step < 0 else step
-            if ceiling[block] < floor or step == start:
-                continue
-            if not eager:
-                for place in range(block_indptr[block] * LANES, block_indptr[block + 1] * LANES):
-                    term = block_terms[place]
-                    if logs_rank[term] != rank and term < len(term_genre):
-                        logs_rank[term] = rank
-                        logs[term] = _gain(
-                            term_genre[term], term_share[term], p, importance, held, total, rank_weights[rank], alpha
-                        )
-            ceiling[block] = _evaluate(block, block_indptr, block_terms, logs, base, weight, values)
-            evaluations += LANES
-            if ceiling[block] >= highest and ceiling[block] > -np.inf:
-                for lane in range(LANES):
-                    vector = block * LANES + lane
-                    if values[lane] == ceiling[block] and (
-                        values[lane] > highest or _precedes(best[vector], best[winner], score)
-                    ):
-                        winner, highest = vector, values[lane]
-                floor = highest - _SLACK * max(1.0, abs(highest))
+    due_left = _reserve(user.due, vectors, state.used)
+    for genre in range(genres):
+        if state.used[genre] >= setting.caps[genre]:
+            _close(genre, setting.weights[0], user, vectors, state)
+    total, evaluations = 0.0, 0
+    for rank in range(len(chosen)):
+        weight, rank_weight = setting.weights[rank], setting.rank_weights[rank]
+        total += rank_weight
+        if due_left == len(chosen) - rank:
+            _close(-1, weight, user, vectors, state)
+        if rank == 0 or weight != setting.weights[rank - 1]:
+            state.ceiling[:] = np.inf
+            for vector in range(len(state.closed)):
+                _put(vector, state.best[vector], weight, user, state)
+        winner, evaluated = _winner(rank, total, user, vectors, setting, state)
+        evaluations += evaluated
         if winner < 0:
             break
-        item = best[winner]
+        item = state.best[winner]
         chosen[rank] = item
-        for place in range(indptr[winner], indptr[winner + 1]):
-            held[term_genre[terms[place]]] += rank_weights[rank] * term_share[terms[place]]
-        group = members[member_indptr[winner] : member_indptr[winner + 1]]
-        best[winner] = _next_best(score, free, due, closed[winner], group, item)
-        base[winner] = (1 - weight) * score[best[winner]] if best[winner] >= 0 else -np.inf
-        if due[item]:
+        _put(winner, _next_best(winner, user, vectors, state), weight, user, state)
+        if user.due[item]:
             due_left -= 1
-            continue
-        for place in range(indptr[winner], indptr[winner + 1]):
-            genre = term_genre[terms[place]]
-            used[genre] += 1
-            if used[genre] == caps[genre]:
-                _close(genre, score, free, due, vectors, weight, best, base, closed)
+        for place in range(vectors.indptr[winner], vectors.indptr[winner + 1]):
+            genre = vectors.term_genre[vectors.terms[place]]
+            state.held[genre] += rank_weight * vectors.term_share[vectors.terms[place]]
+            if not user.due[item]:
+                state.used[genre] += 1
+                if state.used[genre] == setting.caps[genre]:
+                    _close(genre, weight, user, vectors, state)
     return evaluations
 
 
 @njit(nogil=True, cache=True)
+def _winner(
+    rank: int, total: float, user: _User, vectors: CategoryVectors, setting: Setting, state: _State
+) -> tuple[int, int]:
+    """The vector with the highest value at this rank, -1 if no item is left, and how many were evaluated.
+
+    `total` is W.
+    """
+    # With more terms than vectors, most terms are of vectors that a rank does not look at.
+    eager = len(vectors.term_genre) <= len(state.closed)
+    if eager:
+        for term in range(len(vectors.term_genre)):
+            state.logs[term] = _gain(term, rank, total, user, vectors, setting, state)
+    start = int(np.argmax(state.ceiling))
+    winner, highest, floor, evaluated = -1, -np.inf, -np.inf, 0
+    for step in range(-1, len(state.ceiling)):
+        # The most promising one first: it leaves the fewest others to look at.
+        block = start if step < 0 else step
+        if state.ceiling[block] < floor or step == start:
+            continue
+        if not eager:
+            for place in range(vectors.block_indptr[block] * LANES, vectors.block_indptr[block + 1] * LANES):
+                term = vectors.block_terms[place]
+                if state.logs_rank[term] != rank and term < len(vectors.term_genre):
+                    state.logs_rank[term] = rank
+                    state.logs[term] = _gain(term, rank, total, user, vectors, setting, state)
+        top = _evaluate(
+            block,
+            setting.weights[rank],
+            vectors.block_indptr,
+            vectors.block_terms,
+            state.logs,
+            state.base,
+            state.values,
+        )
+        state.ceiling[block] = top
+        evaluated += LANES
+        if top >= highest and top > -np.inf:
+            for lane in range(LANES):
+                vector = block * LANES + lane
+                if state.values[lane] == top and (
+                    top > highest or _precedes(state.best[vector], state.best[winner], user.score)
+                ):
+                    winner, highest = vector, top
+            floor = highest - _SLACK * max(1.0, abs(highest))
+    return winner, evaluated
+
+
+@njit(nogil=True, cache=True)
 def _gain(
-    genre: int,
-    share: float,
-    p: FloatArray,
-    importance: FloatArray,
-    held: FloatArray,
-    total: float,
-    rank_weight: float,
-    alpha: float,
+    term: int, rank: int, total: float, user: _User, vectors: CategoryVectors, setting: Setting, state: _State
 ) -> float:
-    """What a share of a genre adds to the sum; 0 for a genre that the user has no interest in."""
-    if p[genre] <= 0:
+    """What a term adds to the sum; 0 for a genre that the user has no interest in."""
+    genre, alpha = vectors.term_genre[term], setting.alpha
+    p = user.p[genre]
+    if p <= 0:
         return 0.0
-    before = (1 - alpha) * held[genre] + alpha * total * p[genre]
-    return importance[genre] * p[genre] * math.log1p((1 - alpha) * rank_weight * share / before)
+    before = (1 - alpha) * state.held[genre] + alpha * total * p
+    added = (1 - alpha) * setting.rank_weights[rank] * vectors.term_share[term]
+    return float(setting.importance[genre] * p * math.log1p(added / before))
 
 
 @njit(nogil=True, cache=True)
 def _evaluate(
     block: int,
+    weight: float,
     block_indptr: IndexArray,
     block_terms: NDArray[np.uint32],
     logs: FloatArray,
     base: FloatArray,
-    weight: float,
     values: FloatArray,
 ) -> float:
     """The value of each vector of a block, into `values` (LANES,), and the highest."""
@@ -201,9 +234,9 @@ def _evaluate(
     for row in range(np.uint64(block_indptr[block]), np.uint64(block_indptr[block + 1])):
         for lane in range(LANES):
             values[lane] += logs[block_terms[np.uint64(row * np.uint64(LANES) + np.uint64(lane))]]
-    highest = -np.inf
     for lane in range(LANES):
         values[lane] = base[block * LANES + lane] + weight * values[lane]
+    highest = -np.inf
     for lane in range(LANES):
         highest = max(highest, values[lane])
     return highest
@@ -213,7 +246,7 @@ def _evaluate(
 def _best_of_each_vector(score: Scores, free: BoolArray, vector_of: IndexArray, best: IndexArray) -> bool:
     """Fill in `best` (vectors,), which holds -1: the first of the highest-scored allowed items of each vector.
 
-    Whether all of these scores are finite.
+    Whether all allowed items have finite scores.
     """
     top = np.full(len(best), -np.inf, dtype=score.dtype)
     finite = True
@@ -226,51 +259,45 @@ def _best_of_each_vector(score: Scores, free: BoolArray, vector_of: IndexArray, 
 
 
 @njit(nogil=True, cache=True)
-def _reserve(
-    due: BoolArray, vector_of: IndexArray, indptr: IndexArray, terms: IndexArray, term_genre: IndexArray, genres: int
-) -> tuple[IntArray, int]:
-    """(genres,): how many items of a genre must be in the list, and how many items must."""
-    used, due_left = np.zeros(genres, dtype=np.int64), 0
+def _reserve(due: BoolArray, vectors: CategoryVectors, used: IntArray) -> int:
+    """Count the items of each genre (genres,) that must be in the list; how many items must be."""
+    due_left = 0
     for item in range(len(due)):
         if due[item]:
             due_left += 1
-            for place in range(indptr[vector_of[item]], indptr[vector_of[item] + 1]):
-                used[term_genre[terms[place]]] += 1
-    return used, due_left
+            vector = vectors.vector_of[item]
+            for place in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
+                used[vectors.term_genre[vectors.terms[place]]] += 1
+    return due_left
 
 
 @njit(nogil=True, cache=True)
-def _close(
-    genre: int,
-    score: Scores,
-    free: BoolArray,
-    due: BoolArray,
-    vectors: CategoryVectors,
-    weight: float,
-    best: IndexArray,
-    base: FloatArray,
-    closed: BoolArray,
-) -> None:
+def _close(genre: int, weight: float, user: _User, vectors: CategoryVectors, state: _State) -> None:
     """Leave only items that must be in the list to the vectors that have this genre; to all of them for genre -1."""
-    _, indptr, terms, term_genre, _, member_indptr, members, _, _, _ = vectors
-    for vector in range(len(closed)):
+    for vector in range(len(state.closed)):
         has = genre < 0
-        for place in range(indptr[vector], indptr[vector + 1]):
-            has |= term_genre[terms[place]] == genre
-        if not has or closed[vector]:
-            continue
-        closed[vector] = True
-        if best[vector] >= 0 and not due[best[vector]]:
-            group = members[member_indptr[vector] : member_indptr[vector + 1]]
-            best[vector] = _next_best(score, free, due, True, group, best[vector])
-            base[vector] = (1 - weight) * score[best[vector]] if best[vector] >= 0 else -np.inf
+        for place in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
+            has |= vectors.term_genre[vectors.terms[place]] == genre
+        if has and not state.closed[vector]:
+            state.closed[vector] = True
+            if state.best[vector] >= 0 and not user.due[state.best[vector]]:
+                _put(vector, _next_best(vector, user, vectors, state), weight, user, state)
 
 
 @njit(nogil=True, cache=True)
-def _next_best(score: Scores, free: BoolArray, due: BoolArray, closed: bool, group: IndexArray, last: int) -> int:
-    """The allowed item of the group that follows `last` by falling score, then position; -1 if none does."""
+def _put(vector: int, item: int, weight: float, user: _User, state: _State) -> None:
+    """Make an item, or -1, the best one of a vector."""
+    state.best[vector] = item
+    state.base[vector] = (1 - weight) * user.score[item] if item >= 0 else -np.inf
+
+
+@njit(nogil=True, cache=True)
+def _next_best(vector: int, user: _User, vectors: CategoryVectors, state: _State) -> int:
+    """The item of a vector that follows its best one by falling score, then position; -1 if none does."""
+    score, free, due, _ = user
+    last, closed = state.best[vector], state.closed[vector]
     best, highest = -1, -np.inf
-    for item in group:
+    for item in vectors.members[vectors.member_indptr[vector] : vectors.member_indptr[vector + 1]]:
         if (
             score[item] > highest
             and (score[item] < score[last] or (score[item] == score[last] and item > last))
@@ -284,4 +311,4 @@ def _next_best(score: Scores, free: BoolArray, due: BoolArray, closed: bool, gro
 @njit(nogil=True, cache=True)
 def _precedes(item: int, other: int, score: Scores) -> bool:
     """Whether an item comes before another of the same value."""
-    return score[item] > score[other] or (score[item] == score[other] and item < other)
+    return bool(score[item] > score[other] or (score[item] == score[other] and item < other))

@@ -79,11 +79,6 @@ class CategoryVectors(NamedTuple):
         """How many distinct vectors there are."""
         return len(self.indptr) - 1
 
-    def incidence(self) -> sparse.csr_array:
-        """(vectors, distinct terms): 1 where a vector has a term."""
-        parts = (np.ones(len(self.terms)), self.terms, self.indptr)
-        return sparse.csr_array(parts, shape=(self.n_vectors, len(self.term_genre)))
-
     def shares(self) -> sparse.csr_array:
         """(vectors, genres): p(g|i) of the vectors' items."""
         parts = (self.term_share[self.terms], self.term_genre[self.terms], self.indptr)
@@ -109,7 +104,7 @@ def _offsets(counts: list[int]) -> IndexArray:
 
 def _checked(shares: sparse.csr_array) -> sparse.csr_array:
     """The shares without stored zeros and with ascending genres."""
-    shares = sparse.csr_array(shares, dtype=np.float64, copy=True)
+    shares = shares.astype(np.float64, copy=True)
     if not (np.isfinite(shares.data).all() and (shares.data >= 0).all()):
         raise InputError("shares", received="a share below 0, NaN or infinite", expected="finite shares of 0 or more")
     shares.sum_duplicates()

@@ -123,7 +123,7 @@ def largest_distance(
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(solve, _parts(len(scores), cores)))
     if (found.vertex == _NOT_FINITE).any():
-        check_finite("edited", torch.tensor(torch.nan))
+        check_finite("edited", edited)
     found.value[~candidate.any(axis=1)] = np.nan
     if target is not None:
         found.value[~candidate[:, target]] = np.nan
