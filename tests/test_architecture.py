@@ -14,6 +14,7 @@ import recaudit
 SOURCE = Path(recaudit.__file__).parent
 ORDER = [
     "errors",
+    "atomic",
     "seeding",
     "status",
     "engines",
@@ -113,12 +114,15 @@ def test_public_names_of_the_rooms() -> None:
         "LinearModel",
         "OpaqueResponse",
         "Random",
+        "RecurrentModel",
+        "RecurrentRecommender",
         "Recommender",
         "Response",
         "SLIM",
         "SgdStep",
         "TopPop",
         "UserKNN",
+        "WALS",
         "as_black_box",
         "from_factors",
         "from_system",

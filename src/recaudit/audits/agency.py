@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
-from recaudit.audits.agency_parts import OTHERS, OWN, Part, Scope, others_ratings, own_ratings
+from recaudit.audits.agency_parts import OTHERS, OWN, Part, Scope, others_ratings, own_ratings, pair_schema
 from recaudit.audits.contrasts import item_tiers, user_tiers
 from recaudit.audits.fits import Fits
 from recaudit.audits.groups import groupings
@@ -113,7 +113,7 @@ def agency(
         groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *(part.groups for part in parts)]),
         users=_joined(pl.DataFrame({"user": pl.Series(asked, dtype=data.user_ids.dtype)}), [p.users for p in parts]),
         items=_joined(item_table(data), [part.items for part in parts]),
-        pairs=pl.concat([part.pairs for part in parts if part.pairs.width] or [pl.DataFrame()]),
+        pairs=pl.concat([pl.DataFrame(schema=pair_schema(data)), *(part.pairs for part in parts if part.pairs.width)]),
         series=pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *(part.series for part in parts)]),
     )
 

@@ -38,6 +38,22 @@ _BINS = 1000
 """Steps of the histogram from 0 to the largest instability that there can be."""
 
 
+
+
+def pair_schema(data: Interactions) -> dict[str, pl.DataType | type[pl.DataType]]:
+    """The columns of a pair that is worked out: the ratings that bring its value about, and those given in fact."""
+    return {
+        "when": pl.String,
+        "viewer": data.user_ids.dtype,
+        "editor": data.user_ids.dtype,
+        "value": pl.Float64,
+        "status": pl.String,
+        "action_items": pl.List(data.item_ids.dtype),
+        "action_ratings": pl.List(pl.Float64),
+        "given_ratings": pl.List(pl.Float64),
+    }
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Scope:
@@ -252,16 +268,8 @@ def _worked(scope: Scope, found: Instability, model: FittedModel, when: Kind) ->
     items, ratings = scope.data.history(int(scope.data.users_at([editor])[0]))
     given = dict(zip(scope.data.item_ids.gather(items), ratings.tolist(), strict=True))
     before = [given.get(item) for item in rows["action_items"][0]]
-    return rows.select(
-        pl.lit(when).alias("when"),
-        "viewer",
-        "editor",
-        "value",
-        pl.col("status").cast(pl.String),
-        "action_items",
-        "action_ratings",
-        pl.Series("given_ratings", [before], pl.List(pl.Float64)),
-    )
+    told = rows.with_columns(pl.lit(when).alias("when"), pl.Series("given_ratings", [before], pl.List(pl.Float64)))
+    return told.select(pl.col(column).cast(kind) for column, kind in pair_schema(scope.data).items())
 
 
 def _curves(

@@ -8,14 +8,18 @@ from recaudit.models.linear import EASE, SLIM, LinearModel, from_weights
 from recaudit.models.neighbours import ItemKNN, UserKNN
 from recaudit.models.popularity import Random, TopPop
 from recaudit.models.reachable import reachable_factors
+from recaudit.models.recurrent import RecurrentRecommender
+from recaudit.models.recurrent_model import RecurrentModel
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.models.sgd import BiasedMF
 from recaudit.models.updates import AlsSolve, SgdStep
+from recaudit.models.wals import WALS
 
 __all__ = [
     "ALS",
     "EASE",
     "SLIM",
+    "WALS",
     "AffineResponse",
     "AlsSolve",
     "BiasedMF",
@@ -29,6 +33,8 @@ __all__ = [
     "OpaqueResponse",
     "Random",
     "Recommender",
+    "RecurrentModel",
+    "RecurrentRecommender",
     "Response",
     "SgdStep",
     "TopPop",

@@ -6,17 +6,15 @@ starts from the state that the last pass over the histories left there, so that 
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import pickle
-import tempfile
 from pathlib import Path
 from typing import final
 
 import numpy as np
 import torch
 
+from recaudit import atomic
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.recurrent_network import Histories, Network, Reading
@@ -113,14 +111,4 @@ class Checkpoint:
         content = io.BytesIO()
         torch.save({"training": self.training, "epochs": epochs, "sides": sides}, content)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".recaudit-", dir=self.path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content.getvalue())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        atomic.write(self.path, content.getvalue())

@@ -13,6 +13,7 @@ import polars as pl
 
 from recaudit.audits.metrics import METRICS
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
+from recaudit.report.agency import Agency
 from recaudit.report.numbers import Estimate, finite
 from recaudit.report.reach import Reach, told_actions
 from recaudit.report.reading import table_of
@@ -75,6 +76,8 @@ class Evidence:
     """What the numbers depend on, by audit."""
     skipped: Mapping[tuple[str, str], str]
     """Why there is no answer, by (model, audit) that was skipped."""
+    left_out: Mapping[tuple[str, str], str]
+    """Why there is no value, by (model, metric), where a finished audit says so itself."""
 
     @classmethod
     def of(cls, run: Run) -> Evidence:
@@ -108,6 +111,12 @@ class Evidence:
             items={model: frame for model, frame in items.items() if len(frame)},
             settings={step.audit: step.settings for step in run.manifest.steps},
             skipped={(skip.model, skip.audit): skip.reason for skip in run.manifest.skipped},
+            left_out={
+                (step.model, metric): reason
+                for step in run.manifest.steps
+                for reason, metrics in step.settings.get("left_out", {}).items()
+                for metric in metrics
+            },
         )
 
     # ---- models ----------------------------------------------------------------------------------------
@@ -142,6 +151,15 @@ class Evidence:
     def allowed_actions(self) -> str:
         """What users may do in the reachability audit, as a verb: "rate ..."."""
         return told_actions(str(self.settings.get("reachability", {}).get("actions", "")))
+
+    @cached_property
+    def agency(self) -> Mapping[str, Agency]:
+        """What the models that were audited for agency say, in the order of `models`."""
+        return {model: Agency.of(self.run, model) for model in self.models if "agency" in self.run.audits(model)}
+
+    def reason(self, model: str, metric: str) -> str:
+        """Why this model has no value of a metric that was asked for."""
+        return self.left_out.get((model, metric), self.summaries[model, metric].reason)
 
     def absence(self, model: str, audit: str) -> str:
         """Why this model has no numbers of this audit."""

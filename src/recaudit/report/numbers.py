@@ -11,7 +11,20 @@ from recaudit.status import Status
 NOT_AVAILABLE = "n/a"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
-_SHARES = frozenset({"coverage", "share", "discovery"})
+_SHARES = frozenset(
+    {
+        "coverage",
+        "share",
+        "discovery",
+        "past_doubled",
+        "future_doubled",
+        "past_unstable_share",
+        "future_unstable_share",
+    }
+)
+_LIFTS = frozenset({"lift", "past_lift", "past_mean_lift", "future_lift", "future_mean_lift"})
+_SMALL = frozenset({"past_instability", "future_instability"})
+"""Often a few thousandths, which three decimals would round away."""
 _RATINGS = frozenset({"rmse", "mae"})
 _BEST_CASES = frozenset({"discovery", "availability"})
 """What a user gets by doing the best for it; the baseline is what the same user gets without."""
@@ -97,12 +110,14 @@ def figure(metric: str, value: float) -> str:
         return percent(value)
     if metric == "availability":
         return chance(value)
-    if metric == "lift":
+    if metric in _LIFTS:
         return times(value)
     if metric == "popularity_lift":
         return signed_percent(value)
     if metric == "novelty":
         return f"{value:.2f} bits"
+    if metric in _SMALL:
+        return minus(f"{value:.4f}")
     return minus(f"{value:.3f}")
 
 

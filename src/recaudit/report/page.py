@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from recaudit.audits.metrics import METRICS
 from recaudit.report import charts
+from recaudit.report.agency_section import agency_section
 from recaudit.report.catalogue import ENOUGH_RATINGS
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
@@ -58,6 +59,7 @@ def render(run: Run) -> str:
             findings=findings_of(evidence),
             sections=sections,
             reach=reach_section(evidence),
+            agency=agency_section(evidence),
             gaps=gaps(evidence),
             left_out=left_out_lines(evidence),
             metrics=[metric for name, metric in METRICS.items() if name in shown],
@@ -144,6 +146,17 @@ def _unbroken(text: str) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Settings in a line; those that are not set are left out, in a part such as `NextK(k=10, ratings=None)` too."""
-    told = {name: re.sub(r", \w+=None", "", str(value)) for name, value in settings.items() if value is not None}
+    """Settings in a line; those that are not set are left out, in a part such as `NextK(k=10, ratings=None)` too.
+
+    Tables among them, such as how many pairs of one model were solved, are no settings of the audit.
+    """
+    told = {
+        name: re.sub(r", \w+=None", "", _listed(value))
+        for name, value in settings.items()
+        if value is not None and not isinstance(value, Mapping)
+    }
     return ", ".join(f"{name} = {value}" for name, value in told.items()) or "none"
+
+
+def _listed(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -177,7 +177,7 @@ def gaps(evidence: Evidence) -> list[Gap]:
     found: dict[tuple[str, str], list[str]] = {}
     for (model, metric), estimate in evidence.summaries.items():
         if estimate.value is None:
-            found.setdefault((model, estimate.reason), []).append(metric)
+            found.setdefault((model, evidence.reason(model, metric)), []).append(metric)
     audits = dict.fromkeys([*evidence.audit_of.values(), *(audit for _, audit in evidence.skipped)])
     missing = [
         Gap(model, evidence.metrics(audit), evidence.absence(model, audit), audit)

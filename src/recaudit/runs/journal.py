@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import final
 
+from recaudit import atomic
 from recaudit.audits.result import Result
 from recaudit.errors import InputError
-from recaudit.runs import atomic
 from recaudit.runs.folder import MANIFEST, REPORT, RESULTS, read_manifest, step_folder
 from recaudit.runs.manifest import Manifest, SkipRecord, StepRecord
 

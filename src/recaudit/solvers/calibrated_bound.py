@@ -6,8 +6,9 @@ Relaxation. With x_ir the (fractional) choice of item i for rank r, the objectiv
 
 which depends on x only through t = sum of s and S_g = sum of w_r p(g|i), and is concave in them. So at any point x,
 with c the gradient in S, no list is above f(x) + max over lists y of (1 - lambda) (t_y - t) + c.(S_y - S). Frank and
-Wolfe's steps towards the maximising y make it tighter. A list y is worth the sum of a_i + w_r(i) b_i, with a = (1 - lambda) s
-and b_i = c.p(.|i) >= 0; with equal rank weights the maximum is the k largest. Otherwise, for any level v,
+Wolfe's steps towards the maximising y make it tighter. A list y is worth the sum of a_i + w_r(i) b_i, with
+a = (1 - lambda) s and b_i = c.p(.|i) >= 0; with equal rank weights the maximum is the k largest. Otherwise, for any
+level v,
 
     sum of a_i + w_r b_i <= (k largest a_i + v b_i) + sum_r max(0, w_r - v) b_(r),    b_(r) the r-th largest b,
 

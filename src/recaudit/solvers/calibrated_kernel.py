@@ -135,8 +135,7 @@ def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntAr
             _close(-1, weight, user, vectors, state)
         if rank == 0 or weight != setting.weights[rank - 1]:
             state.ceiling[:] = np.inf
-            for vector in range(len(state.closed)):
-                _put(vector, state.best[vector], weight, user, state)
+            _weigh(weight, user.score, state.best, state.base)
         winner, evaluated = _winner(rank, total, user, vectors, setting, state)
         evaluations += evaluated
         if winner < 0:
@@ -164,41 +163,38 @@ def _winner(
 
     `total` is W.
     """
+    # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
+    _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
+    weights, rank_weights, importance, alpha, _ = setting
+    best, base, ceiling, closed, _, held, logs, logs_rank, values = state
+    score, p = user.score, user.p
+    weight, rank_weight = weights[rank], rank_weights[rank]
     # With more terms than vectors, most terms are of vectors that a rank does not look at.
-    eager = len(vectors.term_genre) <= len(state.closed)
+    eager = len(term_genre) <= len(closed)
     if eager:
-        for term in range(len(vectors.term_genre)):
-            state.logs[term] = _gain(term, rank, total, user, vectors, setting, state)
-    start = int(np.argmax(state.ceiling))
+        for term in range(len(term_genre)):
+            g = term_genre[term]
+            logs[term] = _gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
+    start = int(np.argmax(ceiling))
     winner, highest, floor, evaluated = -1, -np.inf, -np.inf, 0
-    for step in range(-1, len(state.ceiling)):
+    for step in range(-1, len(ceiling)):
         # The most promising one first: it leaves the fewest others to look at.
         block = start if step < 0 else step
-        if state.ceiling[block] < floor or step == start:
+        if ceiling[block] < floor or step == start:
             continue
         if not eager:
-            for place in range(vectors.block_indptr[block] * LANES, vectors.block_indptr[block + 1] * LANES):
-                term = vectors.block_terms[place]
-                if state.logs_rank[term] != rank and term < len(vectors.term_genre):
-                    state.logs_rank[term] = rank
-                    state.logs[term] = _gain(term, rank, total, user, vectors, setting, state)
-        top = _evaluate(
-            block,
-            setting.weights[rank],
-            vectors.block_indptr,
-            vectors.block_terms,
-            state.logs,
-            state.base,
-            state.values,
-        )
-        state.ceiling[block] = top
+            for place in range(block_indptr[block] * LANES, block_indptr[block + 1] * LANES):
+                term = block_terms[place]
+                if term < len(term_genre) and logs_rank[term] != rank:
+                    logs_rank[term], g = rank, term_genre[term]
+                    logs[term] = _gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
+        top = _evaluate(block, weight, block_indptr, block_terms, logs, base, values)
+        ceiling[block] = top
         evaluated += LANES
         if top >= highest and top > -np.inf:
             for lane in range(LANES):
                 vector = block * LANES + lane
-                if state.values[lane] == top and (
-                    top > highest or _precedes(state.best[vector], state.best[winner], user.score)
-                ):
+                if values[lane] == top and (top > highest or _precedes(best[vector], best[winner], score)):
                     winner, highest = vector, top
             floor = highest - _SLACK * max(1.0, abs(highest))
     return winner, evaluated
@@ -206,16 +202,13 @@ def _winner(
 
 @njit(nogil=True, cache=True)
 def _gain(
-    term: int, rank: int, total: float, user: _User, vectors: CategoryVectors, setting: Setting, state: _State
+    share: float, p: float, importance: float, held: float, rank_weight: float, total: float, alpha: float
 ) -> float:
-    """What a term adds to the sum; 0 for a genre that the user has no interest in."""
-    genre, alpha = vectors.term_genre[term], setting.alpha
-    p = user.p[genre]
+    """What a share of a genre adds to the sum; 0 for a genre that the user has no interest in."""
     if p <= 0:
         return 0.0
-    before = (1 - alpha) * state.held[genre] + alpha * total * p
-    added = (1 - alpha) * setting.rank_weights[rank] * vectors.term_share[term]
-    return float(setting.importance[genre] * p * math.log1p(added / before))
+    before = (1 - alpha) * held + alpha * total * p
+    return importance * p * math.log1p((1 - alpha) * rank_weight * share / before)
 
 
 @njit(nogil=True, cache=True)
@@ -282,6 +275,13 @@ def _close(genre: int, weight: float, user: _User, vectors: CategoryVectors, sta
             state.closed[vector] = True
             if state.best[vector] >= 0 and not user.due[state.best[vector]]:
                 _put(vector, _next_best(vector, user, vectors, state), weight, user, state)
+
+
+@njit(nogil=True, cache=True)
+def _weigh(weight: float, score: Scores, best: IndexArray, base: FloatArray) -> None:
+    """Every vector's base (vectors,) for a weight."""
+    for vector in range(len(best)):
+        base[vector] = (1 - weight) * score[best[vector]] if best[vector] >= 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from recaudit import atomic
 from recaudit.errors import InputError
-from recaudit.runs import atomic, lock
+from recaudit.runs import lock
 
 
 def names(folder: Path) -> list[str]:
