@@ -298,8 +298,8 @@ def test_both_weightings_have_the_same_total() -> None:
 def test_blocks_fold_where_dimensions_are_too_few_and_less_where_unrated_pairs_count() -> None:
     """Two equal blocks of fives, worked by hand.
 
-    In one dimension both blocks land on one axis, and so do the pairs between them. Where nothing else is said, a user of
-    one block and an item of the other score some x, and a user of the other and an item of the one 25 / x; where
+    In one dimension both blocks land on one axis, and so do the pairs between them. Where nothing else is said, a user
+    of one block and an item of the other score some x, and a user of the other and an item of the one 25 / x; where
     alpha = 1, all of them the x = 10/3 that minimises `2 (5 - x)^2 + x^2`. Two dimensions hold the blocks apart.
     """
     rows = [(u, i, 5.0) for u in range(8) for i in range(8) if (u < 4) == (i < 4)]

@@ -38,8 +38,6 @@ _BINS = 1000
 """Steps of the histogram from 0 to the largest instability that there can be."""
 
 
-
-
 def pair_schema(data: Interactions) -> dict[str, pl.DataType | type[pl.DataType]]:
     """The columns of a pair that is worked out: the ratings that bring its value about, and those given in fact."""
     return {

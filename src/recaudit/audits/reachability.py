@@ -19,6 +19,7 @@ from recaudit.audits.inquiry import Baseline, Inquiry
 from recaudit.audits.lists import check_length
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability_result import Reachability
+from recaudit.audits.searched_future import SearchFuture
 from recaudit.audits.searched_reachability import Search, check_pairs
 from recaudit.audits.solved_reachability import Solve
 from recaudit.data.interactions import Interactions
@@ -91,10 +92,13 @@ def reachability(
     )
     if solver not in ("exact", "gradient"):
         raise InputError("solver", received=solver, expected="'exact' or 'gradient'")
-    work: Follow | Search | Solve
+    affine = issubclass(model.response, AffineResponse)
+    work: Follow | Search | SearchFuture | Solve
     if isinstance(actions, Future):
-        work = Follow(inquiry, actions, solver)
-    elif solver == "exact" and issubclass(model.response, AffineResponse):
+        work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions, budget)
+        if not affine:
+            check_pairs(inquiry, positions)
+    elif solver == "exact" and affine:
         work = Solve(inquiry, actions)
     else:
         check_pairs(inquiry, positions)

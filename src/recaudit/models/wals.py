@@ -50,8 +50,8 @@ class WALS(Recommender):
     """What an unrated pair is fitted to: a number on the scale of the ratings; "item", the item's own mean; or None,
     the mean of all ratings where they are centred on it, else 0."""
     regularization: float = Field(default=10.0, gt=0, allow_inf_nan=False)
-    """Lambda, the weight of the squared norms: once a vector, however many ratings it has. The default is the paper's for
-    MovieLens; a log with few ratings a user wants less."""
+    """Lambda, the weight of the squared norms: once a vector, however many ratings it has. The default is the paper's
+    for MovieLens; a log with few ratings a user wants less."""
     weighting: Literal["uniform", "rank-one"] = "uniform"
     """"uniform": c = d = 1. "rank-one": c_i is the user's number of ratings over the mean of all users, d_j the item's
     over the mean of all items, so that what an active user left out of what many rated counts most. Over all pairs

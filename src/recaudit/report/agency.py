@@ -8,10 +8,13 @@ from typing import Literal, final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from recaudit.audits.result import SERIES_SCHEMA
 from recaudit.report.reading import scan_of, table_of
 from recaudit.runs import Run
+
+FloatArray = NDArray[np.float64]
 
 AUDIT = "agency"
 
@@ -64,7 +67,8 @@ class Agency:
     @classmethod
     def of(cls, run: Run, model: str) -> Agency:
         """Read a finished audit."""
-        titles = dict(table_of(run, model, AUDIT, "items", _ITEM_SCHEMA).with_columns(pl.coalesce("title", "item")).rows())
+        items = table_of(run, model, AUDIT, "items", _ITEM_SCHEMA)
+        titles = dict(items.select("item", pl.coalesce("title", "item")).iter_rows())
         pairs = scan_of(run, model, AUDIT, "pairs", _PAIR_SCHEMA).collect()
         return cls(
             series=table_of(run, model, AUDIT, "series", SERIES_SCHEMA),
@@ -89,7 +93,9 @@ class Agency:
         wanted = (pl.col("over") == over) & (pl.col("metric") == metric)
         return self.series.filter(wanted & pl.col("value").is_not_null()).sort("at")
 
-    def histogram(self, metric: str, edges: np.ndarray) -> list[float]:
+    def histogram(self, metric: str, edges: FloatArray) -> list[float]:
         """(len(edges) - 1,): the share of pairs whose instability lies between two edges."""
         steps = self.curve("instability", metric)
-        return np.histogram(steps["at"].to_numpy(), edges, weights=steps["value"].to_numpy())[0].tolist()
+        # A step belongs to the bin that starts where it does, whichever way the two were rounded.
+        starts = steps["at"].to_numpy() * (1 + 1e-9)
+        return [float(share) for share in np.histogram(starts, edges, weights=steps["value"].to_numpy())[0]]

@@ -211,7 +211,7 @@ def _gain(
     return importance * p * math.log1p((1 - alpha) * rank_weight * share / before)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def _evaluate(
     block: int,
     weight: float,
@@ -231,7 +231,7 @@ def _evaluate(
         values[lane] = base[block * LANES + lane] + weight * values[lane]
     highest = -np.inf
     for lane in range(LANES):
-        highest = max(highest, values[lane])
+        highest = values[lane] if values[lane] > highest else highest
     return highest
 
 

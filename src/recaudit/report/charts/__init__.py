@@ -4,6 +4,7 @@ Colours are the page's CSS variables, which the SVG renderer passes on: the char
 without being drawn again. The data in a chart is what is drawn, never the raw tables.
 """
 
+from recaudit.report.charts.agency import curve, moved_pairs
 from recaudit.report.charts.figure import THEME, Figure, series_color, step_color
 from recaudit.report.charts.groups import MOST_CATEGORIES, amplification, groups_by, popularity_shares
 from recaudit.report.charts.models import lorenz, models_by, tradeoff
@@ -17,10 +18,12 @@ __all__ = [
     "amplification",
     "before_and_after",
     "chances",
+    "curve",
     "groups_by",
     "lifts",
     "lorenz",
     "models_by",
+    "moved_pairs",
     "popularity_shares",
     "series_color",
     "step_color",

@@ -7,6 +7,7 @@ intervals do not overlap or, between two models on the same users, where the pai
 from __future__ import annotations
 
 from recaudit.report.evidence import Evidence
+from recaudit.report.findings.agency import active_users_move, others_say, own_say, popular_items_move
 from recaudit.report.findings.exposure import catalogue, categories, popular_items
 from recaudit.report.findings.finding import Finding
 from recaudit.report.findings.people import best_and_worst_served, no_gain, pushed_most, rare_items
@@ -33,6 +34,8 @@ _QUESTIONS = (
     popular_items,
     users_say,
     out_of_reach,
+    own_say,
+    others_say,
     no_gain,
     best_and_worst_served,
     categories,
@@ -40,6 +43,8 @@ _QUESTIONS = (
     pushed_most,
     least_discovery,
     popular_within_reach,
+    popular_items_move,
+    active_users_move,
     left_out,
     not_applicable,
 )

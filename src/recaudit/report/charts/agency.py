@@ -1,0 +1,127 @@
+"""Charts of agency over time: by horizon, by beta, and how far pairs of users move each other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import altair as alt
+import numpy as np
+
+from recaudit.report.agency import WHEN, When
+from recaudit.report.charts.figure import Figure, Rows, data, drawn, finished, is_share, series_color, tooltip
+from recaudit.report.evidence import Evidence
+from recaudit.report.numbers import TIMES, Estimate, figure, percent
+
+_HEIGHT = 220
+_STEPS = 25
+"""Bars of the histogram, at most."""
+_TAIL = 0.001
+"""A histogram ends where no model has a larger share of its pairs beyond."""
+_WIDE = 8
+"""From this ratio on between its ends, an axis of lifts is logarithmic."""
+
+_TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes to the top item alone"}
+
+
+def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> Figure | None:
+    """One metric along a sweep: a line for each model, its interval as a band."""
+    rows: Rows = []
+    for model, agency in evidence.agency.items():
+        for row in agency.curve(over, metric).iter_rows(named=True):
+            estimate = Estimate(
+                metric,
+                **{name: row[name] for name in ("value", "lower", "upper", "status", "baseline", "users", "excluded")},
+            )
+            rows.append({"model": model, over: row["at"], **drawn(estimate)})
+    if len({row[over] for row in rows}) < 2:
+        return None
+    points = sorted({row[over] for row in rows})
+    ticks = alt.Axis(values=points if over == "horizon" else [0, 1, 2, 3, 4, 5, 6], format="d", grid=False)
+    x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
+    value, lower = (alt.Y(f"{field}:Q", title=None, axis=_axis(metric), scale=_scale(rows, metric)) for field in _ENDS)
+    color = _color(evidence)
+    base = alt.Chart(data(rows))
+    layers = alt.layer(
+        base.mark_area(opacity=0.16).encode(x, lower, alt.Y2("upper:Q"), color),
+        base.mark_line(strokeWidth=2).encode(x, value, color),
+        base.mark_point(size=36).encode(x, value, color, tooltip=tooltip("model", over)),
+    )
+    ends = [
+        f"{model} {_told(own[0])} to {_told(own[-1])}"
+        for model in evidence.agency
+        if (own := [row for row in rows if row["model"] == model])
+    ]
+    return Figure(
+        evidence.label(metric),
+        finished(layers, height=_HEIGHT),
+        f"{evidence.label(metric)} of each model over {over}, from {points[0]:g} to {points[-1]:g}: {'; '.join(ends)}.",
+        metric,
+    )
+
+
+_ENDS = ("value", "lower")
+
+
+def _axis(metric: str) -> alt.Axis:
+    if is_share(metric):
+        return alt.Axis(format="%", grid=True, tickCount=4)
+    if figure(metric, 1.0).startswith(TIMES):
+        return alt.Axis(labelExpr=f"'{TIMES}' + format(datum.value, '~r')", grid=True, tickCount=4)
+    return alt.Axis(grid=True, tickCount=4)
+
+
+def _scale(rows: Rows, metric: str) -> alt.Scale:
+    """Distances start at 0; lifts at 1, where users have no say, on a logarithmic axis where they are far apart."""
+    if not figure(metric, 1.0).startswith(TIMES):
+        return alt.Scale(zero=True, nice=True)
+    ends = [end for row in rows for end in (row["lower"], row["value"], row["upper"]) if end is not None]
+    low, high = min(1.0, *ends), max(1.0, *ends)
+    if high >= _WIDE * low:
+        return alt.Scale(type="log", domain=[low, 1.05 * high], nice=False)
+    return alt.Scale(domain=[low, high], nice=True)
+
+
+def _told(row: dict[str, object]) -> str:
+    return str(row["told"])
+
+
+def _color(evidence: Evidence) -> alt.Color:
+    models = list(evidence.models)
+    colors = alt.Scale(domain=models, range=[series_color(place) for place in range(len(models))])
+    return alt.Color("model:N", scale=colors, legend=None)
+
+
+def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
+    """How many pairs of users move each other how far: a histogram for each model, drawn as a line."""
+    metric = f"{when}_instability"
+    steps = {
+        model: found for model, agency in evidence.agency.items() if len(found := agency.curve("instability", metric))
+    }
+    if not steps:
+        return None
+    end = max(_end(found["at"].to_numpy(), found["value"].to_numpy()) for found in steps.values())
+    edges = np.linspace(0.0, end, _STEPS + 1)
+    rows: Rows = []
+    for model in steps:
+        shares = evidence.agency[model].histogram(metric, edges)
+        for low, high, share in zip(edges, edges[1:], shares, strict=True):
+            told = f"{percent(share)} of pairs from {figure(metric, low)} to {figure(metric, high)}"
+            rows.append({"model": model, "x": float((low + high) / 2), "y": round(share, 5), "told": told})
+    distance = str(evidence.settings["agency"]["distance"]).capitalize()
+    x = alt.X("x:Q", title=f"how far another can move a user ({distance} distance)", scale=alt.Scale(domain=[0, end]))
+    y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
+    lines = alt.Chart(data(rows)).mark_line(strokeWidth=2, interpolate="step")
+    means = [f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items()]
+    return Figure(
+        f"How far others can move users {WHEN[when]}",
+        finished(alt.layer(lines.encode(x, y, _color(evidence), tooltip("model"))), height=_HEIGHT),
+        f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {', '.join(means)}.",
+    )
+
+
+def _end(starts: np.ndarray, shares: np.ndarray) -> float:
+    """Where hardly any pair lies beyond: the end of the last step that counts."""
+    beyond = shares[::-1].cumsum()[::-1]
+    step = 0.001 * _STEPS
+    last = float(starts[beyond > _TAIL].max(initial=0.0))
+    return step * (np.floor(last / step) + 1)

@@ -1,0 +1,83 @@
+"""Future-k reachability of models without an exact solver: lower bounds, and honest ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import recaudit as ra
+from recaudit.data import Interactions
+from recaudit.data.synthetic import World
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Future, Stars
+from recaudit.models import ALS, RecurrentRecommender, as_black_box, from_system
+from recaudit.policies import Softmax
+
+USERS = ["user-003"]
+
+
+@pytest.fixture(scope="module")
+def log(world: World) -> Interactions:
+    return world.data
+
+
+@pytest.fixture(scope="module")
+def model(log: Interactions) -> Any:
+    return ALS(factors=3, iterations=4).fit(log)
+
+
+def test_a_black_box_stays_below_the_exact_value_and_within_its_budget(model: Any) -> None:
+    targets = model.data.item_ids[[2, 9, 17, 30, 41, 55]].to_list()
+    settings: dict[str, Any] = {"actions": Future(3), "policy": Softmax(beta=3), "users": USERS, "targets": targets}
+    exact = ra.reachability(model, **settings)
+    hidden = as_black_box(model)
+    found = ra.reachability(hidden, **settings, budget=90)
+    assert set(found.frame["status"]) <= {"bounded", "not_applicable"}
+    known = found.frame["value"].is_not_null()
+    assert known.sum() >= 3
+    assert (found.frame["value"] <= exact.frame["upper"] + 1e-9).filter(known).all()
+    assert (found.frame["value"] >= 0.8 * exact.frame["value"]).filter(known).all()
+    assert (found.frame["queries"].filter(known) <= 90).all()
+    assert hidden.queries.asked <= 90 * len(targets) + 10
+    np.testing.assert_allclose(found.frame["baseline"], exact.frame["baseline"])
+
+
+def test_stars_are_tried_one_and_all_where_the_budget_allows(model: Any) -> None:
+    """Two steps of five stars: 25 roll-outs, and the answer is the exact solver's."""
+    targets = model.data.item_ids[[2, 9, 17, 30]].to_list()
+    actions = Future(2, ratings=Stars(1, 5))
+    settings: dict[str, Any] = {"actions": actions, "users": USERS, "targets": targets, "best_actions": True}
+    exact, found = (ra.reachability(m, **settings, budget=60) for m in (model, as_black_box(model)))
+    for one, other in zip(exact.frame.iter_rows(named=True), found.frame.iter_rows(named=True), strict=True):
+        if one["value"] is not None:
+            assert other["value"] == pytest.approx(one["value"], rel=1e-9)
+            assert other["action_items"] == one["action_items"]
+            assert other["rank_gain"] == one["rank_gain"]
+
+
+def test_a_recurrent_model_is_climbed(log: Interactions) -> None:
+    """No star sequence beats what ascent finds by much, and ascent stays among what can be reached."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        recurrent = RecurrentRecommender(hidden=6, epochs=2).fit(log)
+        targets = log.item_ids[[5, 11]].to_list()
+        settings: dict[str, Any] = {"policy": Softmax(beta=20), "users": USERS, "targets": targets}
+        climbed = ra.reachability(recurrent, actions=Future(2), **settings)
+        stars = ra.reachability(recurrent, actions=Future(2, ratings=Stars(1, 5)), **settings)
+    finally:
+        torch.set_num_threads(before)
+    assert (climbed.frame["value"] >= 0.999 * stars.frame["value"]).all()
+    assert (climbed.frame["upper"] == 1.0).all()
+    assert (climbed.frame["status"] == "bounded").all()
+
+
+def test_too_small_a_budget_and_random_lists_are_refused(model: Any) -> None:
+    with pytest.raises(InputError, match="one roll-out"):
+        ra.reachability(as_black_box(model), actions=Future(3), users=USERS, budget=2)
+    system = from_system(model.data, lists=lambda history: [model.data.item_ids[0]])
+    with pytest.raises(NotSupportedError, match="no top item to follow"):
+        ra.reachability(system, actions=Future(2), users=USERS)
