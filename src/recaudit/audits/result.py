@@ -78,6 +78,8 @@ class Result:
     """One row a pair, where the audit asks about pairs; else empty."""
     series: pl.DataFrame = field(default_factory=pl.DataFrame)
     """One row a point of a curve, columns as in SERIES_SCHEMA, where the audit varies something; else empty."""
+    further: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Tables that only this audit has, by name."""
 
     def __getitem__(self, metric: str) -> float:
         """The overall value of one metric."""
@@ -108,6 +110,7 @@ class Result:
             "items": self.items,
             "pairs": self.pairs,
             "series": self.series,
+            **self.further,
         }
         return {name: frame for name, frame in named.items() if frame.width}
 

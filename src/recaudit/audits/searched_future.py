@@ -25,7 +25,7 @@ from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import DifferentiableResponse
 from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive
-from recaudit.solvers.ascent import ascend
+from recaudit.solvers.ascent import Objective, ascend
 from recaudit.solvers.box import Box
 from recaudit.solvers.zeroth_order import maximize_black_box
 from recaudit.status import Status
@@ -34,6 +34,11 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Tensor = torch.Tensor
+
+_GRID = 243
+"""Roll-outs of a user that are tried before any is climbed: every third of the way, for five steps."""
+_STARTS = 4
+"""The points of the grid that are the best for the most targets, from which all targets climb."""
 
 
 @final
@@ -49,8 +54,6 @@ class SearchFuture:
     future: Future
     budget: int = 200
     """Queries that a pair may take, where the system can only be asked."""
-    restarts: int = 3
-    """How many starts there are, where scores can be differentiated."""
 
     def __post_init__(self) -> None:
         ask, model = self.inquiry, self.inquiry.model
@@ -62,9 +65,7 @@ class SearchFuture:
                 f"follows={self.future.follows!r}."
             )
         if isinstance(model, BlackBox) and model.sampling is not None:
-            raise NotSupportedError(
-                "A system that gives random lists has no top item to follow. Audit Past(k)."
-            )
+            raise NotSupportedError("A system that gives random lists has no top item to follow. Audit Past(k).")
         if self._opaque and self._rollouts < 1:
             raise InputError("budget", received=self.budget, expected=f"{self.future.k} queries at least: one roll-out")
 
@@ -120,8 +121,7 @@ class SearchFuture:
                 """(points, targets)"""
                 return torch.stack([system.log_probabilities(point)[targets] for point in points])
 
-            climbed = ascend(objective, box, restarts=self.restarts, steps=20, rng=seed)
-            return system.told(targets, climbed.value, climbed.points, np.zeros(len(targets), dtype=np.int64))
+            return system.told(targets, *_climb(objective, box, seed), np.zeros(len(targets), dtype=np.int64))
         values, points, queries = [], [], []
         for target in targets:
 
@@ -134,6 +134,25 @@ class SearchFuture:
             points.append(asked.point)
             queries.append(asked.queries * k)
         return system.told(targets, np.array(values), np.stack(points), np.array(queries))
+
+
+def _climb(objective: Objective, box: Box, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Values (targets,) and points (targets, steps): the best of a coarse grid, and of ascent from there.
+
+    Where other items come the objective jumps, and no gradient sees that coming: the grid finds the cells.
+    """
+    step = next(n for n in (5, 3, 2, 1) if n**box.coordinates <= _GRID)
+    coarse = np.linspace(box.lower[0], box.upper[0], step) if step > 1 else np.array([box.centre[0]])
+    grid = box.inside(Box.grid(coarse, box.coordinates).everything())
+    with torch.no_grad():
+        values = objective(torch.from_numpy(grid)).numpy()
+    best = values.argmax(axis=0)
+    at_best = values[best, np.arange(values.shape[1])]
+    most, counts = np.unique(best, return_counts=True)
+    starts = grid[most[np.argsort(-counts, kind="stable")[:_STARTS]]]
+    found = ascend(objective, box, starts=starts, restarts=0, steps=20, rng=seed)
+    higher = found.value > at_best
+    return np.where(higher, found.value, at_best), np.where(higher[:, None], found.points, grid[best])
 
 
 @final

@@ -116,9 +116,7 @@ def figure(metric: str, value: float) -> str:
         return signed_percent(value)
     if metric == "novelty":
         return f"{value:.2f} bits"
-    if metric in _SMALL:
-        return minus(f"{value:.4f}")
-    return minus(f"{value:.3f}")
+    return minus(f"{value:.4f}" if metric in _SMALL else f"{value:.3f}")
 
 
 def interval(metric: str, lower: float, upper: float) -> str:

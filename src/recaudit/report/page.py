@@ -17,6 +17,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
+from recaudit import atomic
 from recaudit.audits.metrics import METRICS
 from recaudit.report import charts
 from recaudit.report.agency_section import agency_section
@@ -29,7 +30,7 @@ from recaudit.report.numbers import chance, count, duration, listing, percent, p
 from recaudit.report.reach_section import reach_section
 from recaudit.report.sections import sections_of
 from recaudit.report.tables import gaps, left_out_lines
-from recaudit.runs import Run, atomic
+from recaudit.runs import Run
 
 
 def headlines(run: Run) -> list[Headline]:

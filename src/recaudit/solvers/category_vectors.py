@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.errors import InputError
-
-IndexArray = NDArray[np.int32]
-FloatArray = NDArray[np.float64]
-
-LANES = 16
-"""Vectors that are evaluated side by side: more fill the processor's registers better, fewer waste less."""
+from recaudit.solvers.calibrated_kernel import LANES, FloatArray, IndexArray
 
 
 class CategoryVectors(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import Literal
 
 import altair as alt
 import numpy as np
 
-from recaudit.report.agency import WHEN, When
+from recaudit.report.agency import WHEN, FloatArray, When
 from recaudit.report.charts.figure import Figure, Rows, data, drawn, finished, is_share, series_color, tooltip
 from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import TIMES, Estimate, figure, percent
@@ -15,6 +16,8 @@ from recaudit.report.numbers import TIMES, Estimate, figure, percent
 _HEIGHT = 220
 _STEPS = 25
 """Bars of the histogram, at most."""
+_FINEST = 0.001
+"""The narrowest bar: as narrow as the steps in which pairs were counted."""
 _TAIL = 0.001
 """A histogram ends where no model has a larger share of its pairs beyond."""
 _WIDE = 8
@@ -119,9 +122,8 @@ def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
     )
 
 
-def _end(starts: np.ndarray, shares: np.ndarray) -> float:
+def _end(starts: FloatArray, shares: FloatArray) -> float:
     """Where hardly any pair lies beyond: the end of the last step that counts."""
     beyond = shares[::-1].cumsum()[::-1]
-    step = 0.001 * _STEPS
     last = float(starts[beyond > _TAIL].max(initial=0.0))
-    return step * (np.floor(last / step) + 1)
+    return _STEPS * _FINEST * (floor(last / (_STEPS * _FINEST)) + 1)
