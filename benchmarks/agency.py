@@ -24,7 +24,7 @@ import recaudit as ra
 from recaudit.audits.instability import instability
 from recaudit.data import Interactions
 from recaudit.interventions import Past
-from recaudit.models import AffineResponse, FactorModel
+from recaudit.models import FactorModel
 from recaudit.policies import Softmax
 from recaudit.solvers.distances import distance_between
 
@@ -35,26 +35,25 @@ EDITS = Past(5)
 
 @dataclass(frozen=True)
 class Pair:
-    """A viewer's scores as the editor's ratings move them, ready to be evaluated."""
+    """A viewer's scores of the candidates as the editor's ratings move them, ready to be evaluated."""
 
-    response: AffineResponse
+    slope: torch.Tensor
+    intercept: torch.Tensor
     ratings: torch.Tensor
     """(33, actions): the factual ratings, then every vertex."""
-    allowed: torch.Tensor
 
     @classmethod
     def of(cls, model: FactorModel, log: Interactions, viewer: int, editor: int) -> Pair:
         items = EDITS.items(model, np.array([editor]), 0, log)
-        factual = torch.from_numpy(EDITS.unchanged(model, np.array([editor]), items, log))[:, items[0] >= 0]
-        acted = items[0][items[0] >= 0]
-        vertices = torch.cartesian_prod(*[torch.tensor(log.scale, dtype=torch.float64)] * len(acted))
-        allowed = torch.from_numpy(~log.seen(np.array([viewer])))
-        return cls(model.respond(viewer, editor, acted), torch.cat([factual, vertices]), allowed)
+        factual = torch.from_numpy(EDITS.unchanged(model, np.array([editor]), items, log))
+        vertices = torch.cartesian_prod(*[torch.tensor(log.scale, dtype=torch.float64)] * items.shape[1])
+        candidates = torch.from_numpy(~log.seen(np.array([viewer]))[0])
+        response = model.respond(viewer, editor, items[0])
+        return cls(response.slope[candidates].T, response.intercept[candidates], torch.cat([factual, vertices]))
 
-    def at_every_vertex(self, policy: Softmax) -> float:
+    def at_every_vertex(self, beta: float) -> float:
         """The largest Hellinger distance, by the whole softmax at each vertex."""
-        scores = self.ratings @ self.response.slope.T + self.response.intercept
-        logs = policy.log_probabilities(scores, self.allowed.expand_as(scores))
+        logs = torch.log_softmax(torch.addmm(self.intercept, self.ratings, self.slope).mul_(beta), dim=1)
         return float(distance_between("hellinger", logs[:1], logs[1:]).max())
 
 
@@ -81,7 +80,7 @@ def past_instability(console: Console, viewers: int | None) -> None:
         ready = [Pair.of(model, data, int(viewer), int(editor)) for viewer, editor in positions]
         with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             start = time.perf_counter()
-            theirs = list(pool.map(Pair.at_every_vertex, ready, [policy] * SAMPLE))
+            theirs = list(pool.map(Pair.at_every_vertex, ready, [beta] * SAMPLE))
             each = (time.perf_counter() - start) / SAMPLE
         np.testing.assert_allclose(theirs, named["value"].to_numpy(), atol=1e-9)
         cells = f"{SAMPLE}", f"{each * SAMPLE:.1f}", f"{each * 1e6:,.0f}", f"{each / ours:,.0f}"

@@ -29,7 +29,7 @@ class TestWALSWithAPriorAndActivity(ModelContract):
 
 
 class TestWALSOfOnes(ModelContract):
-    recommender = WALS(factors=3, iterations=3, unobserved_weight=1.0, values="ones")
+    recommender = WALS(factors=3, iterations=3, unobserved_weight=1.0, values="ones", regularization=0.1)
     rating_again_as_before_changes_nothing = True
 
 
@@ -266,7 +266,7 @@ def test_ratings_in_turn_end_where_ratings_at_once_do() -> None:
 
 
 def test_the_rule_can_be_another() -> None:
-    model = WALS(factors=3, iterations=2).fit(thinned())
+    model = WALS(factors=3, iterations=2, regularization=0.5).fit(thinned())
     assert isinstance(model.update, WalsSolve)
     items, action = np.array([1, 4]), np.array([5.0, 1.0])
     rules: list[SgdStep | AlsSolve | WalsSolve] = [model.update, AlsSolve(regularization=5.0), SgdStep()]

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, final
+from typing import Annotated, Literal, final
 
-from pydantic import Field, PlainValidator, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, PlainValidator, PositiveFloat, PositiveInt
 
 from recaudit import audits
 from recaudit.audits.agency import agency
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.fits import Fits
+from recaudit.audits.folding.bench import Bench
+from recaudit.audits.folding.vectors import vectors_of
+from recaudit.audits.groups import groupings
 from recaudit.audits.result import Result
 from recaudit.audits.samples import asked_users
 from recaudit.audits.sweeps import BETAS, HORIZONS
@@ -32,7 +35,16 @@ from recaudit.interventions import (
     Stars,
 )
 from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.wals import WALS
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.runs.folding_tables import (
+    LOG,
+    check_relatedness,
+    relatedness_of,
+    with_each_relatedness,
+    with_evidence,
+    with_tradeoff,
+)
 from recaudit.runs.sections import Section, by_kind
 from recaudit.runs.worked_example import with_worked_example
 from recaudit.solvers.distances import Distance
@@ -77,6 +89,10 @@ class Audit(Section, ABC):
     """How often users are drawn anew for an interval."""
     by: tuple[str, ...] | None = None
     """The groupings to report: user attributes, category systems, "history", "popularity"; else all."""
+
+    def check(self, data: Interactions) -> None:
+        """That the data offers what the settings name: told before anything is fitted."""
+        groupings(data, self.by)
 
     @abstractmethod
     def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
@@ -221,6 +237,65 @@ class Agency(Audit):
         )
 
 
+def _several(names: object) -> object:
+    """A single name stands for a list of one."""
+    return [names] if isinstance(names, str) else names
+
+
+@final
+class Folding(ListAudit):
+    """How much nearer the model places users to items than they are related to them."""
+
+    relatedness: Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)] = (LOG,)
+    """From who rated what ("log"), or from what items are about (the name of a category system); of several the first
+    is what the numbers stand on, the others are set beside it."""
+    similarity: Literal["cosine", "dot"] = "cosine"
+    """Of the model's user and item vectors."""
+    unrelated: float = Field(default=0.1, ge=0, le=1)
+    """A shown item is spurious if its relatedness to the user is below this..."""
+    similar: float = Field(default=0.3, allow_inf_nan=False)
+    """...although its similarity is above this."""
+    sample: int | None = Field(default=None, ge=2)
+    """How many users to take, drawn at random; all where nothing is said."""
+    unobserved_weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = ()
+    """For WALS models, the trade-off: the model is fitted again with each of these weights of unrated pairs."""
+
+    def check(self, data: Interactions) -> None:
+        """Groupings and category systems."""
+        super().check(data)
+        check_relatedness(self.relatedness, data)
+
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
+        """Look at all pairs and everybody's list; held-out ratings only count for the trade-off."""
+        data = subject.model.data
+        vectors_of(subject.model)  # a model without vectors is told before any work is done
+        related = {name: relatedness_of(name, data) for name in self.relatedness}
+        ask = partial(
+            audits.folding,
+            subject.model,
+            similarity=self.similarity,
+            k=self.k,
+            unrelated=self.unrelated,
+            similar=self.similar,
+            sample=self.sample,
+            confidence=self.confidence,
+            samples=self.samples,
+            rng=rng,
+            engine=engine,
+        )
+        first, *others = self.relatedness
+        found = ask(related[first], by=self.by)
+        result = with_evidence(found, self.relatedness, rng, engine)
+        if others:
+            beside = {name: ask(related[name], by=()).result for name in others}
+            result = with_each_relatedness(result, {first: found.result, **beside})
+        if self.unobserved_weights and isinstance(subject.recommender, WALS):
+            measured_by = {first: related[first]}
+            bench = Bench(data, subject.test, measured_by, self.similarity, self.k, None, engine)
+            result = with_tradeoff(result, bench, subject.recommender, self.unobserved_weights, rng)
+        return result
+
+
 @final
 class Audits(Section):
     """The audits of a run: those that have a table."""
@@ -229,6 +304,7 @@ class Audits(Section):
     exposure: Exposure | None = None
     reachability: Reachability | None = None
     agency: Agency | None = None
+    folding: Folding | None = None
 
     def chosen(self) -> dict[str, Audit]:
         """The audits asked for, by name."""

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from recaudit import __version__
-from recaudit.audits.groups import groupings
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.runs import lock
@@ -44,7 +43,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
     data = load_data(config.data)
     train, test = split_data(data, config.split, config.seed)
     for audit in config.audits.chosen().values():
-        groupings(train, audit.by)  # a grouping that the data does not offer is told before anything is fitted
+        audit.check(train)
     record = DataRecord.of(name_of(config.data), data, train, test)
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out):

@@ -9,7 +9,7 @@ from typing import final
 
 from pydantic import ValidationError, ValidationInfo
 
-from recaudit.models import ALS, EASE, SLIM, BiasedMF, ItemKNN, Random, Recommender, TopPop, UserKNN
+from recaudit.models import ALS, EASE, SLIM, WALS, BiasedMF, ItemKNN, Random, Recommender, TopPop, UserKNN
 from recaudit.runs.factors_file import Factors
 from recaudit.runs.problems import problem, together
 from recaudit.runs.sections import build, take_kind
@@ -17,6 +17,7 @@ from recaudit.runs.sections import build, take_kind
 KINDS: Mapping[str, type[Recommender]] = MappingProxyType(
     {
         "als": ALS,
+        "wals": WALS,
         "biased-mf": BiasedMF,
         "item-knn": ItemKNN,
         "user-knn": UserKNN,
