@@ -123,6 +123,7 @@ def test_public_names_of_the_rooms() -> None:
         "TopPop",
         "UserKNN",
         "WALS",
+        "WalsSolve",
         "as_black_box",
         "from_factors",
         "from_system",

@@ -12,7 +12,7 @@ from recaudit.models.recurrent import RecurrentRecommender
 from recaudit.models.recurrent_model import RecurrentModel
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.models.sgd import BiasedMF
-from recaudit.models.updates import AlsSolve, SgdStep
+from recaudit.models.updates import AlsSolve, SgdStep, WalsSolve
 from recaudit.models.wals import WALS
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "SgdStep",
     "TopPop",
     "UserKNN",
+    "WalsSolve",
     "as_black_box",
     "from_factors",
     "from_system",

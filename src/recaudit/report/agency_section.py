@@ -28,8 +28,10 @@ class AgencySection:
     """Everything else that was measured."""
     skipped: list[str]
     """The models that cannot be asked anything."""
+    movers: list[str]
+    """The models that say what others' ratings do."""
     own_only: list[str]
-    """Those that say nothing about others' ratings."""
+    """Those that do not."""
     horizons: list[Figure]
     betas: list[Figure]
     moved: list[Figure]
@@ -68,6 +70,7 @@ def agency_section(evidence: Evidence) -> AgencySection | None:
         main=_overview(evidence, [metric for metric in MAIN if metric in metrics]),
         more=_overview(evidence, [metric for metric in metrics if metric not in MAIN]),
         skipped=[model for model in evidence.models if (model, AUDIT) in evidence.skipped],
+        movers=[model for model in evidence.agency if model in others],
         own_only=[model for model in evidence.agency if model not in others],
         horizons=[figure for metric in MAIN if (figure := charts.curve(evidence, "horizon", metric)) is not None],
         betas=[figure for metric in MAIN if (figure := charts.curve(evidence, "beta", metric)) is not None],

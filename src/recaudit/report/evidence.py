@@ -14,6 +14,7 @@ import polars as pl
 from recaudit.audits.metrics import METRICS
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.agency import Agency
+from recaudit.report.folding import Folded
 from recaudit.report.numbers import Estimate, finite
 from recaudit.report.reach import Reach, told_actions
 from recaudit.report.reading import table_of
@@ -146,6 +147,11 @@ class Evidence:
     def reach(self) -> Mapping[str, Reach]:
         """What the models that were audited for reachability let users reach, in the order of `models`."""
         return {model: Reach.of(self.run, model) for model in self.models if "reachability" in self.run.audits(model)}
+
+    @cached_property
+    def folding(self) -> Mapping[str, Folded]:
+        """What the models that were audited for folding fold, in the order of `models`."""
+        return {model: Folded.of(self.run, model) for model in self.models if "folding" in self.run.audits(model)}
 
     @property
     def allowed_actions(self) -> str:

@@ -20,6 +20,8 @@ _SHARES = frozenset(
         "future_doubled",
         "past_unstable_share",
         "future_unstable_share",
+        "overshoot_share",
+        "spurious_share",
     }
 )
 _LIFTS = frozenset({"lift", "past_lift", "past_mean_lift", "future_lift", "future_mean_lift"})

@@ -25,6 +25,7 @@ from recaudit.report.catalogue import ENOUGH_RATINGS
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.findings.exposure import SMALLEST_SHARE
+from recaudit.report.folding_section import folding_section
 from recaudit.report.headlines import Headline, headlines_of
 from recaudit.report.numbers import chance, count, duration, listing, percent, plural, times
 from recaudit.report.reach_section import reach_section
@@ -61,6 +62,7 @@ def render(run: Run) -> str:
             sections=sections,
             reach=reach_section(evidence),
             agency=agency_section(evidence),
+            folding=folding_section(evidence),
             gaps=gaps(evidence),
             left_out=left_out_lines(evidence),
             metrics=[metric for name, metric in METRICS.items() if name in shown],

@@ -48,7 +48,7 @@ def with_evidence(found: Folding, names: Sequence[str], rng: int, engine: Engine
         "spurious": found.worst(_CASES, system=system),
         "co_clusters": found.co_clusters(system=system, rng=rng, engine=engine),
     }
-    return replace(found.result, further=further)
+    return replace(found.result, series=pl.DataFrame(schema=SERIES_SCHEMA), further=further)
 
 
 def with_each_relatedness(result: Result, found: Mapping[str, Result]) -> Result:

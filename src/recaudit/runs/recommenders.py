@@ -9,7 +9,19 @@ from typing import final
 
 from pydantic import ValidationError, ValidationInfo
 
-from recaudit.models import ALS, EASE, SLIM, WALS, BiasedMF, ItemKNN, Random, Recommender, TopPop, UserKNN
+from recaudit.models import (
+    ALS,
+    EASE,
+    SLIM,
+    WALS,
+    BiasedMF,
+    ItemKNN,
+    Random,
+    Recommender,
+    RecurrentRecommender,
+    TopPop,
+    UserKNN,
+)
 from recaudit.runs.factors_file import Factors
 from recaudit.runs.problems import problem, together
 from recaudit.runs.sections import build, take_kind
@@ -23,6 +35,7 @@ KINDS: Mapping[str, type[Recommender]] = MappingProxyType(
         "user-knn": UserKNN,
         "ease": EASE,
         "slim": SLIM,
+        "recurrent": RecurrentRecommender,
         "top-pop": TopPop,
         "random": Random,
         "factors": Factors,

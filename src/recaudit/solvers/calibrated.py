@@ -29,6 +29,7 @@ from recaudit.status import Status
 
 __all__ = ["CalibratedLists", "CategoryVectors", "Certificate", "calibrated_lists", "rank_weights"]
 
+AHEAD=False
 NO_CAP = np.iinfo(np.int64).max
 _ROUNDING = 1e-12
 
@@ -148,7 +149,8 @@ def _greedy(
     users, items = scores.shape
     lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
     nothing = np.zeros((1, items), dtype=np.bool_)
-    setting = Setting(weights, problem.rank_weights, problem.importance, problem.smoothing, caps)
+    totals = np.cumsum(problem.rank_weights) if not AHEAD else np.full(len(weights),problem.rank_weights.sum())
+    setting = Setting(weights, problem.rank_weights, totals, problem.importance, problem.smoothing, caps)
 
     def solve(rows: slice) -> None:
         greedy_lists(

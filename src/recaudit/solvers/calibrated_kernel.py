@@ -47,6 +47,8 @@ class Setting(NamedTuple):
     """(n,): lambda at each rank."""
     rank_weights: FloatArray
     """(n,): w, not rising."""
+    totals: FloatArray
+    """(n,): W at each rank, not falling."""
     importance: FloatArray
     """(genres,): m, the weight of the genre's category system."""
     alpha: float
@@ -131,16 +133,15 @@ def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntAr
     for genre in range(genres):
         if state.used[genre] >= setting.caps[genre]:
             _close(genre, setting.weights[0], user, vectors, state)
-    total, evaluations = 0.0, 0
+    evaluations = 0
     for rank in range(len(chosen)):
         weight, rank_weight = setting.weights[rank], setting.rank_weights[rank]
-        total += rank_weight
         if due_left == len(chosen) - rank:
             _close(-1, weight, user, vectors, state)
         if rank == 0 or weight != setting.weights[rank - 1]:
             state.ceiling[:] = np.inf
             _weigh(weight, user.score, state.best, state.base)
-        winner, evaluated = _winner(rank, total, user, vectors, setting, state)
+        winner, evaluated = _winner(rank, user, vectors, setting, state)
         evaluations += evaluated
         if winner < 0:
             break
@@ -160,19 +161,14 @@ def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntAr
 
 
 @njit(nogil=True, cache=True)
-def _winner(
-    rank: int, total: float, user: _User, vectors: CategoryVectors, setting: Setting, state: _State
-) -> tuple[int, int]:
-    """The vector with the highest value at this rank, -1 if no item is left, and how many were evaluated.
-
-    `total` is W.
-    """
+def _winner(rank: int, user: _User, vectors: CategoryVectors, setting: Setting, state: _State) -> tuple[int, int]:
+    """The vector with the highest value at this rank, -1 if no item is left, and how many were evaluated."""
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
-    weights, rank_weights, importance, alpha, _ = setting
+    weights, rank_weights, totals, importance, alpha, _ = setting
     best, base, ceiling, closed, _, held, logs, logs_rank, values = state
     score, p = user.score, user.p
-    weight, rank_weight = weights[rank], rank_weights[rank]
+    weight, rank_weight, total = weights[rank], rank_weights[rank], totals[rank]
     # With more terms than vectors, most terms are of vectors that a rank does not look at.
     eager = len(term_genre) <= len(closed)
     if eager:

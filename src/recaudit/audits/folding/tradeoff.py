@@ -39,7 +39,7 @@ def folding_tradeoff(
     factors: Sequence[int] = (8, 16, 32, 64),
     unobserved_weights: Sequence[float] = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
     relatedness: Relatedness | Mapping[str, Relatedness] | None = None,
-    regularization: float = 5.0,
+    regularization: float = 10.0,
     prior: Literal["item"] | float | None = None,
     center: Literal["none", "mean"] = "mean",
     iterations: int = 15,

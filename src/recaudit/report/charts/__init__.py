@@ -6,6 +6,7 @@ without being drawn again. The data in a chart is what is drawn, never the raw t
 
 from recaudit.report.charts.agency import curve, moved_pairs
 from recaudit.report.charts.figure import THEME, Figure, series_color, step_color
+from recaudit.report.charts.folding import folding_against_error
 from recaudit.report.charts.groups import MOST_CATEGORIES, amplification, groups_by, popularity_shares
 from recaudit.report.charts.models import lorenz, models_by, tradeoff
 from recaudit.report.charts.reach import SMALLEST_TAIL, before_and_after, chances, lifts
@@ -19,6 +20,7 @@ __all__ = [
     "before_and_after",
     "chances",
     "curve",
+    "folding_against_error",
     "groups_by",
     "lifts",
     "lorenz",

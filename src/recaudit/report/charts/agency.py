@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from math import floor
+from itertools import pairwise
+from math import floor, log10
 from typing import Literal
 
 import altair as alt
 import numpy as np
 
 from recaudit.report.agency import WHEN, FloatArray, When
-from recaudit.report.charts.figure import Figure, Rows, data, drawn, finished, is_share, series_color, tooltip
+from recaudit.report.charts.figure import Figure, Rows, data, drawn, finished, series_color, tooltip
 from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import TIMES, Estimate, figure, percent
 
@@ -23,6 +24,12 @@ _TAIL = 0.001
 _WIDE = 8
 """From this ratio on between its ends, an axis of lifts is logarithmic."""
 
+_HEADINGS = {
+    "past_lift": "Lift in hindsight",
+    "future_lift": "Lift from now on",
+    "past_instability": "Instability in hindsight",
+    "future_instability": "Instability from now on",
+}
 _TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes to the top item alone"}
 
 
@@ -39,9 +46,11 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
     if len({row[over] for row in rows}) < 2:
         return None
     points = sorted({row[over] for row in rows})
-    ticks = alt.Axis(values=points if over == "horizon" else [0, 1, 2, 3, 4, 5, 6], format="d", grid=False)
+    marks = points if over == "horizon" else list(range(floor(points[-1]) + 1))
+    ticks = alt.Axis(values=marks, tickCount=len(marks), format="d", grid=False, labelOverlap=False)
     x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
-    value, lower = (alt.Y(f"{field}:Q", title=None, axis=_axis(metric), scale=_scale(rows, metric)) for field in _ENDS)
+    axis, scale = _level(rows, metric)
+    value, lower = (alt.Y(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "lower"))
     color = _color(evidence)
     base = alt.Chart(data(rows))
     layers = alt.layer(
@@ -54,34 +63,28 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
         for model in evidence.agency
         if (own := [row for row in rows if row["model"] == model])
     ]
+    heading = _HEADINGS[metric]
     return Figure(
-        evidence.label(metric),
+        heading,
         finished(layers, height=_HEIGHT),
-        f"{evidence.label(metric)} of each model over {over}, from {points[0]:g} to {points[-1]:g}: {'; '.join(ends)}.",
-        metric,
+        f"{heading} of each model over {over}, from {points[0]:g} to {points[-1]:g}: {'; '.join(ends)}.",
     )
 
 
-_ENDS = ("value", "lower")
-
-
-def _axis(metric: str) -> alt.Axis:
-    if is_share(metric):
-        return alt.Axis(format="%", grid=True, tickCount=4)
-    if figure(metric, 1.0).startswith(TIMES):
-        return alt.Axis(labelExpr=f"'{TIMES}' + format(datum.value, '~r')", grid=True, tickCount=4)
-    return alt.Axis(grid=True, tickCount=4)
-
-
-def _scale(rows: Rows, metric: str) -> alt.Scale:
+def _level(rows: Rows, metric: str) -> tuple[alt.Axis, alt.Scale]:
     """Distances start at 0; lifts at 1, where users have no say, on a logarithmic axis where they are far apart."""
     if not figure(metric, 1.0).startswith(TIMES):
-        return alt.Scale(zero=True, nice=True)
+        return alt.Axis(grid=True, tickCount=4), alt.Scale(zero=True, nice=True)
     ends = [end for row in rows for end in (row["lower"], row["value"], row["upper"]) if end is not None]
     low, high = min(1.0, *ends), max(1.0, *ends)
-    if high >= _WIDE * low:
-        return alt.Scale(type="log", domain=[low, 1.05 * high], nice=False)
-    return alt.Scale(domain=[low, high], nice=True)
+    wide = high >= _WIDE * low
+    powers = range(floor(log10(low)), floor(log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5) if low <= step * 10.0**power <= 1.05 * high]
+    label = f"'{TIMES}' + format(datum.value, '~r')"
+    if not wide:
+        return alt.Axis(labelExpr=label, grid=True, tickCount=4), alt.Scale(domain=[low, high], nice=True)
+    axis = alt.Axis(values=ticks, tickCount=len(ticks), labelExpr=label, grid=True, labelOverlap=False)
+    return axis, alt.Scale(type="log", domain=[low, 1.05 * high], nice=False)
 
 
 def _told(row: dict[str, object]) -> str:
@@ -107,7 +110,7 @@ def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
     rows: Rows = []
     for model in steps:
         shares = evidence.agency[model].histogram(metric, edges)
-        for low, high, share in zip(edges, edges[1:], shares, strict=True):
+        for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {figure(metric, low)} to {figure(metric, high)}"
             rows.append({"model": model, "x": float((low + high) / 2), "y": round(share, 5), "told": told})
     distance = str(evidence.settings["agency"]["distance"]).capitalize()

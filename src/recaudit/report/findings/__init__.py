@@ -10,6 +10,7 @@ from recaudit.report.evidence import Evidence
 from recaudit.report.findings.agency import active_users_move, others_say, own_say, popular_items_move
 from recaudit.report.findings.exposure import catalogue, categories, popular_items
 from recaudit.report.findings.finding import Finding
+from recaudit.report.findings.folding import from_nowhere, precise_but_folded, what_was_left_unrated
 from recaudit.report.findings.people import best_and_worst_served, no_gain, pushed_most, rare_items
 from recaudit.report.findings.ranking import beats_reference, lead, two_orders
 from recaudit.report.findings.reach import (
@@ -36,6 +37,7 @@ _QUESTIONS = (
     out_of_reach,
     own_say,
     others_say,
+    from_nowhere,
     no_gain,
     best_and_worst_served,
     categories,
@@ -45,6 +47,8 @@ _QUESTIONS = (
     popular_within_reach,
     popular_items_move,
     active_users_move,
+    precise_but_folded,
+    what_was_left_unrated,
     left_out,
     not_applicable,
 )
