@@ -1,4 +1,4 @@
-"""The trade-off between accuracy and folding: fronts by hand, a grid on a world of blocks, and going on after a stop."""
+"""The trade-off between accuracy and folding: fronts by hand, a grid on worlds of blocks, and going on after a stop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recaudit.data import Interactions, splits
 from recaudit.data.synthetic import BlockWorld, blocks, toy
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
-from recaudit.models import WALS
+from recaudit.models import WALS, FactorModel
 
 GRID = {"factors": (2, 3), "unobserved_weights": (0.0, 0.1, 1.0), "iterations": 4}
 
@@ -32,6 +32,19 @@ def small() -> BlockWorld:
 def study(data: Interactions | BlockWorld, **settings: object) -> Tradeoff:
     chosen = {**GRID, "regularization": 0.1, "center": "none", **settings}
     return folding_tradeoff(data, **chosen)  # type: ignore[arg-type]  # settings as a test names them
+
+
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[WALS]:
+    """Every recommender that is fitted from now on."""
+    fitted: list[WALS] = []
+    fit = WALS.fit
+
+    def noted(self: WALS, data: Interactions, rng: int = 0) -> FactorModel:
+        fitted.append(self)
+        return fit(self, data, rng)
+
+    monkeypatch.setattr(WALS, "fit", noted)
+    return fitted
 
 
 class TestFronts:
@@ -88,18 +101,15 @@ class TestGrid:
         ]
         assert found.relatedness == ["truth"]
 
-    def test_folding_falls_as_unrated_pairs_count_more_and_stays_below_the_share_of_off_blocks(
-        self, small: BlockWorld
-    ) -> None:
-        found = study(small, factors=(2,), unobserved_weights=(0.0, 0.1, 1.0), iterations=15)
+    def test_as_unrated_pairs_count_more_folding_falls_and_the_error_rises(self) -> None:
+        world = blocks(users=200, items=240, on_density=0.5, rng=1)
+        found = study(world, factors=(3,), unobserved_weights=(0.0, 0.01, 0.03, 0.1, 0.3, 1.0), iterations=15)
         folded = found.frame["folding"].to_list()
         assert folded == sorted(folded, reverse=True)
-        assert 0.2 < folded[0] <= small.off_share
-
-    def test_at_fixed_factors_what_predicts_better_folds_more(self, small: BlockWorld) -> None:
-        found = study(small, factors=(4,), unobserved_weights=(0.0, 0.03, 0.1, 0.3, 1.0), iterations=15)
-        assert found.correlations()["folding"][0] < 0
-        assert found.best().folding > found.frame["folding"].min()
+        assert found.frame["rmse"].to_list() == sorted(found.frame["rmse"])
+        assert found.correlations()["folding"].to_list() == [pytest.approx(-1.0)]
+        assert found.best().recommender.unobserved_weight == 0.0
+        assert 0.2 < found.best().folding <= world.off_share
 
     def test_front_and_knee_are_among_the_models(self, small: BlockWorld) -> None:
         found = study(small, factors=(2, 4), unobserved_weights=(0.0, 0.03, 0.1, 1.0))
@@ -189,9 +199,7 @@ class TestGoingOn:
         self, small: BlockWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = study(small, cache=tmp_path)
-        fitted = []
-        fit = WALS.fit
-        monkeypatch.setattr(WALS, "fit", lambda self, *rest, **named: fitted.append(self) or fit(self, *rest, **named))
+        fitted = fits(monkeypatch)
         again = study(small, cache=tmp_path, factors=(2, 3, 4))
         assert {recommender.factors for recommender in fitted} == {4}
         assert_frame_equal(again.cells.filter(pl.col("factors") < 4), before.cells)

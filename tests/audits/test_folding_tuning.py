@@ -15,7 +15,7 @@ from recaudit.audits.folding.tuning import Tuning, folding_tuning
 from recaudit.data import Interactions
 from recaudit.data.synthetic import blocks
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models import WALS
+from recaudit.models import WALS, FactorModel
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,14 @@ def test_folding_of_what_is_shown_can_be_the_objective(log: Interactions) -> Non
 def test_a_search_goes_on_where_it_stopped(log: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = search(log, trials=13)
     search(log, trials=11, cache=tmp_path)
-    fitted = []
+    fitted: list[WALS] = []
     fit = WALS.fit
-    monkeypatch.setattr(WALS, "fit", lambda self, *rest, **named: fitted.append(self) or fit(self, *rest, **named))
+
+    def noted(self: WALS, data: Interactions, rng: int = 0) -> FactorModel:
+        fitted.append(self)
+        return fit(self, data, rng)
+
+    monkeypatch.setattr(WALS, "fit", noted)
     assert_frame_equal(search(log, trials=13, cache=tmp_path).frame, whole.frame)
     assert len(fitted) == 2
 

@@ -352,8 +352,6 @@ def test_what_cannot_be_answered_says_why(model: FactorModel, world: World) -> N
         instability(model, data, edits=Past(3), pairs=False, best_ratings=True)
     with pytest.raises(NotSupportedError, match="Softmax"):
         instability(model, policy=Top1())
-    with pytest.raises(NotSupportedError, match=r"trajectories.*Top1"):
-        instability(model, edits=Future(2, follows=Softmax(beta=3)))
     with pytest.raises(NotSupportedError, match="limit on changes"):
         instability(model, edits=NextK(2, ratings=Stars(1, 5), changes=1), item=data.item_ids[0])
     with pytest.raises(InputError, match="20 actions"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.audits.reachability_result import STATUS
-from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.runs import Manifest, Run
 from recaudit.runs.journal import Journal
 from recaudit.runs.manifest import DataRecord, ModelRecord
@@ -172,6 +172,86 @@ def reachability(
             ratings=pl.lit(20),
         ),
         pairs=frame,
+    )
+
+
+AGENCY: Mapping[str, Number] = {
+    "past_lift": (1.5, 1.4, 1.6),
+    "past_mean_lift": (1.7, 1.6, 1.8),
+    "past_doubled": (0.2, 0.1, 0.3),
+    "past_instability": (0.02, 0.01, 0.03),
+    "past_unstable_share": (0.0, 0.0, 0.0),
+    "future_lift": (2.5, 2.0, 3.0),
+    "future_mean_lift": (2.7, 2.2, 3.2),
+    "future_doubled": (0.4, 0.3, 0.5),
+    "future_instability": (0.03, 0.02, 0.04),
+    "future_unstable_share": (0.0, 0.0, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The worked pair of an agency result: whose ratings move whom, and (fact, instead) by item."""
+
+    viewer: str
+    editor: str
+    value: float
+    ratings: Mapping[str, tuple[float | None, float]]
+    when: str = "past"
+
+
+def curve(over: str, metric: str, points: Mapping[float, Number]) -> pl.DataFrame:
+    """One metric along a sweep."""
+    rows = [{"over": over, "at": at, "metric": metric, **cells(number)} for at, number in points.items()]
+    return pl.DataFrame(rows, SERIES_SCHEMA)
+
+
+def agency(
+    numbers: Mapping[str, Number] = AGENCY,
+    *,
+    series: Sequence[pl.DataFrame] = (),
+    by: Sequence[pl.DataFrame] = (),
+    worked: Sequence[Moved] = (),
+    titles: Mapping[str, str] | None = None,
+    left_out: Mapping[str, Sequence[str]] | None = None,
+) -> Result:
+    """An agency result with these overall numbers; metrics that are `left_out`, by reason, have none."""
+    missing = [metric for metrics in (left_out or {}).values() for metric in metrics]
+    told = {**numbers, **dict.fromkeys(missing)}
+    pairs = {
+        "when": [pair.when for pair in worked],
+        "viewer": [pair.viewer for pair in worked],
+        "editor": [pair.editor for pair in worked],
+        "value": [pair.value for pair in worked],
+        "action_items": pl.Series([list(pair.ratings) for pair in worked], dtype=pl.List(pl.String)),
+        "action_ratings": pl.Series([[b for _, b in p.ratings.values()] for p in worked], dtype=pl.List(pl.Float64)),
+        "given_ratings": pl.Series([[a for a, _ in p.ratings.values()] for p in worked], dtype=pl.List(pl.Float64)),
+    }
+    items = sorted({item for pair in worked for item in pair.ratings})
+    settings = {
+        "k": 5,
+        "policy": "Softmax(beta=2.0)",
+        "distance": "hellinger",
+        "users": 40,
+        "followed": 6,
+        "targets": 30,
+        "editors": 20,
+        "popular items": "the 3 with the most ratings against 3 of rank 10 to 15",
+        "active editors": "the 4 with the most ratings against 4 of rank 13 to 20",
+        "statuses": {"past_lift": {"solved": 1200}},
+    }
+    return Result(
+        audit="agency",
+        settings=settings | ({"left_out": left_out} if left_out else {}),
+        frame=pl.DataFrame([{"metric": name, **cells(number)} for name, number in told.items()], SUMMARY_SCHEMA),
+        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+        users=pl.DataFrame({"user": ["u0"], "past_lift": [1.5]}),
+        items=pl.DataFrame(
+            {"item": items, "title": [(titles or {}).get(item) for item in items]},
+            {"item": pl.String, "title": pl.String},
+        ),
+        pairs=pl.DataFrame(pairs),
+        series=pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *series]),
     )
 
 

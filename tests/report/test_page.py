@@ -17,7 +17,21 @@ from recaudit.audits import METRICS
 from recaudit.data import datasets
 from recaudit.data.synthetic import World
 from recaudit.runs import Run, execute, parse
-from report.crafted_runs import Data, Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
+from report.crafted_runs import (
+    AGENCY,
+    Data,
+    Film,
+    Model,
+    Moved,
+    Pair,
+    accuracy,
+    agency,
+    curve,
+    exposure,
+    groups,
+    reachability,
+    write_run,
+)
 
 
 class Page(HTMLParser):
@@ -73,6 +87,11 @@ class Page(HTMLParser):
         return [block for block in blocks if "$schema" in block]
 
 
+SWEPT = ("past_lift", "future_lift", "past_instability", "future_instability")
+POPULAR = {"popular": (2.0, 1.9, 2.1), "intermediate": (1.0, 0.9, 1.1), "popular / intermediate": (2.0, 1.8, 2.2)}
+ACTIVE = {"active": (0.3, 0.2, 0.4), "intermediate": (0.1, 0.0, 0.2), "active - intermediate": (0.2, 0.1, 0.3)}
+
+
 def full_run(path: Path, name: dict[str, str]) -> Run:
     """A run with every section, in which everything that has a name has one of these."""
     genre = groups(
@@ -97,13 +116,28 @@ def full_run(path: Path, name: dict[str, str]) -> Run:
     ]
     titles = {item: name["title"] + ending for item, ending in (("i0", " r0"), ("i1", " r1"), ("i2", " r2"))}
     reached = reachability(pairs, titles, people={name["user"]: 0.2, "bob": 0.5}, by=[discovery, availability])
+    over_time = agency(
+        series=[
+            *(curve("horizon", metric, {1: (1.1, 1.0, 1.2), 5: AGENCY[metric]}) for metric in SWEPT),
+            *(curve("beta", metric, {0.5: (1.1, 1.0, 1.2), 2: AGENCY[metric]}) for metric in SWEPT),
+            *(curve("instability", metric, {0.0: 0.75, 0.01: 0.25}) for metric in SWEPT[2:]),
+        ],
+        by=[
+            groups("popular against intermediate items", "past_lift", POPULAR),
+            groups("active against intermediate editors", "past_instability", ACTIVE),
+            groups("history", "past_lift", {name["group"]: (1.1, 1.0, 1.2)}),
+        ],
+        worked=[Moved(name["user"], name["model"], 0.4, {"i0": (1.0, 5.0)})],
+        titles={"i0": name["title"] + " a0"},
+    )
+    heard = [accuracy(0.3, None, per_user=(0.3, 0.4), by=[people, recall]), shown, reached, over_time]
     models = [
-        Model(name["model"], [accuracy(0.3, None, per_user=(0.3, 0.4), by=[people, recall]), shown, reached]),
+        Model(name["model"], heard),
         Model(
             "Hits",
             [accuracy(0.2, 1.0, per_user=(0.2, 0.1), by=[people, recall]), shown],
             "top-pop",
-            {"reachability": name["reason"]},
+            {"reachability": name["reason"], "agency": name["reason"]},
         ),
     ]
     data = Data(name["data"], 3, attributes=(name["attribute"],), categories=("genre",))
@@ -114,8 +148,13 @@ PLAIN = {key: key.upper() for key in ("title", "genre", "attribute", "group", "m
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    return Page(report.render(full_run(tmp_path_factory.mktemp("run"), PLAIN)))
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return full_run(tmp_path_factory.mktemp("run"), PLAIN)
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> Page:
+    return Page(report.render(run))
 
 
 class TestStandsAlone:
@@ -145,8 +184,11 @@ class TestStandsAlone:
 
 
 class TestDefinitions:
-    def test_every_metric_shown_is_defined_and_one_click_away(self, page: Page) -> None:
-        for name, metric in METRICS.items():
+    def test_every_metric_shown_is_defined_and_one_click_away(self, page: Page, run: Run) -> None:
+        steps = [(step.model, step.audit) for step in run.manifest.steps]
+        tables = [run.table(*step, name)["metric"].to_list() for step in steps for name in ("summary", "groups")]
+        for name in {name for metrics in tables for name in metrics}:
+            metric = METRICS[name]
             told = [metric.definition, metric.formula, metric.span]
             assert all(page.text.count(text) >= 2 for text in told)  # in the list, and on a click
             assert f"about-{name}" in [attributes.get("popovertarget") for _, attributes in page.elements]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Case:
     importance: FloatArray | None = None
     caps: IntArray | None = None
     must: BoolArray | None = None
+    horizon: Literal["prefix", "list"] = "prefix"
 
     def free(self) -> BoolArray:
         return np.ones(len(self.scores), dtype=bool) if self.allowed is None else self.allowed
@@ -53,6 +54,7 @@ class Case:
             importance=case.importance,
             caps=case.caps,
             must=None if case.must is None else case.must[None],
+            horizon=case.horizon,
             certify=bool(change.get("certify", False)),
         )
 
@@ -85,7 +87,7 @@ def plain_greedy(case: Case) -> list[int]:
     chosen: list[int] = []
     for rank in range(n):
         held = sum((w[r] * case.shares[i] for r, i in enumerate(chosen)), np.zeros(genres))
-        total = w[: rank + 1].sum()
+        total = w.sum() if case.horizon == "list" else w[: rank + 1].sum()
         forced = n - rank == due.sum() - due[chosen].sum()
         best, key = -1, (-math.inf, -math.inf)
         for i in np.flatnonzero(case.free()).tolist():

@@ -242,6 +242,7 @@ def _editor_contrast(scope: Scope, model: FittedModel, when: Kind) -> pl.DataFra
 def _histogram(found: Instability, metric: str) -> pl.DataFrame:
     """The share of pairs from each step on, as a curve over instability; steps without pairs are left out."""
     counted = found.histogram(_BINS).filter(pl.col("pairs") > 0)
+    status = Status.BOUNDED if found.counts()[Status.BOUNDED] else Status.SOLVED
     return counted.select(
         pl.lit("instability").alias("over"),
         pl.col("lower").alias("at"),
@@ -249,7 +250,7 @@ def _histogram(found: Instability, metric: str) -> pl.DataFrame:
         pl.col("share").alias("value"),
         pl.lit(None, pl.Float64).alias("lower"),
         pl.lit(None, pl.Float64).alias("upper"),
-        pl.lit(Status.SOLVED.value if found.exact else Status.BOUNDED.value).alias("status"),
+        pl.lit(Status.SOLVED.value if not found.bounded else Status.BOUNDED.value).alias("status"),
         pl.lit(None, pl.Float64).alias("baseline"),
         pl.lit(int((found.tally.viewers.count > 0).sum()), pl.Int64).alias("users"),
         pl.lit(int((found.tally.viewers.count == 0).sum()), pl.Int64).alias("excluded"),

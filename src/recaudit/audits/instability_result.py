@@ -57,8 +57,8 @@ class Instability:
     """One row a pair: viewer, editor, and the columns of PAIR_SCHEMA; with the edited items and the best ratings where
     they were asked for. Without rows where pairs were not kept."""
     tally: Tally
-    exact: bool
-    """Whether every value is the largest distance itself, or only one that is surely reached."""
+    bounded: int
+    """How many values are not known to be the largest distance itself, but are surely reached."""
     viewer_positions: IntArray
     editor_positions: IntArray
 
@@ -79,7 +79,8 @@ class Instability:
     def counts(self) -> dict[str, int]:
         """How many pairs there are of each status, whether they were kept or not."""
         counts = dict.fromkeys((status.value for status in Status), 0)
-        counts[Status.SOLVED if self.exact else Status.BOUNDED] = int(self.tally.viewers.count.sum())
+        counts[Status.SOLVED] = int(self.tally.viewers.count.sum()) - self.bounded
+        counts[Status.BOUNDED] = self.bounded
         counts[Status.NOT_APPLICABLE] = self.tally.absent
         return counts
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final, get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from recaudit.errors import InputError
+from recaudit.errors import InputError, did_you_mean
 from recaudit.solvers.calibrated_bound import Problem, upper_bound
 from recaudit.solvers.calibrated_kernel import (
     NOT_FINITE,
@@ -29,7 +29,7 @@ from recaudit.status import Status
 
 __all__ = ["CalibratedLists", "CategoryVectors", "Certificate", "calibrated_lists", "rank_weights"]
 
-AHEAD=False
+Horizon = Literal["prefix", "list"]
 NO_CAP = np.iinfo(np.int64).max
 _ROUNDING = 1e-12
 
@@ -56,7 +56,8 @@ class Certificate:
     def relative_gap(self) -> FloatArray:
         """(users,): the gap as a share of what could be won over the list by score alone; 0 where nothing can.
 
-        0: the list is the best one. 1: it may have won nothing.
+        0: the list is the best one. 1: it may have won nothing. Above 1: the list by score alone has a higher objective
+        than the list; the greedy does not rule that out.
         """
         possible = self.upper - self.plain
         return np.where(possible > self.tol, self.gap / np.where(possible > self.tol, possible, 1.0), 0.0)
@@ -97,6 +98,7 @@ def calibrated_lists(
     importance: ArrayLike | None = None,
     caps: ArrayLike | None = None,
     must: BoolArray | None = None,
+    horizon: Horizon = "prefix",
     certify: bool = False,
     tol: float = 1e-6,
 ) -> CalibratedLists:
@@ -112,7 +114,12 @@ def calibrated_lists(
     side. `caps` (genres,): how many items of a genre a list may have. `must` (users, items): what has to be in the
     list, whatever the caps: it comes when it is the best, at the latest when only its places are left.
 
-    `certify` asks for an upper bound on what any list could have, for a single `weight`; it takes a few milliseconds
+    `horizon`: with "prefix", the paper's greedy, each choice is the best for the list that ends with it, so that every
+    beginning of the list is calibrated. With "list" it is the best for the list of full size (W_n in every term): the
+    beginning keeps nearer to the scores, and the whole list has a higher objective. Only this one has the guarantee of
+    1 - 1/e: Equation 9, which the paper claims it for, is minus infinity for the empty list.
+
+    `certify` asks for an upper bound on what any list could have, for a single `weight`; it takes some milliseconds
     a user. It leaves `caps` out: it holds with them too, but is wider.
     """
     users = _check_scores(scores, allowed, vectors)
@@ -133,30 +140,40 @@ def calibrated_lists(
             received="True beside weights that differ from rank to rank",
             expected="one weight: Equation 6 has one lambda, and the bound is on it",
         )
-    lists, evaluations = _greedy(problem, scores, allowed, must, weights, limits)
+    totals = np.cumsum(problem.rank_weights)
+    if _check_horizon(horizon) == "list":
+        totals[:] = totals[-1]
+    lists, evaluations = _greedy(problem, scores, allowed, must, weights, totals, limits)
     relevance, apart = _worth(problem, scores, lists)
     certificate = None
     if certify:
-        plain, _ = _greedy(problem, scores, allowed, must, np.zeros(size), limits)
+        plain, _ = _greedy(problem, scores, allowed, must, np.zeros(size), totals, limits)
         certificate = _certificate(problem, scores, allowed, must, lists, plain, tol)
     return CalibratedLists(lists, relevance, apart, evaluations, certificate)
 
 
 def _greedy(
-    problem: Problem, scores: Scores, allowed: BoolArray, must: BoolArray | None, weights: FloatArray, caps: IntArray
+    problem: Problem,
+    scores: Scores,
+    allowed: BoolArray,
+    must: BoolArray | None,
+    weights: FloatArray,
+    totals: FloatArray,
+    caps: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """The lists (users, n) and evaluations (users,), users cut for the cores."""
+    """The lists (users, n) and evaluations (users,), users cut for the cores; `totals` (n,) is W at each rank."""
     users, items = scores.shape
+    of_users = np.ascontiguousarray(scores)
+    free = np.ascontiguousarray(allowed)
+    due = np.zeros((1, items), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
     lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
-    nothing = np.zeros((1, items), dtype=np.bool_)
-    totals = np.cumsum(problem.rank_weights) if not AHEAD else np.full(len(weights),problem.rank_weights.sum())
     setting = Setting(weights, problem.rank_weights, totals, problem.importance, problem.smoothing, caps)
 
     def solve(rows: slice) -> None:
         greedy_lists(
-            scores[rows],
-            allowed[rows],
-            nothing if must is None else must[rows],
+            of_users[rows],
+            free[rows],
+            due if must is None else due[rows],
             problem.interests[rows],
             problem.vectors,
             setting,
@@ -224,7 +241,7 @@ def _check_weight(weight: float | ArrayLike, size: int) -> FloatArray:
         raise InputError(
             "weight", received=weight, expected="lambda from 0 (the scores alone) to 1 (calibration alone)"
         )
-    return np.ascontiguousarray(np.broadcast_to(weights, size))
+    return np.broadcast_to(weights, size).copy()
 
 
 def _check_interests(interests: FloatArray, shape: tuple[int, int]) -> FloatArray:
@@ -247,6 +264,13 @@ def _check_rank_weights(weights: ArrayLike | None, size: int) -> FloatArray:
             remedy="A weight that rises with the rank would make an old gain no bound on a new one.",
         )
     return found
+
+
+def _check_horizon(horizon: Horizon) -> Horizon:
+    if horizon not in get_args(Horizon):
+        remedy = did_you_mean(horizon, get_args(Horizon))
+        raise InputError("horizon", received=repr(horizon), expected="'prefix' or 'list'", remedy=remedy)
+    return horizon
 
 
 def _check_smoothing(smoothing: float) -> float:

@@ -32,9 +32,9 @@ from recaudit.solvers.category_vectors import CategoryVectors
 
 Tensor = torch.Tensor
 
-ROUNDS = 30
-"""Steps of Frank and Wolfe: the first few matter most."""
-_SEARCH = 30
+ROUNDS = 12
+"""Steps of Frank and Wolfe: with 21,000 items and lists of 50, a hundred steps lower the bound by another 2%."""
+_SEARCH = 20
 """Halvings of a step's length."""
 _CHUNK = 4_000_000
 """(user, item) pairs at a time."""

@@ -113,7 +113,8 @@ class _Search:
         """(candidates,): what each would add at this rank, 0 or more."""
         before = (1 - self.alpha) * held + self.alpha * self.w.sum() * self.p
         added = (1 - self.alpha) * self.w[rank] * self.shares / np.where(self.p > 0, before, 1.0)
-        return (1 - self.weight) * self.relevance + self.weight * np.log1p(added) @ (self.importance * self.p)
+        sums: FloatArray = np.log1p(added) @ (self.importance * self.p)
+        return (1 - self.weight) * self.relevance + self.weight * sums
 
     def extend(self, chosen: list[int], held: FloatArray, used: IntArray, value: float, after: int = -1) -> None:
         """Look at every list that begins with `chosen`, whose value is `value`.

@@ -1,0 +1,88 @@
+"""How far a list's genres are from a user's: paper 004, section 3.
+
+All take `p` (users, genres), the interests, and `q` (users, genres), the shares in the list, of one category system. A
+row of p sums to one, a row of q to one or, where the list has items without any genre, to less: what is missing counts
+as a genre that the user has no interest in. For a user without interests (p all 0) or an empty list (q all 0) they give
+a finite number without meaning: `measurable` says which rows to leave out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recaudit.errors import InputError
+from recaudit.solvers.calibrated_objective import SMOOTHING, divergence, list_distribution, rank_weights
+
+__all__ = [
+    "SMOOTHING",
+    "Representation",
+    "hellinger",
+    "kl",
+    "list_distribution",
+    "measurable",
+    "rank_weights",
+    "representation",
+    "total_variation",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+def measurable(p: FloatArray, q: FloatArray) -> NDArray[np.bool_]:
+    """(users,): whether the user has interests and the list has items with genres."""
+    return (p.sum(axis=1) > 0) & (q.sum(axis=1) > 0)
+
+
+def kl(p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING) -> FloatArray:
+    """(users,): C_KL, the Kullback-Leibler divergence of the smoothed list from the history.
+
+    sum_g p log(p / q~), q~ = (1 - alpha) q + alpha p, natural logarithm (Equations 4 and 5). From 0 (the same
+    proportions) to log(1 / alpha) (nothing that the user is interested in; 4.6 for 0.01). Most sensitive to small
+    interests that the list leaves out. It depends on `smoothing`: values compare only under the same alpha.
+    """
+    if not 0 < smoothing < 1:
+        raise InputError("smoothing", received=smoothing, expected="alpha above 0 and below 1; the paper has 0.01")
+    return np.maximum(divergence(p, q, smoothing), 0.0)
+
+
+def hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
+    """(users,): C_H, the Hellinger distance, with the usual 1 / sqrt(2) (the paper prints 1 / 2: see the errata).
+
+    sqrt(sum_g (sqrt p - sqrt q)^2 / 2). From 0 (the same proportions) to 1 (nothing in common). No smoothing.
+    """
+    missing = np.maximum(1 - q.sum(axis=1), 0.0)
+    return np.sqrt((np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=1) + missing) / 2)
+
+
+def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
+    """(users,): the share of the list that would have to be replaced: sum_g |p - q| / 2.
+
+    From 0 (the same proportions) to 1 (nothing in common). No smoothing.
+    """
+    missing = np.maximum(1 - q.sum(axis=1), 0.0)
+    return (np.abs(p - q).sum(axis=1) + missing) / 2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Representation:
+    """How some users' lists treat each genre, as in the paper's Figure 3; each (genres,)."""
+
+    history: FloatArray
+    """The mean of p."""
+    over: FloatArray
+    """The mean of max(0, q - p): how far the genre is above its share on average, 0 where it is not."""
+    under: FloatArray
+    """The mean of max(0, p - q). Above `over`: the genre is under-represented on average."""
+
+
+def representation(p: FloatArray, q: FloatArray) -> Representation:
+    """Over- and under-representation of each genre over the given users; zeros without any."""
+    count = max(1, len(p))
+    return Representation(
+        p.sum(axis=0) / count, np.maximum(q - p, 0).sum(axis=0) / count, np.maximum(p - q, 0).sum(axis=0) / count
+    )

@@ -1,0 +1,143 @@
+"""What an audit of instability asks, however it is answered, and the rows in which every answer is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.candidates import Candidates, candidate_items
+from recaudit.audits.inquiry import Baseline
+from recaudit.audits.instability_result import PAIR_SCHEMA, user_groupings
+from recaudit.audits.instability_tally import Tally
+from recaudit.data.interactions import Interactions
+from recaudit.engines.base import blocks
+from recaudit.interventions import Actions
+from recaudit.models.base import FittedModel
+from recaudit.solvers.distances import Distance
+from recaudit.status import Status
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class InstabilityQuestion:
+    """The question: which distance, before and after which edits. Picklable."""
+
+    model: FittedModel
+    log: Interactions
+    editors: IntArray
+    """Positions."""
+    distance: Distance
+    beta: float
+    target: int | None
+    """The position of the one item that the distance is about."""
+    candidates: Candidates
+    baseline: Baseline
+    threshold: float
+    keep_pairs: bool
+    best_ratings: bool
+
+    def allowed(self, viewers: IntArray) -> BoolArray:
+        """(viewers, items): True at each viewer's candidates."""
+        return candidate_items(self.log, viewers, np.zeros((len(viewers), 0), dtype=np.int64), self.candidates)
+
+    def ratings_before(self, actions: Actions, items: IntArray) -> FloatArray | None:
+        """(editors, actions): the editors' ratings of `items` that the baseline speaks of; None for the scores."""
+        if self.baseline == "factual":
+            parts = blocks(self.editors)
+            own = np.split(items, np.cumsum([len(part) for part in parts])[:-1])
+            known = [actions.unchanged(self.model, part, some, self.log) for part, some in zip(parts, own, strict=True)]
+            return np.concatenate(known)
+        if self.baseline == "predicted":
+            who = np.repeat(self.editors, items.shape[1])
+            return self.model.predict(who, np.maximum(items, 0).ravel()).reshape(items.shape)
+        return None
+
+    def members(self) -> FloatArray:
+        """(editors, groups): how much of each editor belongs to each group of users."""
+        return np.column_stack([grouping.weights[self.editors] for grouping in user_groupings(self.log, None)])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The answers of a block of viewers, (viewers, editors) each."""
+
+    viewers: IntArray
+    value: FloatArray
+    """NaN where there is none."""
+    lower: FloatArray
+    upper: FloatArray
+    solved: BoolArray
+    """Whether the value is the largest distance itself."""
+    items: IntArray
+    """(editors, actions): what the editors rate; -1 for none."""
+    ratings: FloatArray | None
+    """(viewers, editors, actions): the ratings that reach the value, NaN where a rating stays or does not matter."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What a block of viewers comes to."""
+
+    frame: pl.DataFrame
+    """A row for each pair, or none where they are not kept."""
+    tally: Tally
+    bounded: int
+    """How many values are not the largest distance itself, for all that is known."""
+
+    @classmethod
+    def of(cls, ask: InstabilityQuestion, found: Pairs, members: FloatArray) -> Part:
+        """The sums of these pairs and, where they are kept, their rows; nobody is their own editor."""
+        asked = found.viewers[:, None] != ask.editors[None, :]
+        value = np.where(asked & (found.items >= 0).any(axis=1), found.value, np.nan)
+        tally = Tally.of(value, asked, members, ask.distance, ask.threshold)
+        return cls(_frame(ask, found, value, asked), tally, int((~np.isnan(value) & ~found.solved).sum()))
+
+
+def _frame(ask: InstabilityQuestion, found: Pairs, values: FloatArray, asked: BoolArray) -> pl.DataFrame:
+    row, column = np.nonzero(asked & ask.keep_pairs)
+    value = values[row, column]
+    known = ~np.isnan(value)
+    status = np.where(found.solved[row, column], Status.SOLVED.value, Status.BOUNDED.value)
+    ids = ask.log.user_ids
+    frame = pl.DataFrame(
+        {
+            "viewer": ids.gather(found.viewers[row]),
+            "editor": ids.gather(ask.editors[column]),
+            "value": pl.Series(value).fill_nan(None),
+            "lower": pl.Series(np.where(known, found.lower[row, column], np.nan)).fill_nan(None),
+            "upper": pl.Series(np.where(known, found.upper[row, column], np.nan)).fill_nan(None),
+            "status": pl.Series(np.where(known, status, Status.NOT_APPLICABLE.value), dtype=pl.String).cast(
+                PAIR_SCHEMA["status"]
+            ),
+            "baseline": np.zeros(len(row)),
+        }
+    )
+    if found.ratings is None:
+        return frame
+    chosen: list[list[object] | None] = []
+    ratings: list[list[float] | None] = []
+    item_ids = ask.log.item_ids.to_list()
+    for has, items, given in zip(known, found.items[column], found.ratings[row, column], strict=True):
+        matters = np.flatnonzero(~np.isnan(given))
+        chosen.append([item_ids[item] for item in items[matters]] if has else None)
+        ratings.append(given[matters].tolist() if has else None)
+    return frame.with_columns(
+        pl.Series("action_items", chosen, pl.List(ask.log.item_ids.dtype)),
+        pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
+    )
+
+
+def masked(scores: torch.Tensor, allowed: BoolArray) -> torch.Tensor:
+    """(viewers, items): -inf where an item is no candidate."""
+    return scores.masked_fill(torch.from_numpy(~allowed), -torch.inf)

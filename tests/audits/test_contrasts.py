@@ -1,0 +1,162 @@
+"""Groups set side by side: how they are made, and what their contrast says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import recaudit as ra
+from recaudit.audits.contrasts import contrast_items, item_tiers, user_tiers
+from recaudit.audits.lifts import Lifts
+from recaudit.audits.reachability_result import STATUS, Reachability
+from recaudit.audits.samples import asked_items, asked_users, some_users
+from recaudit.data import Interactions
+from recaudit.data.synthetic import World
+from recaudit.errors import InputError
+from recaudit.models import ALS
+
+
+def rated(counts: list[int]) -> Interactions:
+    """A log in which item 0 has counts[0] ratings, and so on."""
+    rows = [(user, item) for item, count in enumerate(counts) for user in range(count)]
+    frame = pl.DataFrame(rows, {"user": pl.Int64, "item": pl.Int64}, orient="row").with_columns(rating=pl.lit(3.0))
+    return Interactions.from_frame(frame, scale=(1, 5))
+
+
+def lifted(lifts: Mapping[tuple[str, str], float | None]) -> Reachability:
+    """A result with these lifts by (user, item)."""
+    users, items = ([pair[side] for pair in lifts] for side in (0, 1))
+    frame = pl.DataFrame({"user": users, "item": items, "rating": 3.0})
+    data = Interactions.from_frame(frame, scale=(1, 5))
+    pairs = pl.DataFrame(
+        {
+            "user": users,
+            "item": items,
+            "lift": pl.Series(list(lifts.values()), dtype=pl.Float64),
+            "status": pl.Series(["solved"] * len(users), dtype=STATUS),
+        }
+    )
+    return Reachability(data, {}, pairs, np.arange(data.n_users))
+
+
+class TestTiers:
+    def test_the_papers_ranks_where_there_are_enough(self) -> None:
+        counts = [700 - place for place in range(650)]
+        tiers = item_tiers(rated(counts), rng=1)
+        assert tiers.first == tuple(range(30))
+        assert len(set(tiers.second)) == 30
+        assert set(tiers.second) <= set(range(199, 300))
+        assert tiers.rule == "the 30 with the most ratings against 30 of rank 200 to 300"
+
+    @pytest.mark.parametrize(("items", "size", "ranks"), [(400, 30, (133, 200)), (90, 9, (30, 45)), (10, 1, (3, 5))])
+    def test_a_small_catalogue_takes_its_middle(self, items: int, size: int, ranks: tuple[int, int]) -> None:
+        tiers = item_tiers(rated([items - place for place in range(items)]))
+        assert tiers.first == tuple(range(size))
+        assert len(tiers.second) == size
+        assert tiers.ranks == ranks
+        assert set(tiers.second) <= set(range(ranks[0] - 1, ranks[1]))
+
+    @pytest.mark.parametrize("items", [2, 3, 5, 12])
+    def test_the_two_never_meet(self, items: int) -> None:
+        tiers = item_tiers(rated([5] * items))
+        assert tiers.first
+        assert tiers.second
+        assert not set(tiers.first) & set(tiers.second)
+
+    def test_users_by_the_same_rule(self, world: World) -> None:
+        tiers = user_tiers(world.data)
+        counts = world.data.user_counts
+        first, second = (counts[world.data.users_at(ids)] for ids in (tiers.first, tiers.second))
+        assert len(first) == len(second) == 12
+        assert first.min() >= np.sort(counts)[-12]
+        assert second.max() <= first.min()
+
+    def test_the_draw_follows_the_seed(self) -> None:
+        data = rated([700 - place for place in range(650)])
+        assert item_tiers(data, rng=1) == item_tiers(data, rng=1)
+        assert item_tiers(data, rng=1).second != item_tiers(data, rng=2).second
+
+
+class TestContrastOfItems:
+    def test_by_hand(self) -> None:
+        """u lifts a by 4 and b by 1 (geometric mean 2), c by 1; v lifts a by 8, c by 2.
+
+        Geometric: first exp((log 2 + log 8) / 2) = 4, second sqrt(1 * 2), ratio sqrt(2 * 4). Arithmetic: u 2.5 and 1,
+        v 8 and 2.
+        """
+        found = lifted({("u", "a"): 4, ("u", "b"): 1, ("u", "c"): 1, ("v", "a"): 8, ("v", "c"): 2})
+        rows = contrast_items(found, ["a", "b"], ["c"], samples=50)
+        geometric, arithmetic = (rows.filter(pl.col("metric") == name)["value"] for name in ("lift", "mean_lift"))
+        assert geometric.to_list() == pytest.approx([4.0, 2**0.5, 8**0.5])
+        assert arithmetic.to_list() == pytest.approx([5.25, 1.5, 3.75])
+        assert rows["users"].unique().to_list() == [2]
+        assert (rows["lower"] <= rows["value"] + 1e-12).all()
+        assert (rows["upper"] >= rows["value"] - 1e-12).all()
+
+    def test_a_user_counts_who_has_both_groups(self) -> None:
+        found = lifted({("u", "a"): 4, ("u", "c"): 1, ("v", "a"): 100, ("w", "a"): 4, ("w", "c"): None})
+        rows = contrast_items(found, ["a"], ["c"], samples=5)
+        assert rows["value"][0] == pytest.approx(4.0)
+        assert (rows["users"][0], rows["excluded"][0]) == (1, 2)
+        assert rows["lower"].null_count() == len(rows)  # one user has no interval
+
+    def test_the_interval_is_of_the_paired_ratio(self) -> None:
+        """Users differ a hundredfold, yet everybody lifts a twice as far as c: the ratio is certain."""
+        lifts = {
+            (f"u{place}", item): 10.0**place * factor for place in range(4) for item, factor in (("a", 2), ("c", 1))
+        }
+        row = contrast_items(lifted(lifts), ["a"], ["c"], samples=50).row(2, named=True)
+        assert row["group"] == "first / second"
+        assert (row["value"], row["lower"], row["upper"]) == pytest.approx((2.0, 2.0, 2.0))
+
+    def test_groups_that_share_no_user_are_refused(self) -> None:
+        found = lifted({("u", "a"): 4, ("v", "c"): 1})
+        with pytest.raises(InputError, match="without a user in common"):
+            contrast_items(found, ["a"], ["c"])
+
+
+class TestLifts:
+    def test_what_has_no_ratio_is_left_out(self) -> None:
+        lifts = Lifts.of(lifted({("u", "a"): 4, ("u", "b"): float("inf"), ("u", "c"): None, ("v", "c"): 0.0}))
+        assert np.exp(lifts.logs(lifts.weights(None)))[0] == pytest.approx(4.0)
+        assert np.isnan(lifts.logs(lifts.weights(None))[1])
+        assert lifts.of_items()[0] == pytest.approx(4.0)
+        assert np.isnan(lifts.of_items()[1:]).all()
+
+    def test_twice_as_likely_includes_exactly_twice(self) -> None:
+        lifts = Lifts.of(lifted({("u", "a"): 2, ("u", "b"): 1.9, ("u", "c"): 3, ("u", "d"): 1}))
+        assert lifts.shares(lifts.weights(None), 2.0).tolist() == [0.5]
+
+    def test_the_mean_is_that_of_the_audit(self, world: World) -> None:
+        model = ALS(factors=4, iterations=2).fit(world.data)
+        users = world.data.user_ids[:5].to_list()
+        found = ra.reachability(model, users=users, targets=world.data.item_ids.gather_every(9).to_list())
+        lifts = Lifts.of(found)
+        own = lifts.logs(lifts.weights(None))
+        assert np.exp(own.mean()) == pytest.approx(found.aggregate(by=[], samples=2)["lift"])
+
+
+class TestWhoIsAsked:
+    def test_ids_stay_as_they_are_and_none_means_all(self, world: World) -> None:
+        assert asked_users(world.data, ["user-003", "user-001"], 0) == ["user-003", "user-001"]
+        assert asked_items(world.data, None, 0) == world.data.item_ids.to_list()
+
+    def test_a_number_is_drawn_and_another_label_draws_others(self, world: World) -> None:
+        users, editors = asked_users(world.data, 10, 0), asked_users(world.data, 10, 0, "editors")
+        assert len(set(users)) == len(set(editors)) == 10
+        assert users != editors
+        assert users == asked_users(world.data, 10, 0)
+
+    def test_a_smaller_number_is_a_part_of_a_larger(self, world: World) -> None:
+        users = asked_users(world.data, 10, 3)
+        assert set(asked_users(world.data, 4, 3)) < set(users)
+        assert some_users(world.data, users, 4, 3) == asked_users(world.data, 4, 3)
+
+    @pytest.mark.parametrize("asked", [0, -1])
+    def test_nobody_is_no_number(self, world: World, asked: Any) -> None:
+        with pytest.raises(InputError, match="1 or more"):
+            asked_users(world.data, asked, 0)

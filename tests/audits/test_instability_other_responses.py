@@ -1,0 +1,141 @@
+"""Instability where ratings move many scores, where a system can only be asked, and where items are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, final
+
+import numpy as np
+import pytest
+import torch
+
+import recaudit as ra
+from recaudit.data import Interactions
+from recaudit.data.synthetic import World
+from recaudit.errors import NotSupportedError
+from recaudit.interventions import Future, Interval, NextK, Past, Stars
+from recaudit.models import ALS, AffineResponse, FittedModel, ItemKNN, as_black_box
+from recaudit.policies import EpsilonGreedy, Softmax
+from recaudit.solvers.distances import distance_between
+
+PEOPLE = ["user-003", "user-007", "user-011"]
+
+
+@pytest.fixture(scope="module")
+def log(world: World) -> Interactions:
+    return world.data
+
+
+@pytest.fixture(scope="module")
+def model(log: Interactions) -> Any:
+    return ALS(factors=3, iterations=4).fit(log)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Gossip(FittedModel):
+    """A model in which everybody's ratings move everybody's scores of everything."""
+
+    data: Interactions
+
+    def scores(self, users: np.ndarray) -> torch.Tensor:
+        return torch.stack([self._level(int(user)) for user in users])
+
+    def _level(self, user: int) -> torch.Tensor:
+        draw = np.random.default_rng(user)
+        return torch.from_numpy(draw.standard_normal(self.data.n_items))
+
+    def respond(self, viewer: int, editor: int, items: np.ndarray) -> AffineResponse:
+        draw = np.random.default_rng([viewer, editor])
+        slope = torch.from_numpy(0.5 * draw.standard_normal((self.data.n_items, len(items))))
+        return AffineResponse(np.asarray(items), slope, self._level(viewer) - 3 * slope.sum(dim=1))
+
+
+def test_dense_responses_are_solved_by_branch_and_bound(log: Interactions) -> None:
+    """No rating of a fine grid beats the value, which some rating reaches, and the upper bound holds."""
+    gossip = Gossip(log)
+    found = ra.instability(
+        gossip, edits=NextK(2), viewers=PEOPLE[:1], editors=PEOPLE[1:], policy=Softmax(beta=1), best_ratings=True
+    )
+    viewer = int(log.users_at(PEOPLE[:1])[0])
+    unseen = torch.from_numpy(~log.seen(np.array([viewer]))[0])
+    before = torch.log_softmax(gossip.scores(np.array([viewer]))[0][unseen], dim=0)
+    for row in found.frame.iter_rows(named=True):
+        editor = int(log.users_at([row["editor"]])[0])
+        response = gossip.respond(viewer, editor, log.items_at(row["action_items"]))
+
+        def distance(ratings: Any, response: AffineResponse = response) -> float:
+            after = torch.log_softmax(response.scores(np.array(ratings))[unseen], dim=0)
+            return float(distance_between("hellinger", before, after))
+
+        best = max(distance(point) for point in product(np.linspace(1, 5, 21), repeat=2))
+        assert row["value"] == pytest.approx(distance(row["action_ratings"]), abs=1e-9)
+        assert best - 1e-6 <= row["value"] <= row["upper"]
+        assert row["status"] == "solved"
+    assert found.counts()["solved"] == 2
+
+
+def test_a_black_box_stays_below_the_exact_value(model: Any) -> None:
+    settings: dict[str, Any] = {"edits": Past(3), "viewers": PEOPLE, "editors": PEOPLE, "policy": Softmax(beta=5)}
+    exact, found = ra.instability(model, **settings), ra.instability(as_black_box(model), **settings, budget=60)
+    assert (found.frame["value"] <= exact.frame["value"] + 1e-9).all()
+    assert (found.frame["value"] >= 0.8 * exact.frame["value"] - 1e-6).all()
+    assert (found.frame["status"] == "bounded").all()
+    assert found.counts()["bounded"] == len(found.frame) == 6
+
+
+def test_models_that_know_nothing_of_others_say_so(log: Interactions) -> None:
+    with pytest.raises(NotSupportedError, match="another user"):
+        ra.instability(ItemKNN().fit(log), edits=Past(2), viewers=PEOPLE, editors=PEOPLE)
+
+
+class TestDrawnItems:
+    """Whom the editor is shown what by chance: the expectation over trajectories."""
+
+    def test_one_step_is_the_mean_over_items(self, model: Any, log: Interactions) -> None:
+        """By its definition: each item that may come, with its chance, at its own worst rating."""
+        follows = Softmax(beta=2)
+        found = ra.instability(
+            model, edits=Future(1, follows=follows), viewers=PEOPLE[:1], editors=PEOPLE[1:2], policy=Softmax(beta=5)
+        )
+        editor = log.users_at(PEOPLE[1:2])
+        chances = follows.log_probabilities(model.scores(editor), torch.from_numpy(~log.seen(editor))).exp()[0]
+        expected = 0.0
+        for item in chances.nonzero()[:, 0].tolist():
+            one = ra.instability(
+                model,
+                edits=ra.interventions.GivenItems((log.item_ids[item],)),
+                viewers=PEOPLE[:1],
+                editors=PEOPLE[1:2],
+                policy=Softmax(beta=5),
+            )
+            expected += float(chances[item]) * one.frame["value"][0]
+        assert found.frame["value"][0] == pytest.approx(expected, rel=1e-9)
+        assert found.frame["status"][0] == "solved"
+
+    def test_a_sharp_draw_is_the_top_item(self, model: Any) -> None:
+        settings: dict[str, Any] = {"viewers": PEOPLE, "editors": PEOPLE, "policy": Softmax(beta=5)}
+        drawn = ra.instability(model, edits=Future(3, follows=Softmax(beta=9000)), **settings)
+        top = ra.instability(model, edits=Future(3), **settings)
+        np.testing.assert_allclose(drawn.frame["value"], top.frame["value"], rtol=1e-6)
+
+    def test_a_value_stands_between_its_limits(self, model: Any) -> None:
+        found = ra.instability(
+            model, edits=Future(2, follows=Softmax(beta=1)), viewers=PEOPLE, editors=PEOPLE, policy=Softmax(beta=5)
+        ).frame
+        assert (found["status"] == "bounded").all()
+        assert (found["lower"] <= found["value"]).all()
+        assert (found["value"] <= found["upper"]).all()
+        assert (found["value"] > 0).all()
+
+    def test_a_single_rating_leaves_nothing_to_choose(self, model: Any) -> None:
+        """With one allowed rating the value and the ceiling are the same expectation."""
+        edits = Future(2, ratings=Stars(5, 5), follows=Softmax(beta=1))
+        frame = ra.instability(model, edits=edits, viewers=PEOPLE[:1], editors=PEOPLE[1:], policy=Softmax(beta=5)).frame
+        half = frame["value"] - frame["lower"]
+        np.testing.assert_allclose(frame["upper"] - frame["value"], half, rtol=1e-6)
+
+    def test_other_policies_are_refused(self, model: Any) -> None:
+        with pytest.raises(NotSupportedError, match="Softmax or Power"):
+            ra.instability(model, edits=Future(2, ratings=Interval(1, 5), follows=EpsilonGreedy()), viewers=PEOPLE)

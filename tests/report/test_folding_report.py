@@ -1,0 +1,253 @@
+"""Folding on the page: the section, its cases and groups, the trade-off, and the findings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recaudit import report
+from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.report import charts
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import findings_of
+from recaudit.report.folding_section import folding_section
+from report.crafted_runs import Data, Model, Number, accuracy, cells, groups, write_run
+
+CASE = {
+    "user": "kim",
+    "item": "f7",
+    "title": "House of <Ash>",
+    "categories": "Horror|Thriller",
+    "rank": 2,
+    "relatedness": 0.0,
+    "similarity": 0.91,
+    "user_rates": "Family 80%, Comedy 20%",
+    "in_common": 0.0,
+    "nearest_by_model": ["Otter and Owl [Family]"],
+}
+FOLD = {
+    "users": "Family|Comedy",
+    "items": "Horror",
+    "overshoot": 0.12,
+    "shown_share": 0.25,
+    "n_users": 40,
+    "examples": ["House of <Ash>", "They Wait"],
+}
+
+
+def folding(
+    folded: Number = (0.2, 0.19, 0.21),
+    spurious: Number = (0.1, 0.08, 0.12),
+    *,
+    cases: Sequence[Mapping[str, object]] = (CASE,),
+    folds: Sequence[Mapping[str, object]] = (FOLD,),
+    curve: Mapping[float, tuple[float | None, float]] | None = None,
+    by: Sequence[pl.DataFrame] = (),
+    relatedness: str = "categories, genre",
+) -> Result:
+    """A folding result; `curve` is RMSE and folding by weight."""
+    numbers = {"folding": folded, "overshoot_share": 0.3, "shown_folding": 0.4, "spurious_share": spurious}
+    points = [
+        {"over": "unobserved_weight", "at": weight, "metric": metric, **cells(value)}
+        for weight, (rmse, height) in (curve or {}).items()
+        for metric, value in {"rmse": rmse, "folding": height, "shown_folding": 2 * height}.items()
+    ]
+    return Result(
+        audit="folding",
+        settings={"relatedness": relatedness, "similarity": "cosine", "k": 10, "confidence": 0.95},
+        frame=pl.DataFrame([{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA),
+        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+        users=pl.DataFrame({"user": ["kim"], "folding": [0.2]}),
+        items=pl.DataFrame(),
+        series=pl.DataFrame(points, SERIES_SCHEMA),
+        further={
+            "spurious": pl.DataFrame(list(cases), _schema(CASE)),
+            "co_clusters": pl.DataFrame(list(folds), _schema(FOLD)),
+        },
+    )
+
+
+def _schema(row: Mapping[str, object]) -> pl.Schema:
+    return pl.DataFrame([row]).schema
+
+
+def page(path: Path, models: Sequence[Model]) -> str:
+    return report.render(write_run(path, models))
+
+
+def evidence(path: Path, models: Sequence[Model], data: Data | None = None) -> Evidence:
+    return Evidence.of(write_run(path, models, data))
+
+
+def section(text: str) -> str:
+    found = re.search(r'<section id="folding">.*?</section>', text, re.S)
+    assert found is not None
+    return " ".join(found[0].split())
+
+
+def claims(found: Evidence) -> list[str]:
+    return [finding.claim for finding in findings_of(found) if finding.section == "folding"]
+
+
+class TestSection:
+    def test_it_is_not_there_where_folding_was_not_asked_for(self, tmp_path: Path) -> None:
+        text = page(tmp_path, [Model("A", [accuracy()])])
+        assert 'id="folding"' not in text
+        assert "#folding" not in text
+
+    def test_every_model_has_its_numbers_with_intervals(self, tmp_path: Path) -> None:
+        text = section(page(tmp_path, [Model("A", [accuracy(), folding()])]))
+        assert "0.200" in text
+        assert "[0.190, 0.210]" in text
+        assert "10.0%" in text
+        assert "[8.0%, 12.0%]" in text
+
+    def test_a_case_tells_who_what_and_why(self, tmp_path: Path) -> None:
+        text = section(page(tmp_path, [Model("A", [accuracy(), folding()])]))
+        assert "kim is shown House of &lt;Ash&gt; (Horror, Thriller)" in text
+        assert "They rate Family 80%, Comedy 20%. Nothing that they rated shares a category with it." in text
+        assert "number 2 in their list: A takes it to be like Otter and Owl [Family], which they rated." in text
+
+    def test_a_case_of_a_log_without_categories_leaves_them_out(self, tmp_path: Path) -> None:
+        bare = CASE | {"categories": None, "user_rates": None, "in_common": None, "nearest_by_model": []}
+        typed = folding(cases=[CASE, bare | {"user": "lou"}])
+        text = section(page(tmp_path, [Model("A", [accuracy(), typed])]))
+        assert "lou is shown House of &lt;Ash&gt;</p>" in text
+        assert "near nothing that they rated" in text
+        assert "None" not in text
+
+    def test_three_cases_of_the_model_with_the_most(self, tmp_path: Path) -> None:
+        many = [CASE | {"user": f"u{place}"} for place in range(5)]
+        models = [
+            Model("A", [accuracy(ndcg=0.4), folding(spurious=(0.02, 0.01, 0.03))]),
+            Model("B", [accuracy(ndcg=0.2), folding(spurious=(0.3, 0.2, 0.4), cases=many)]),
+        ]
+        found = folding_section(evidence(tmp_path, models))
+        assert found is not None
+        assert found.detail is not None
+        assert (found.detail.model, [case.user for case in found.detail.cases]) == ("B", ["u0", "u1", "u2"])
+        assert [other.model for other in found.others] == ["A"]
+
+    def test_nothing_spurious_leaves_no_cases(self, tmp_path: Path) -> None:
+        found = folding_section(evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=0.0, cases=[])])]))
+        assert found is not None
+        assert found.detail is None
+
+    @pytest.mark.parametrize(
+        ("users", "items", "told"),
+        [
+            ("Family|Comedy", "Horror", True),
+            ("Family|Comedy", "Comedy|Horror", False),
+            ("Family (2)", "Family (1)", False),
+            ("group 1", "group 1", True),
+        ],
+    )
+    def test_groups_that_have_a_kind_in_common_are_left_out(
+        self, tmp_path: Path, users: str, items: str, told: bool
+    ) -> None:
+        one = FOLD | {"users": users, "items": items}
+        found = folding_section(evidence(tmp_path, [Model("A", [accuracy(), folding(folds=[one])])]))
+        assert found is not None
+        assert found.detail is not None
+        assert bool(found.detail.folds) == told
+
+    @pytest.mark.parametrize(
+        ("label", "told"), [("categories, genre", "taken from genre"), ("log, svd of rank 30", "from who rated what")]
+    )
+    def test_relatedness_is_told_in_words(self, tmp_path: Path, label: str, told: str) -> None:
+        assert told in section(page(tmp_path, [Model("A", [accuracy(), folding(relatedness=label)])]))
+
+    def test_folding_under_every_relatedness_is_a_table(self, tmp_path: Path) -> None:
+        both = groups("relatedness", "folding", {"genre": (0.2, 0.1, 0.3), "log": (0.4, 0.3, 0.5)})
+        text = section(page(tmp_path, [Model("A", [accuracy(), folding(by=[both])])]))
+        assert "Folding by relatedness: all numbers" in text
+        assert "0.400" in text
+
+    def test_models_that_cannot_fold_are_named(self, tmp_path: Path) -> None:
+        models = [
+            Model("A", [accuracy(), folding()]),
+            Model("B", [accuracy()], skipped={"folding": "it has no user and item vectors"}),
+        ]
+        text = page(tmp_path, models)
+        assert "B has no such space and cannot fold" in section(text)
+        assert "it has no user and item vectors" in text
+
+
+class TestChart:
+    def test_models_and_weights_are_points(self, tmp_path: Path) -> None:
+        models = [
+            Model("A", [accuracy(rmse=0.9), folding(curve={0.0: (0.9, 0.2), 0.1: (1.0, 0.05)})]),
+            Model("B", [accuracy(rmse=0.95), folding((0.1, 0.09, 0.11))]),
+        ]
+        figure = charts.folding_against_error(evidence(tmp_path, models), "folding")
+        assert figure is not None
+        drawn = [row for rows in figure.spec["datasets"].values() for row in rows]
+        assert {(row["model"], row["x"], row["y"]) for row in drawn} == {
+            ("A", 0.9, 0.2),
+            ("A", 1.0, 0.05),
+            ("B", 0.95, 0.1),
+        }
+        assert "A with weight 0.1: RMSE 1.000, Folding 0.050" in figure.description
+        assert json.dumps(figure.spec, allow_nan=False)
+
+    def test_a_single_point_is_no_chart(self, tmp_path: Path) -> None:
+        found = evidence(tmp_path, [Model("A", [accuracy(), folding()])])
+        assert charts.folding_against_error(found, "folding") is None
+
+    def test_a_model_without_predicted_ratings_is_left_out(self, tmp_path: Path) -> None:
+        models = [
+            Model("A", [accuracy(rmse=None), folding(curve={0.0: (None, 0.2)})]),
+            Model("B", [accuracy(), folding()]),
+        ]
+        assert charts.folding_against_error(evidence(tmp_path, models), "folding") is None
+
+
+class TestFindings:
+    def test_the_model_that_shows_most_from_nowhere_is_named_with_an_example(self, tmp_path: Path) -> None:
+        models = [
+            Model("A", [accuracy(ndcg=0.4), folding(spurious=(0.02, 0.015, 0.03))]),
+            Model("B", [accuracy(ndcg=0.2), folding(spurious=(0.3, 0.2, 0.4))]),
+        ]
+        found = [finding for finding in findings_of(evidence(tmp_path, models)) if "hardly anything" in finding.claim]
+        assert [finding.claim for finding in found] == ["30.0% of what B shows has hardly anything to do with the user"]
+        assert "B 30.0% [20.0%, 40.0%], A 2.0%" in found[0].detail
+        assert "kim, who rates Family 80%, Comedy 20%, is shown House of <Ash> (Horror, Thriller)" in found[0].detail
+
+    def test_a_share_that_may_be_nothing_is_no_finding(self, tmp_path: Path) -> None:
+        assert claims(evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=(0.02, 0.0, 0.05))])])) == []
+
+    def test_better_ratings_and_more_folding(self, tmp_path: Path) -> None:
+        quiet = (0.001, 0.0, 0.002)
+        models = [
+            Model("A", [accuracy(rmse=0.8), folding((0.3, 0.29, 0.31), quiet)]),
+            Model("B", [accuracy(rmse=0.9), folding((0.1, 0.09, 0.11), quiet)]),
+        ]
+        assert claims(evidence(tmp_path, models)) == ["A predicts ratings better than B, but folds more"]
+
+    def test_folding_that_may_be_the_same_is_not_compared(self, tmp_path: Path) -> None:
+        quiet = (0.001, 0.0, 0.002)
+        models = [
+            Model("A", [accuracy(rmse=0.8), folding((0.3, 0.2, 0.4), quiet)]),
+            Model("B", [accuracy(rmse=0.9), folding((0.25, 0.15, 0.35), quiet)]),
+        ]
+        assert claims(evidence(tmp_path, models)) == []
+
+    def test_the_best_bargain_along_the_weights_is_told(self, tmp_path: Path) -> None:
+        curve = {0.0: (0.90, 0.2), 0.01: (0.91, 0.05), 1.0: (1.5, 0.0)}
+        models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
+        found = [finding for finding in findings_of(evidence(tmp_path, models)) if finding.section == "folding"]
+        assert [finding.claim for finding in found] == [
+            "A would fold less if what users left unrated counted for something"
+        ]
+        assert "With a weight of 0.01 on unrated pairs, folding goes from 0.200 to 0.050." in found[0].detail
+        assert "RMSE goes from 0.900 to 0.910." in found[0].detail
+
+    def test_a_curve_without_a_bargain_is_no_finding(self, tmp_path: Path) -> None:
+        curve = {0.0: (0.9, 0.2), 0.01: (1.0, 0.1), 1.0: (1.1, 0.0)}
+        models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
+        assert claims(evidence(tmp_path, models)) == []
