@@ -361,5 +361,5 @@ def test_what_cannot_be_answered_says_why(model: FactorModel, world: World) -> N
 @pytest.mark.parametrize("recommender", [ItemKNN(), TopPop()], ids=repr)
 def test_models_that_do_not_know_say_so(world: World, recommender: ItemKNN | TopPop) -> None:
     fitted = recommender.fit(world.data)
-    with pytest.raises(NotSupportedError, match="how another user's ratings move its scores"):
+    with pytest.raises(NotSupportedError, match="from_factors"):
         instability(fitted, edits=NextK(2))

@@ -110,7 +110,7 @@ class TestSection:
     def test_a_case_tells_who_what_and_why(self, tmp_path: Path) -> None:
         text = section(page(tmp_path, [Model("A", [accuracy(), folding()])]))
         assert "kim is shown House of &lt;Ash&gt; (Horror, Thriller)" in text
-        assert "They rate Family 80%, Comedy 20%. Nothing that they rated shares a category with it." in text
+        assert "They rate Family 80%, Comedy 20%. Nothing that they rated shares a genre with it." in text
         assert "number 2 in their list: A takes it to be like Otter and Owl [Family], which they rated." in text
 
     def test_a_case_of_a_log_without_categories_leaves_them_out(self, tmp_path: Path) -> None:

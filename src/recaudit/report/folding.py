@@ -112,11 +112,16 @@ class Folded:
         )
 
 
-def told_relatedness(label: str) -> str:
-    """What relatedness was taken from, from the settings of a result: `categories, genre`."""
+def category_system(label: str) -> str:
+    """The category system that relatedness was taken from, from the settings of a result: `categories, genre`."""
     source, _, rest = label.partition(", ")
-    if source == "categories":
-        return f"{rest}: how much of what a user rated is of the item's kind"
+    return rest if source == "categories" else ""
+
+
+def told_relatedness(label: str) -> str:
+    """What relatedness was taken from, in words."""
+    if system := category_system(label):
+        return f"{system}: how much of what a user rated is of the item's kind"
     return "who rated what: how much people like the user rate items like this one"
 
 

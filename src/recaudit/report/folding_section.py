@@ -8,7 +8,7 @@ from typing import final
 from recaudit.report import charts
 from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
-from recaudit.report.folding import AUDIT, Case, Fold, told_relatedness
+from recaudit.report.folding import AUDIT, Case, Fold, category_system, told_relatedness
 from recaudit.report.sections import Overview
 from recaudit.report.tables import GroupTable, Row, cell, group_table
 
@@ -23,6 +23,8 @@ class FoldingSection:
 
     relatedness: str
     """What it was taken from, in words."""
+    kind: str
+    """What the categories of items are called: genre."""
     main: Overview
     """A line for each model that has vectors."""
     skipped: list[str]
@@ -59,10 +61,12 @@ def folding_section(evidence: Evidence) -> FoldingSection | None:
         for model in order
         if (folded := evidence.folding[model]).cases
     ]
+    label = str(evidence.settings[AUDIT].get("relatedness", ""))
     groupings = [*evidence.user_groupings, *evidence.item_groupings]
     tables = [("folding", "relatedness"), *(("spurious_share", by) for by in groupings)]
     return FoldingSection(
-        relatedness=told_relatedness(str(evidence.settings[AUDIT].get("relatedness", ""))),
+        relatedness=told_relatedness(label),
+        kind=category_system(label) or next(iter(evidence.run.manifest.data.categories), "category"),
         main=Overview(
             metrics,
             [
