@@ -138,6 +138,16 @@ class TestGroups:
         assert editors["group"].to_list() == ["active", "intermediate", "active - intermediate"]
         assert editors["value"][2] == pytest.approx(editors["value"][0] - editors["value"][1])
 
+    def test_a_contrast_that_nobody_can_be_asked_about_has_no_rows(self) -> None:
+        """The one user followed has rated every item but one."""
+        rows = [(user, item) for user in range(6) for item in range(6) if item != user]
+        frame = pl.DataFrame(rows, {"user": pl.Int64, "item": pl.Int64}, orient="row")
+        frame = frame.with_columns(rating=1.0 + (pl.col("user") + pl.col("item")) % 5, time=pl.col("item"))
+        log = Interactions.from_frame(frame, time="time", scale=(1, 5))
+        result = agency(ALS(factors=2, iterations=2), log, by=[], **{**ASKED, "k": 1, "horizons": (), "betas": ()})
+        assert not (result.groups["by"] == "popular against intermediate items").any()
+        assert result.by("active against intermediate editors")["value"].null_count() == 0
+
 
 class TestSeries:
     def test_curves_pass_through_the_overall_number(self, result: Result) -> None:

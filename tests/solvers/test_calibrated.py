@@ -204,6 +204,15 @@ class TestTwin:
             assert items == plain_greedy(alone)
 
 
+def test_nobody_to_make_lists_for() -> None:
+    vectors = CategoryVectors.of(sparse.csr_array(np.eye(3)))
+    nobody = np.zeros((0, 3))
+    found = calibrated_lists(nobody, nobody > 0, vectors, nobody, weight=0.9, size=2, certify=True)
+    assert found.lists.shape == (0, 2)
+    assert found.certificate is not None
+    assert found.certificate.gap.shape == (0,)
+
+
 class TestProperties:
     @quick
     @given(seeds)

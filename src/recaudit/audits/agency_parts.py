@@ -16,7 +16,6 @@ from recaudit.audits.instability_result import Instability
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
 from recaudit.audits.lifts import Lifts
 from recaudit.audits.reachability import reachability
-from recaudit.audits.reachability_result import Reachability
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.audits.sweeps import AuditName, Kind, sweep_beta, sweep_horizon
 from recaudit.data.interactions import Interactions
@@ -132,7 +131,7 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
     lifted = pl.DataFrame({"item": scope.data.item_ids, metric: pl.Series(lifts.of_items()).fill_nan(None)})
     return Part(
         summary,
-        pl.concat([groups, _item_contrast(found, tiers, metric, scope.bootstrap)]),
+        pl.concat([groups, _item_contrast(lifts, tiers, metric, scope.bootstrap)]),
         _curves(scope, when, "lift", model, summary),
         pl.DataFrame({"user": found.data.user_ids.gather(found.users), metric: pl.Series(np.exp(logs)).fill_nan(None)}),
         lifted,
@@ -155,11 +154,13 @@ def _lift_by_group(groupings: list[Grouping], metric: str, lifts: Lifts, drawn: 
     return ratios
 
 
-def _item_contrast(found: Reachability, tiers: Tiers, metric: str, made: Bootstrap) -> pl.DataFrame:
-    if not tiers.second:
+def _item_contrast(lifts: Lifts, tiers: Tiers, metric: str, made: Bootstrap) -> pl.DataFrame:
+    """No rows where nobody has pairs in both groups: few users, who have seen everything popular."""
+    first, second = (lifts.logs(lifts.weights(ids)) for ids in (tiers.first, tiers.second))
+    if np.isnan(first - second).all():
         return pl.DataFrame(schema=GROUP_SCHEMA)
     rows = contrast_items(
-        found, tiers.first, tiers.second, confidence=made.confidence, samples=made.samples, rng=made.rng
+        lifts.found, tiers.first, tiers.second, confidence=made.confidence, samples=made.samples, rng=made.rng
     )
     names = {"first": "popular", "second": "intermediate", "first / second": "popular / intermediate"}
     return rows.filter(pl.col("metric") == "lift").select(
@@ -221,9 +222,11 @@ def _named(rows: pl.DataFrame, when: Kind) -> pl.DataFrame:
 
 def _editor_contrast(scope: Scope, model: FittedModel, when: Kind) -> pl.DataFrame:
     tiers, made = user_tiers(scope.data, scope.rng), scope.bootstrap
-    if not tiers.second:
-        return pl.DataFrame(schema=GROUP_SCHEMA)
     found = _moved(scope, model, when, scope.users, [*tiers.first, *tiers.second], pairs=True)
+    known = found.frame.drop_nulls("value")
+    first, second = (set(known.filter(pl.col("editor").is_in(ids))["viewer"]) for ids in (tiers.first, tiers.second))
+    if first.isdisjoint(second):
+        return pl.DataFrame(schema=GROUP_SCHEMA)
     rows = found.contrast(tiers.first, tiers.second, confidence=made.confidence, samples=made.samples, rng=made.rng)
     names = {"first": "active", "second": "intermediate", "first - second": "active - intermediate"}
     return rows.select(
@@ -242,7 +245,6 @@ def _editor_contrast(scope: Scope, model: FittedModel, when: Kind) -> pl.DataFra
 def _histogram(found: Instability, metric: str) -> pl.DataFrame:
     """The share of pairs from each step on, as a curve over instability; steps without pairs are left out."""
     counted = found.histogram(_BINS).filter(pl.col("pairs") > 0)
-    status = Status.BOUNDED if found.counts()[Status.BOUNDED] else Status.SOLVED
     return counted.select(
         pl.lit("instability").alias("over"),
         pl.col("lower").alias("at"),

@@ -109,8 +109,8 @@ def contrast_items(
     bootstrap = Bootstrap(confidence, samples, rng)
     columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]
     value, lower, upper = _paired_means(columns, bootstrap)
-    geometric = np.arange(6) < 3
-    value, lower, upper = (np.where(geometric, np.exp(ends), ends) for ends in (value, lower, upper))
+    for ends in (value, lower, upper):
+        ends[:3] = np.exp(ends[:3])
     return pl.DataFrame(
         {
             "group": ["first", "second", "first / second", "first", "second", "first - second"],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from recaudit.solvers.beta import BestBeta, best_beta
+from recaudit.solvers.calibrated import CalibratedLists, calibrated_lists
+from recaudit.solvers.category_vectors import CategoryVectors
 from recaudit.solvers.dense_distance import DistanceSolution, maximize_distance, vertex_maximum
 from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.hull import hull_vertices
@@ -14,6 +16,8 @@ from recaudit.solvers.top1 import Top1Margins, top1_margin
 
 __all__ = [
     "BestBeta",
+    "CalibratedLists",
+    "CategoryVectors",
     "DistanceSolution",
     "PowerSolution",
     "SlateBounds",
@@ -21,6 +25,7 @@ __all__ = [
     "Top1Margins",
     "best_beta",
     "bound_slate",
+    "calibrated_lists",
     "hull_vertices",
     "maximize_distance",
     "maximize_power",

@@ -163,7 +163,7 @@ def _greedy(
 ) -> tuple[IntArray, IntArray]:
     """The lists (users, n) and evaluations (users,), users cut for the cores; `totals` (n,) is W at each rank."""
     users, items = scores.shape
-    of_users = np.ascontiguousarray(scores)
+    of_users = scores if scores.flags.c_contiguous else scores.copy()
     free = np.ascontiguousarray(allowed)
     due = np.zeros((1, items), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
     lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
@@ -220,7 +220,7 @@ def _certificate(
 
 def _check_scores(scores: Scores, allowed: BoolArray, vectors: CategoryVectors) -> int:
     """How many users there are."""
-    expected = f"floats of shape (users, {vectors.n_items}), C-contiguous, one number an item"
+    expected = f"floats of shape (users, {vectors.n_items}), one number an item"
     if scores.ndim != 2 or scores.shape[1] != vectors.n_items or scores.dtype not in (np.float32, np.float64):
         raise InputError("scores", received=f"{scores.dtype} of shape {scores.shape}", expected=expected)
     if allowed.shape != scores.shape or allowed.dtype != np.bool_:

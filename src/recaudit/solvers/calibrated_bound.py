@@ -77,7 +77,7 @@ def upper_bound(
                 lists[rows],
                 torch.from_numpy(problem.interests[rows]),
             )
-            for rows in (slice(start, start + step) for start in range(0, users, step))
+            for rows in (slice(start, start + step) for start in range(0, max(1, users), step))
         ]
     )
 

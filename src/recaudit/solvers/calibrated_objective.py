@@ -18,6 +18,7 @@ SMOOTHING = 0.01
 """The paper's alpha (Equation 5). Every C_KL depends on it."""
 
 RankWeighting = Literal["none", "mrr", "ndcg"]
+KINDS: tuple[str, ...] = get_args(RankWeighting)
 
 
 def rank_weights(kind: RankWeighting, n: int) -> FloatArray:
@@ -30,9 +31,6 @@ def rank_weights(kind: RankWeighting, n: int) -> FloatArray:
     if kind == "ndcg":
         return 1 / np.log2(rank + 1)
     raise InputError("rank_weights", received=repr(kind), expected="a weighting", remedy=did_you_mean(kind, KINDS))
-
-
-KINDS: tuple[str, ...] = get_args(RankWeighting)
 
 
 def list_distribution(lists: IntArray, shares: sparse.csr_array, weights: FloatArray | None = None) -> FloatArray:

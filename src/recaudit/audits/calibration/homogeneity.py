@@ -54,8 +54,7 @@ def homogeneity(
 
     `lists` (users, n): item positions, -1 where there is none; `history` (users, items): an entry above 0 where the
     user chose the item, each counting once; `shares` (items, genres): p(g|i), items without any genre do not count;
-    `keys` (users,): ids, so that a user's draws do not depend on the company. A history over `rng` and `samples`
-    draws.
+    `keys` (users,): ids, so that a user's draws follow from `rng` and the id alone.
     """
     if statistic not in get_args(Statistic):
         remedy = did_you_mean(statistic, get_args(Statistic))
@@ -101,7 +100,7 @@ def _test(
 
 def _statistics(listed: FloatArray, pooled: FloatArray, statistic: Statistic) -> FloatArray:
     """(tables,): the statistic of lists with genre counts `listed` (tables, genres) out of `pooled` (genres,)."""
-    observed = np.stack([listed, pooled - listed])
+    observed = np.stack([listed, np.maximum(pooled - listed, 0)])  # a difference of rounded sums may be below 0
     sizes = observed.sum(axis=2, keepdims=True)
     expected = sizes * pooled / pooled.sum()
     # Every genre of the pool is expected somewhere, and a list is never all of the pool.

@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 def measurable(p: FloatArray, q: FloatArray) -> NDArray[np.bool_]:
     """(users,): whether the user has interests and the list has items with genres."""
-    return (p.sum(axis=1) > 0) & (q.sum(axis=1) > 0)
+    return np.asarray((p.sum(axis=1) > 0) & (q.sum(axis=1) > 0))
 
 
 def kl(p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING) -> FloatArray:
@@ -55,7 +55,7 @@ def hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
     sqrt(sum_g (sqrt p - sqrt q)^2 / 2). From 0 (the same proportions) to 1 (nothing in common). No smoothing.
     """
     missing = np.maximum(1 - q.sum(axis=1), 0.0)
-    return np.sqrt((np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=1) + missing) / 2)
+    return np.asarray(np.sqrt((np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=1) + missing) / 2))
 
 
 def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -64,7 +64,7 @@ def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
     From 0 (the same proportions) to 1 (nothing in common). No smoothing.
     """
     missing = np.maximum(1 - q.sum(axis=1), 0.0)
-    return (np.abs(p - q).sum(axis=1) + missing) / 2
+    return np.asarray((np.abs(p - q).sum(axis=1) + missing) / 2)
 
 
 @final

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+from recaudit.audits.calibration.comparators import binomial_diversity, disproportionality, genre_counts
+from recaudit.audits.calibration.homogeneity import homogeneity
+from recaudit.audits.calibration.interests import interests, recency_weights, with_prior
+from recaudit.audits.calibration.measures import (
+    hellinger,
+    kl,
+    list_distribution,
+    measurable,
+    rank_weights,
+    representation,
+    total_variation,
+)
+from recaudit.errors import InputError
+
+FloatArray = NDArray[np.float64]
+quick = settings(max_examples=100, deadline=None)
+distributions = arrays.arrays(np.float64, (3, 5), elements=st.floats(0, 1)).map(
+    lambda rows: np.where(
+        rows.sum(axis=1, keepdims=True) > 1e-6, rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-6), 0.2
+    )
+)
+SHARES = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0]]))
+"""Romance, action, both, neither."""
+
+
+def row(*values: float) -> FloatArray:
+    return np.array([values])
+
+
+class TestInterests:
+    def test_the_history_weighs_as_equation_2_says(self) -> None:
+        history = sparse.csr_array(np.array([[2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 0.0, 0.0]]))
+        np.testing.assert_allclose(interests(history, SHARES), [[2.5 / 3, 0.5 / 3], [0.0, 1.0]])
+
+    def test_items_without_a_genre_do_not_count(self) -> None:
+        history = sparse.csr_array(np.array([[1.0, 1.0, 0.0, 5.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]))
+        assert interests(history, SHARES).tolist() == [[0.5, 0.5], [0, 0], [0, 0]]
+
+    def test_weights_are_not_negative(self) -> None:
+        with pytest.raises(InputError, match="history: received a weight below 0"):
+            interests(sparse.csr_array(np.array([[-1.0, 0.0, 0.0, 0.0]])), SHARES)
+
+    def test_a_half_life_ago_counts_half(self) -> None:
+        days = np.array([10.0, 9.0, 4.0, 12.0]) * 86_400
+        np.testing.assert_allclose(recency_weights(days, 10 * 86_400, half_life=2), [1, 2**-0.5, 1 / 8, 1])
+        with pytest.raises(InputError, match="half_life: received 0"):
+            recency_weights(days, 0.0, 0)
+
+    def test_the_prior_mixes_in(self) -> None:
+        """Equation 7; the third user has no history, and gets the prior."""
+        p = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
+        np.testing.assert_allclose(with_prior(p, 0.2, "uniform"), [[0.9, 0.1], [0.5, 0.5], [0.5, 0.5]])
+        np.testing.assert_allclose(with_prior(p, 0.2), [[0.95, 0.05], [0.55, 0.45], [0.75, 0.25]])
+        np.testing.assert_allclose(with_prior(p, 1.0, np.array([0.1, 0.9])), [[0.1, 0.9]] * 3)
+        np.testing.assert_allclose(with_prior(np.zeros((1, 4)), 0.5), [[0.25] * 4])
+
+    @pytest.mark.parametrize(
+        ("beta", "prior", "message"),
+        [
+            (1.5, "uniform", "beta: received 1.5"),
+            (0.5, "unifrom", "Did you mean 'uniform'"),
+            (0.5, np.array([0.5, 0.6]), "numbers of 0 or more that sum to 1"),
+        ],
+    )
+    def test_a_wrong_prior_is_named(self, beta: float, prior: FloatArray, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            with_prior(np.ones((1, 2)) / 2, beta, prior)
+
+
+class TestListDistribution:
+    LISTS = np.array([[0, 2, -1], [3, 1, 0], [-1, -1, -1]])
+
+    def test_every_place_counts_the_same(self) -> None:
+        np.testing.assert_allclose(list_distribution(self.LISTS, SHARES), [[0.75, 0.25], [1 / 3, 1 / 3], [0.0, 0.0]])
+
+    def test_rank_weights_as_in_equation_3(self) -> None:
+        q = list_distribution(self.LISTS, SHARES, rank_weights("mrr", 3))
+        np.testing.assert_allclose(q, [[1.25 / 1.5, 0.25 / 1.5], [2 / 11, 3 / 11], [0.0, 0.0]])
+
+
+class TestMeasures:
+    def test_known_answers(self) -> None:
+        p, q = row(0.5, 0.5, 0.0), row(0.0, 0.5, 0.5)
+        expected = 0.5 * np.log(0.5 / 0.005) + 0.5 * np.log(0.5 / 0.5)
+        assert kl(p, q) == pytest.approx(expected)
+        assert hellinger(p, q) == pytest.approx(np.sqrt(0.5))
+        assert total_variation(p, q) == pytest.approx(0.5)
+
+    def test_nothing_in_common(self) -> None:
+        p, q = row(1.0, 0.0), row(0.0, 1.0)
+        assert kl(p, q, smoothing=0.1) == pytest.approx(np.log(10))
+        assert hellinger(p, q).tolist() == total_variation(p, q).tolist() == [1]
+
+    def test_places_without_a_genre_are_places_lost(self) -> None:
+        p, q = row(0.5, 0.5), row(0.25, 0.25)
+        assert kl(p, q)[0] > 0
+        assert hellinger(p, q) == pytest.approx(np.sqrt(1 - 2 * np.sqrt(0.125)))
+        assert total_variation(p, q) == pytest.approx(0.5)
+
+    def test_what_cannot_be_measured_is_finite_and_marked(self) -> None:
+        p, q = np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+        assert measurable(p, q).tolist() == [False, False, True]
+        for measure in (kl, hellinger, total_variation):
+            assert np.isfinite(measure(p, q)).all()
+
+    @quick
+    @given(distributions, distributions)
+    def test_ranges(self, p: FloatArray, q: FloatArray) -> None:
+        assert (kl(p, q) >= 0).all()
+        assert (kl(p, q) <= np.log(100) + 1e-9).all()
+        for measure in (hellinger, total_variation):
+            assert ((measure(p, q) >= 0) & (measure(p, q) <= 1 + 1e-9)).all()
+
+    @quick
+    @given(distributions)
+    def test_perfect_lists_give_zero(self, p: FloatArray) -> None:
+        for measure in (kl, hellinger, total_variation):
+            np.testing.assert_allclose(measure(p, p), 0, atol=1e-7)
+
+    @quick
+    @given(distributions, distributions)
+    def test_distances_bound_each_other(self, p: FloatArray, q: FloatArray) -> None:
+        """H^2 <= TV <= sqrt(2) H, and Pinsker's inequality for the smoothed list."""
+        h, tv = hellinger(p, q), total_variation(p, q)
+        assert (h**2 <= tv + 1e-9).all()
+        assert (tv <= np.sqrt(2) * h + 1e-9).all()
+        assert (0.99 * tv <= np.sqrt(kl(p, q) / 2) + 1e-6).all()
+
+    def test_smoothing_is_between_0_and_1(self) -> None:
+        with pytest.raises(InputError, match="smoothing: received 0"):
+            kl(row(1.0), row(1.0), smoothing=0)
+
+    def test_over_and_under_representation(self) -> None:
+        p, q = np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.75, 0.25], [0.25, 0.75]])
+        found = representation(p, q)
+        assert found.history.tolist() == [0.5, 0.5]
+        assert found.over.tolist() == found.under.tolist() == [0.125, 0.125]
+        nobody = representation(np.zeros((0, 2)), np.zeros((0, 2)))
+        assert nobody.under.tolist() == [0, 0]
+
+
+class TestTable1:
+    """What paper 004 says of its Table 1 in sections 3 and 5.1, for lists of N films of two genres."""
+
+    @staticmethod
+    def of(p: float, first: int, n: int = 10) -> tuple[float, float, float]:
+        """C_KL, DP and BinomDiv."""
+        target, counts = row(p, 1 - p), np.array([[first, n - first]])
+        return (
+            float(kl(target, counts / n)[0]),
+            float(disproportionality(target, counts.astype(float))[0]),
+            float(binomial_diversity(target, counts, np.array([n]))[0]),
+        )
+
+    @pytest.mark.parametrize(("p", "first", "n"), [(0.6, 6, 10), (0.7, 7, 10), (0.7, 70, 100)])
+    def test_kl_and_dp_are_zero_for_perfect_lists(self, p: float, first: int, n: int) -> None:
+        assert self.of(p, first, n)[:2] == pytest.approx((0, 0), abs=1e-12)
+
+    @pytest.mark.parametrize(("p", "first"), [(0.6, 7), (0.6, 5), (0.7, 8), (0.7, 6)])
+    def test_dp_is_one_for_one_film_off(self, p: float, first: int) -> None:
+        assert self.of(p, first)[1] == pytest.approx(1)
+
+    def test_kl_prefers_the_more_even_of_two_deviations(self) -> None:
+        assert self.of(0.6, 5)[0] < self.of(0.6, 7)[0]
+        assert self.of(0.7, 69, 100)[0] < self.of(0.7, 71, 100)[0]
+
+    def test_kl_is_worse_for_more_extreme_targets(self) -> None:
+        assert self.of(0.6, 7)[0] < self.of(0.7, 8)[0]
+        assert self.of(0.6, 5)[0] < self.of(0.7, 6)[0]
+
+    def test_kl_minds_one_percent_of_two_more_than_of_fifty(self) -> None:
+        assert self.of(0.02, 1, 100)[0] > self.of(0.5, 49, 100)[0]
+
+    def test_binomdiv_has_no_fixed_value_for_perfect_lists(self) -> None:
+        perfect = [self.of(0.6, 6)[2], self.of(0.7, 7)[2], self.of(0.7, 70, 100)[2]]
+        assert len({round(value, 3) for value in perfect}) == 3
+
+    def test_binomdiv_by_hand(self) -> None:
+        """sqrt of P(X >= 7 | X > 0) for 0.6 and P(X >= 3 | X > 0) for 0.4; and the other way round for 5 and 5.
+
+        Under the definition that the paper cites, 7:3 is the better of the two; the paper's text has it worse.
+        """
+        seven = 0.3822806016 / (1 - 0.4**10) * 0.8327102464 / (1 - 0.6**10)
+        five = 0.8337613824 / (1 - 0.4**10) * 0.3668967424 / (1 - 0.6**10)
+        assert self.of(0.6, 7)[2] == pytest.approx(np.sqrt(seven))
+        assert self.of(0.6, 5)[2] == pytest.approx(np.sqrt(five))
+        assert seven > five
+
+
+class TestComparators:
+    def test_dp_counts_items_beside_every_interest(self) -> None:
+        # Of 10 places 6 and 4 are wanted; 4 and 2 are filled: 4 + 4, and half of 4 squared.
+        assert disproportionality(row(0.6, 0.4), row(4, 2), np.array([4.0])) == pytest.approx(4 + 4 + 8)
+
+    def test_a_missing_genre_costs_coverage(self) -> None:
+        found = binomial_diversity(row(0.6, 0.4), np.array([[3, 0]]), np.array([3]))
+        assert found == pytest.approx(np.sqrt(0.6**3) * 0.6**3 / (1 - 0.4**3))
+
+    def test_long_lists_do_not_underflow(self) -> None:
+        found = binomial_diversity(row(0.5, 0.3, 0.2), np.array([[2500, 2500, 0]]), np.array([5000]))
+        assert 0 < found[0] < 1e-100
+
+    def test_genres_of_probability_zero_and_one(self) -> None:
+        p = np.array([[1.0, 0.0]] * 4)
+        counts = np.array([[3, 0], [2, 1], [1, 2], [0, 0]])
+        found = binomial_diversity(p, counts, np.array([3, 3, 3, 0]))
+        np.testing.assert_allclose(found, [1, 1, 0, 1])
+
+    def test_counts_fit_the_list(self) -> None:
+        with pytest.raises(InputError, match="counts from 0 to size"):
+            binomial_diversity(row(1.0), np.array([[3]]), np.array([2]))
+
+    def test_an_item_counts_in_each_of_its_genres(self) -> None:
+        assert genre_counts(np.array([[0, 2, 3], [2, -1, -1]]), SHARES).tolist() == [[2, 1], [1, 1]]
+
+
+class TestHomogeneity:
+    TWO = sparse.csr_array(np.repeat(np.eye(2), 20, axis=0))
+    """Twenty romance films, then twenty action films."""
+
+    def one(self, romance: int, action: int, listed: int, **options: object) -> tuple[float, float]:
+        """A history of so much romance and action, and a list of 6 with `listed` of romance."""
+        history = np.zeros((1, 40))
+        history[0, :romance], history[0, 20 : 20 + action] = 1, 1
+        items = np.r_[10 : 10 + listed, 30 : 36 - listed][None]
+        found = homogeneity(items, sparse.csr_array(history), self.TWO, ["ada"], **options)  # type: ignore[arg-type]
+        assert found.tested.all()
+        return float(found.statistic[0]), float(found.p_value[0])
+
+    @pytest.mark.parametrize("statistic", ["g", "chi2"])
+    def test_the_statistic_is_the_textbooks(self, statistic: str) -> None:
+        table = np.array([[5, 1], [4, 6]])
+        expected = stats.chi2_contingency(table, correction=False, lambda_=0 if statistic == "g" else 1).statistic
+        assert self.one(4, 6, 5, statistic=statistic)[0] == pytest.approx(expected)
+
+    def test_the_p_value_is_that_of_all_draws(self) -> None:
+        """Of the 16 films 9 are romance; the list's tables are hypergeometric."""
+        values = {k: self.one(9 - k, k + 1, k, samples=1)[0] for k in range(7)}
+        expected = sum(stats.hypergeom.pmf(k, 16, 9, 6) for k in range(7) if values[k] >= values[5] - 1e-9)
+        found = self.one(4, 6, 5, samples=20_000)[1]
+        assert found == pytest.approx(expected, abs=4 * np.sqrt(expected * (1 - expected) / 20_000))
+
+    def test_the_same_proportions_are_no_evidence(self) -> None:
+        statistic, p_value = self.one(5, 5, 3)
+        assert statistic == pytest.approx(0, abs=1e-12)
+        assert p_value == 1
+
+    def test_a_list_against_all_of_a_long_history_is_evidence(self) -> None:
+        assert self.one(0, 10, 6)[1] == pytest.approx(1 / 1000, abs=2e-3)
+
+    def test_the_draws_follow_the_id_alone(self) -> None:
+        history = sparse.csr_array(np.tile(np.r_[np.ones(4), np.zeros(16), np.ones(6), np.zeros(14)], (2, 1)))
+        items = np.tile(np.r_[10:15, 30], (2, 1))
+        both = homogeneity(items, history, self.TWO, ["bob", "ada"])
+        assert both.p_value[1] == self.one(4, 6, 5)[1]
+        assert self.one(4, 6, 5, rng=1) != self.one(4, 6, 5)
+
+    def test_without_a_history_or_a_list_nothing_is_tested(self) -> None:
+        history = sparse.csr_array(np.array([[0.0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]))
+        lists = np.array([[0, 1], [-1, -1], [3, -1], [0, 1]])
+        found = homogeneity(lists, history, SHARES, range(4))
+        assert not found.tested.any()
+        assert found.p_value.tolist() == [1] * 4
+
+    def test_items_with_several_genres(self) -> None:
+        history = sparse.csr_array(np.array([[1.0, 1.0, 1.0, 0.0]]))
+        found = homogeneity(np.array([[2, 0, 1]]), history, SHARES, ["ada"], statistic="chi2")
+        assert found.statistic[0] == pytest.approx(0, abs=1e-12)
+        assert np.isfinite(found.p_value).all()
+
+    @pytest.mark.parametrize(
+        ("options", "message"), [({"statistic": "chi"}, "Did you mean 'chi2'"), ({"samples": 0}, "at least one draw")]
+    )
+    def test_a_wrong_argument_is_named(self, options: dict[str, object], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            self.one(4, 6, 5, **options)
