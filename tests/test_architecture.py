@@ -72,6 +72,7 @@ def test_public_names() -> None:
         "Relatedness",
         "Result",
         "accuracy",
+        "agency",
         "audits",
         "data",
         "datasets",
@@ -91,6 +92,8 @@ def test_public_names() -> None:
         "runs",
         "solvers",
         "splits",
+        "sweep_beta",
+        "sweep_horizon",
     ]
     for name in recaudit.__all__:
         assert getattr(recaudit, name) is not None

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
         Relatedness,
         Result,
         accuracy,
+        agency,
         exposure,
         fidelity,
         folding,
         instability,
         reachability,
         recommend,
+        sweep_beta,
+        sweep_horizon,
     )
     from recaudit.data import Interactions, datasets, splits
     from recaudit.models import reachable_factors
@@ -48,6 +51,7 @@ _HOME = {
     "Relatedness": "recaudit.audits",
     "Result": "recaudit.audits",
     "accuracy": "recaudit.audits",
+    "agency": "recaudit.audits",
     "audits": "recaudit",
     "data": "recaudit",
     "datasets": "recaudit.data",
@@ -67,6 +71,8 @@ _HOME = {
     "runs": "recaudit",
     "solvers": "recaudit",
     "splits": "recaudit.data",
+    "sweep_beta": "recaudit.audits",
+    "sweep_horizon": "recaudit.audits",
 }
 """Where each public name lives; a name that lives in `recaudit` is a package of its own."""
 
@@ -80,6 +86,7 @@ __all__ = [
     "Relatedness",
     "Result",
     "accuracy",
+    "agency",
     "audits",
     "data",
     "datasets",
@@ -99,6 +106,8 @@ __all__ = [
     "runs",
     "solvers",
     "splits",
+    "sweep_beta",
+    "sweep_horizon",
 ]
 
 

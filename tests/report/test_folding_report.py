@@ -244,8 +244,15 @@ class TestFindings:
         assert [finding.claim for finding in found] == [
             "A would fold less if what users left unrated counted for something"
         ]
-        assert "With a weight of 0.01 on unrated pairs, folding goes from 0.200 to 0.050." in found[0].detail
-        assert "RMSE goes from 0.900 to 0.910." in found[0].detail
+        assert "With a weight of 0.01 on unrated pairs, folding goes from 0.200 to 0.050" in found[0].detail
+        assert "RMSE from 0.900 to 0.910. Of the weights tried, it is the best bargain." in found[0].detail
+
+    def test_a_weight_that_betters_both_comes_before_the_bargain(self, tmp_path: Path) -> None:
+        curve = {0.0: (0.90, 0.2), 0.01: (0.89, 0.1), 0.03: (0.91, 0.01), 1.0: (1.5, 0.0)}
+        models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
+        (found,) = [finding for finding in findings_of(evidence(tmp_path, models)) if finding.section == "folding"]
+        assert found.detail.startswith("With a weight of 0.01")
+        assert found.detail.endswith("Both get better.")
 
     def test_a_curve_without_a_bargain_is_no_finding(self, tmp_path: Path) -> None:
         curve = {0.0: (0.9, 0.2), 0.01: (1.0, 0.1), 1.0: (1.1, 0.0)}

@@ -2,7 +2,9 @@
 
 from recaudit.audits.access import Access, compare_access, compare_access_instability
 from recaudit.audits.accuracy import accuracy
+from recaudit.audits.agency import agency
 from recaudit.audits.best_beta import best_beta
+from recaudit.audits.contrasts import contrast_items, item_tiers, user_tiers
 from recaudit.audits.exposure import exposure
 from recaudit.audits.fidelity import fidelity
 from recaudit.audits.fidelity_result import Fidelity
@@ -16,6 +18,7 @@ from recaudit.audits.reachability import reachability
 from recaudit.audits.reachability_result import Reachability
 from recaudit.audits.recipe import Audit, catalog
 from recaudit.audits.result import Result
+from recaudit.audits.sweeps import Sweep, sweep_beta, sweep_horizon
 
 __all__ = [
     "METRICS",
@@ -29,17 +32,24 @@ __all__ = [
     "Reachability",
     "Relatedness",
     "Result",
+    "Sweep",
     "accuracy",
+    "agency",
     "best_beta",
     "catalog",
     "compare_access",
     "compare_access_instability",
+    "contrast_items",
     "exposure",
     "fidelity",
     "folding",
     "geometry",
     "instability",
+    "item_tiers",
     "neighbours",
     "reachability",
     "recommend",
+    "sweep_beta",
+    "sweep_horizon",
+    "user_tiers",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -11,11 +12,13 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
+from recaudit.policies.calibrated import Calibrated
 
 IntArray = NDArray[np.int64]
 
@@ -45,9 +48,16 @@ class Recommend:
         """The lists of these users."""
         data = self.model.data
         scores = self.model.scores(users)
-        allowed = torch.from_numpy(~data.seen(users))
+        unseen = ~data.seen(users)
+        if self._calibrator is not None:
+            return Lists(self._calibrator.lists(scores.numpy(), unseen, users, self.n), scores)
         keys = (data.user_keys[users], data.item_keys)
-        return Lists(self.policy.sample(scores, allowed, self.n, self.rng, *keys), scores)
+        return Lists(self.policy.sample(scores, torch.from_numpy(unseen), self.n, self.rng, *keys), scores)
+
+    @cached_property
+    def _calibrator(self) -> Calibrator | None:
+        """For the policy whose lists follow the history: its tables, made once for all blocks."""
+        return Calibrator.of(self.policy, self.model.data) if isinstance(self.policy, Calibrated) else None
 
 
 def recommend(

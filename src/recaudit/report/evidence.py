@@ -14,6 +14,7 @@ import polars as pl
 from recaudit.audits.metrics import METRICS
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.agency import Agency
+from recaudit.report.calibration import Calibrated
 from recaudit.report.folding import Folded
 from recaudit.report.numbers import Estimate, finite
 from recaudit.report.reach import Reach, told_actions
@@ -153,6 +154,12 @@ class Evidence:
         """What the models that were audited for folding fold, in the order of `models`."""
         return {model: Folded.of(self.run, model) for model in self.models if "folding" in self.run.audits(model)}
 
+    @cached_property
+    def calibration(self) -> Mapping[str, Calibrated]:
+        """What the models that were audited for calibration say, in the order of `models`."""
+        audited = [model for model in self.models if "calibration" in self.run.audits(model)]
+        return {model: Calibrated.of(self.run, model) for model in audited}
+
     @property
     def allowed_actions(self) -> str:
         """What users may do in the reachability audit, as a verb: "rate ..."."""
@@ -188,9 +195,9 @@ class Evidence:
         """What this audit measured for any model."""
         return [name for name, source in self.audit_of.items() if source == audit]
 
-    def label(self, metric: str) -> str:
-        """What the metric is called, with the list length filled in: nDCG@10."""
-        k = self.list_length(self.audit_of.get(metric, "exposure"))
+    def label(self, metric: str, audit: str | None = None) -> str:
+        """What the metric is called, with the list length filled in: nDCG@10; that of `audit` where it measured it too."""
+        k = self.list_length(audit or self.audit_of.get(metric, "exposure"))
         return METRICS[metric].label.replace("@k", "" if k is None else f"@{k}")
 
     def list_length(self, audit: str) -> int | None:

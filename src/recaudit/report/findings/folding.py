@@ -54,15 +54,19 @@ def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
 def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
     """Would a model fold less if what users did not rate counted for something?"""
     for model, own in evidence.folding.items():
-        point = _knee(own.curve)
         error, now = evidence.known("rmse").get(model), evidence.known("folding").get(model)
-        if point is None or now is None or not now.above(point.folding):
+        if error is None or now is None:
             continue
-        cost = "" if error is None else f" RMSE goes from {error.text} to {figure('rmse', point.rmse)}."
+        less = [point for point in own.curve if now.above(point.folding)]
+        free = [point for point in less if point.rmse <= (error.value or 0.0)]
+        point = min(free, key=lambda point: point.folding) if free else _knee(own.curve)
+        if point not in less:
+            continue
+        verdict = "Both get better." if free else "Of the weights tried, it is the best bargain."
         yield Finding(
             f"{model} would fold less if what users left unrated counted for something",
             f"With a weight of {point.weight:g} on unrated pairs, folding goes from {now.text} to "
-            f"{figure('folding', point.folding)}.{cost} Of the weights tried, this one is the best bargain.",
+            f"{figure('folding', point.folding)} and RMSE from {error.text} to {figure('rmse', point.rmse)}. {verdict}",
             _SECTION,
         )
 

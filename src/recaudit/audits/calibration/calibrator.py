@@ -1,0 +1,143 @@
+"""From scores to calibrated lists: what the policy `Calibrated` says, carried out for the users of one log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from recaudit.audits.calibration.measures import rank_weights
+from recaudit.audits.calibration.target import Target, Taste
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, did_you_mean
+from recaudit.policies.calibrated import Calibrated, ScoreTransform
+from recaudit.solvers.calibrated import NO_CAP, calibrated_lists
+from recaudit.solvers.category_vectors import CategoryVectors
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Calibrator:
+    """The policy with everything that it takes from a log, made once for all blocks of users."""
+
+    policy: Calibrated
+    target: Target
+    vectors: CategoryVectors
+    caps: IntArray
+    """(genres,)"""
+    must: BoolArray
+    """(items,)"""
+    must_not: BoolArray
+    """(items,)"""
+
+    @classmethod
+    def of(cls, policy: Calibrated, data: Interactions) -> Calibrator:
+        """The calibrator of this log."""
+        taste = Taste(policy.history_weights, policy.half_life, policy.prior_weight, policy.prior)
+        target = Target.of(data, policy.categories, taste)
+        return cls(
+            policy,
+            target,
+            CategoryVectors.of(target.shares),
+            _caps(policy.at_most, target.names),
+            _named(policy.must, data),
+            _named(policy.must_not, data),
+        )
+
+    def lists(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int) -> IntArray:
+        """(users, n): item positions; -1 where none is left.
+
+        `scores`, `allowed` (users, items); `users` (users,): positions in the log, -1 for somebody unknown to it.
+        """
+        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors)
+
+    def pooled_lists(
+        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray
+    ) -> IntArray:
+        """(users, n): as `lists`, out of `items` alone, ascending; `scores` and `allowed` are (users, len(items))."""
+        lists = self._solve(scores, allowed, users, n, items, _only(self.vectors, items))
+        return np.where(lists >= 0, items[np.maximum(lists, 0)], -1)
+
+    def _solve(
+        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, vectors: CategoryVectors
+    ) -> IntArray:
+        policy = self.policy
+        allowed = allowed & ~self.must_not[items]
+        # Of a list that is calibrated as a whole the beginning is shown; every beginning of the other kind is a list.
+        length = n if policy.horizon == "prefix" else max(n, policy.size)
+        return calibrated_lists(
+            transformed(scores, allowed, policy.transform),
+            allowed,
+            vectors,
+            self.target.interests[users],
+            weight=_by_rank(policy.weight, length),
+            size=length,
+            rank_weights=rank_weights(policy.rank_weights, length),
+            smoothing=policy.smoothing,
+            importance=self.target.importance,
+            caps=self.caps,
+            must=allowed & self.must[items] if self.must.any() else None,
+            horizon=policy.horizon,
+        ).lists[:, :n]
+
+
+def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) -> FloatArray:
+    """(users, items): each user's scores on another scale, in the same order; what is not allowed does not count.
+
+    Equal scores stay equal. A user whose scores are all the same has 0 everywhere, or 1 for "rank".
+    """
+    if kind == "none":
+        return scores
+    count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)
+    if kind == "rank":
+        place = rankdata(np.where(allowed, -scores, np.inf), method="min", axis=1)
+        return np.asarray(np.where(allowed, 1 - (place - 1) / count, 0.0))
+    if kind == "minmax":
+        low = np.where(allowed, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+        span = np.where(allowed, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) - low
+    else:
+        low = np.where(allowed, scores, 0.0).sum(axis=1, keepdims=True) / count
+        span = np.sqrt(np.square(np.where(allowed, scores - low, 0.0)).sum(axis=1, keepdims=True) / count)
+    return np.asarray(np.where(allowed, scores - low, 0.0) / np.where(span > 0, span, 1.0))
+
+
+def _by_rank(weight: float | tuple[float, ...], length: int) -> float | FloatArray:
+    if not isinstance(weight, tuple):
+        return weight
+    return np.array([weight[min(rank, len(weight) - 1)] for rank in range(length)])
+
+
+def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
+    caps = np.full(len(names), NO_CAP)
+    for name, most in at_most.items():
+        if name not in names:
+            remedy = did_you_mean(name, names)
+            raise InputError("at_most", received=repr(name), expected="a category of the log", remedy=remedy)
+        caps[[genre == name for genre in names]] = most
+    return caps
+
+
+def _named(ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
+    """(items,): which items these ids are."""
+    mask = np.zeros(data.n_items, dtype=np.bool_)
+    if ids:
+        mask[data.items_at(ids)] = True
+    return mask
+
+
+def _only(vectors: CategoryVectors, items: IntArray) -> CategoryVectors:
+    """The vectors of these items alone, numbered from 0; vectors that none of them has stay, without members."""
+    vector_of = vectors.vector_of[items]
+    counts = np.bincount(vector_of, minlength=vectors.n_vectors)
+    return vectors._replace(
+        vector_of=vector_of,
+        member_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        members=np.argsort(vector_of, kind="stable").astype(np.int32),
+    )

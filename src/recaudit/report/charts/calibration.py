@@ -1,0 +1,188 @@
+"""Charts of calibration before and after re-ranking: paper 004, Figures 1 to 3, and its Table 2 as curves."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import altair as alt
+import numpy as np
+
+from recaudit.report.calibration import AUDIT, KL, Point
+from recaudit.report.charts.figure import (
+    ACCENT,
+    INK,
+    LINE,
+    MUTED,
+    PAPER,
+    ROW,
+    UP,
+    Figure,
+    Rows,
+    data,
+    finished,
+    series_color,
+    tooltip,
+)
+from recaudit.report.charts.groups import MOST_CATEGORIES
+from recaudit.report.evidence import Evidence
+from recaudit.report.numbers import figure, percent
+
+OWN, RERANKED = "as ranked", "re-ranked"
+_COLORS = alt.Scale(domain=[OWN, RERANKED], range=[UP, ACCENT])
+_STEPS = 30
+"""Bars of the histogram."""
+_TAIL = 0.005
+"""The histogram's last bar holds this share of the users and what lies beyond."""
+_HEIGHT = 260
+
+
+def divergences(evidence: Evidence, model: str) -> Figure | None:
+    """How many users have lists how far from their interests, before and after re-ranking (Figure 1)."""
+    own, reranked = evidence.calibration[model].divergences()
+    if not len(own) or not own.any():
+        return None
+    edges = np.linspace(0.0, max(np.quantile(own, 1 - _TAIL), np.quantile(reranked, 1 - _TAIL)), _STEPS + 1)
+    rows: Rows = []
+    for lists, values in ((OWN, own), (RERANKED, reranked)):
+        shares = np.histogram(np.minimum(values, edges[-1]), edges)[0] / len(values)
+        for (low, high), share in zip(pairwise(edges.tolist()), shares.tolist(), strict=True):
+            told = f"{percent(share)} of users from {figure(KL, low)} to {figure(KL, high)}"
+            rows.append({"lists": lists, "low": round(low, 5), "high": round(high, 5), "y": share, "told": told})
+    x = alt.X("low:Q", title=_title(evidence, "0: the same proportions"), scale=alt.Scale(nice=False))
+    y = alt.Y("y:Q", title="share of users", axis=alt.Axis(format="%", grid=True, tickCount=4))
+    bars = alt.Chart(data(rows)).mark_bar(opacity=0.55, stroke=None)
+    color = alt.Color("lists:N", scale=_COLORS, legend=None)
+    chart = bars.encode(x, alt.X2("high:Q"), y.stack(None), color, tooltip=tooltip("lists"))
+    medians = [f"{lists} {np.median(values):.3f}" for lists, values in ((OWN, own), (RERANKED, reranked))]
+    return Figure(
+        "How far lists are from their users' interests",
+        finished(chart, height=_HEIGHT),
+        f"Histogram of C_KL of the lists of {model} over users, before and after re-ranking. "
+        f"Median: {', '.join(medians)}.",
+    )
+
+
+def one_user(evidence: Evidence, model: str) -> Figure | None:
+    """One badly calibrated user's history, list and re-ranked list by category (Figure 2)."""
+    example = evidence.calibration[model].example
+    if example is None:
+        return None
+    shares = [share for share in example.shares if max(share.history, share.own, share.reranked) > 0][:MOST_CATEGORIES]
+    names = [share.name for share in shares]
+    rows: Rows = [
+        {
+            "category": share.name,
+            "history": share.history,
+            "own": share.own,
+            "reranked": share.reranked,
+            "told": f"{percent(share.history)} of the history, {percent(share.own)} of the list, "
+            f"{percent(share.reranked)} re-ranked",
+        }
+        for share in shares
+    ]
+    axis = alt.Axis(format="%", grid=True)
+    y = alt.Y("category:N", sort=names, title=None)
+    history, own, reranked = (
+        alt.X(f"{field}:Q", title=None, axis=axis, scale=alt.Scale(zero=True))
+        for field in ("history", "own", "reranked")
+    )
+    base, told = alt.Chart(data(rows)), tooltip("category")
+    layers = alt.layer(
+        base.mark_bar(height=14, fill=LINE).encode(history, y, tooltip=told),
+        base.mark_rule(strokeWidth=1, stroke=MUTED).encode(own, alt.X2("reranked:Q"), y),
+        base.mark_point(size=60, fill=PAPER, stroke=UP, strokeWidth=2).encode(own, y, tooltip=told),
+        base.mark_point(size=70, fill=ACCENT).encode(reranked, y, tooltip=told),
+    )
+    return Figure(
+        f"One user: {example.user}",
+        finished(layers, height=ROW * len(names)),
+        f"Categories of {example.user} with {model}. {'; '.join(f'{row['category']}: {row['told']}' for row in rows)}.",
+    )
+
+
+def least_calibrated(evidence: Evidence, model: str) -> Figure | None:
+    """How far each category is above and below its share among the users with the worst lists (Figure 3)."""
+    worst = evidence.calibration[model].worst[:MOST_CATEGORIES]
+    if not worst:
+        return None
+    names = [category.name for category in worst]
+    ends: Rows = []
+    for category in worst:
+        for lists, (below, above) in ((OWN, category.own), (RERANKED, category.reranked)):
+            told = f"{percent(below)} below to {percent(above)} above {percent(category.history)}"
+            low, high = category.history - below, category.history + above
+            ends.append({"category": category.name, "lists": lists, "low": low, "high": high, "told": told})
+    axis, scale = alt.Axis(format="%", grid=True), alt.Scale(zero=True)
+    y = alt.Y("category:N", sort=names, title=None, scale=alt.Scale(paddingInner=0.35))
+    offset = alt.YOffset("lists:N", sort=[OWN, RERANKED])
+    color = alt.Color("lists:N", scale=_COLORS, legend=None)
+    low = alt.X("low:Q", title=None, axis=axis, scale=scale)
+    history: Rows = [{"category": category.name, "x": category.history} for category in worst]
+    layers = alt.layer(
+        alt.Chart(data(ends))
+        .mark_bar(opacity=0.75)
+        .encode(low, alt.X2("high:Q"), y, offset, color, tooltip("category", "lists")),
+        alt.Chart(data(history))
+        .mark_tick(thickness=2, stroke=INK, fill=INK, bandSize=ROW - 4)
+        .encode(alt.X("x:Q", title=None, axis=axis, scale=scale), y),
+    )
+    own = [f"{row['category']} {row['told']}" for row in ends if row["lists"] == OWN]
+    return Figure(
+        "The users with the worst lists, by category",
+        finished(layers, height=(ROW + 6) * len(names)),
+        f"How far categories are below and above their share of the history in the lists of {model}: {'; '.join(own)}.",
+    )
+
+
+def against_quality(evidence: Evidence, metric: str) -> Figure | None:
+    """Ranking quality against C_KL along the weight of calibration, the best bargain marked (Table 2)."""
+    rows: Rows = []
+    for model, found in evidence.calibration.items():
+        rows += [_placed(evidence, model, metric, point) for point in found.curve]
+    if not rows:
+        return None
+    x = alt.X(
+        "x:Q",
+        title=_title(evidence, "further left: better"),
+        scale=alt.Scale(zero=True, nice=True),
+        axis=alt.Axis(grid=True),
+    )
+    y = alt.Y(
+        "y:Q",
+        title=evidence.label(metric, AUDIT),
+        scale=alt.Scale(zero=False, nice=True),
+        axis=alt.Axis(grid=True, tickCount=5),
+    )
+    models = list(evidence.models)
+    colors = alt.Scale(domain=models, range=[series_color(place) for place in range(len(models))])
+    color = alt.Color("model:N", scale=colors, legend=None)
+    base = alt.Chart(data(rows))
+    marked = base.transform_filter("datum.knee")
+    layers = alt.layer(
+        base.mark_line(strokeWidth=1.5, opacity=0.7).encode(x, y, color, order="weight:Q"),
+        base.mark_point(size=24).encode(x, y, color, tooltip=tooltip("model", "weight")),
+        marked.mark_point(size=150, filled=False, strokeWidth=2).encode(
+            x, y, color, tooltip=tooltip("model", "weight")
+        ),
+        marked.mark_text(align="left", dx=9, dy=-9).encode(x, y, text="weight:N"),
+    )
+    knees = [f"{row['model']} at {row['weight']:g}: {row['told']}" for row in rows if row["knee"]]
+    return Figure(
+        f"{evidence.label(metric, AUDIT)} against calibration",
+        finished(layers, height=320),
+        f"{evidence.label(metric, AUDIT)} against C_KL for each model, a point for each weight of calibration. "
+        f"Best bargains: {'; '.join(knees) or 'none'}.",
+    )
+
+
+def _placed(evidence: Evidence, model: str, metric: str, point: Point) -> dict[str, object]:
+    height = point.ndcg if metric == "ndcg" else point.recall
+    told = f"{evidence.label(KL, AUDIT)} {figure(KL, point.divergence)}, "
+    told += f"{evidence.label(metric, AUDIT)} {figure(metric, height)}"
+    knee = point == evidence.calibration[model].best_bargain
+    return {"model": model, "weight": point.weight, "x": point.divergence, "y": height, "knee": knee, "told": told}
+
+
+def _title(evidence: Evidence, hint: str) -> str:
+    """C_KL on an axis, with the smoothing that it depends on."""
+    return f"{evidence.label(KL, AUDIT)}, smoothing {evidence.settings[AUDIT]['smoothing']:g} ({hint})"

@@ -1,0 +1,343 @@
+"""A run ends whole, however often it was killed on the way, and never touches what is not its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from recaudit import audits, runs
+from recaudit.data import datasets, splits
+from recaudit.data.synthetic import World
+from recaudit.errors import InputError
+from recaudit.models import Random, TopPop
+from recaudit import atomic
+from recaudit.runs import Configuration, Run, execute, execution, lock
+
+CONFIG = """
+seed = 3
+[data]
+name = "demo"
+[split]
+kind = "leave-last"
+k = 2
+[[model]]
+kind = "top-pop"
+label = "Most rated"
+[[model]]
+kind = "random"
+[audits.accuracy]
+k = 5
+samples = 10
+by = ["region"]
+[audits.exposure]
+k = 5
+samples = 10
+by = ["genre"]
+policy = {kind = "softmax", beta = 2.0}
+"""
+STEPS = [(model, audit) for model in ("Most rated", "Random") for audit in ("accuracy", "exposure")]
+
+
+def parsed(text: str) -> Configuration:
+    return runs.parse(text, source="run.toml", folder=Path())
+
+
+@pytest.fixture
+def config(world: World, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+    """A run on a small world, quick enough to be killed and resumed many times."""
+    monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
+    return parsed(CONFIG)
+
+
+def tables(path: Path) -> dict[str, pl.DataFrame]:
+    """Every table that a reader of the folder would take for finished."""
+    found = {}
+    for file in path.rglob("*.parquet"):
+        parts = file.relative_to(path).parts
+        if not any(part.startswith(atomic.PREFIX) for part in parts):
+            found["/".join(parts)] = pl.read_parquet(file)
+    return found
+
+
+def assert_same_tables(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
+    assert one.keys() == other.keys()
+    for name, table in one.items():
+        assert_frame_equal(table, other[name], check_exact=True)
+
+
+def write_report(run: Run) -> None:
+    (run.path / "report.html").write_text(f"{len(run.manifest.steps)} steps", encoding="utf-8")
+
+
+class TestACompleteRun:
+    def test_the_folder_says_what_was_done(self, config: Configuration, tmp_path: Path) -> None:
+        run = execute(config, tmp_path / "out", report=write_report)
+        manifest = run.manifest
+        assert manifest.status == "complete"
+        assert manifest.config == config.written
+        assert manifest.seed == 3
+        assert manifest.data.name == "demo"
+        assert manifest.data.train + manifest.data.test == manifest.data.ratings
+        assert (manifest.data.attributes, manifest.data.categories) == (("region", "age"), ("genre",))
+        assert manifest.data.scale == (1.0, 5.0)
+        assert {"python", "recaudit", "numpy", "torch", "polars"} <= manifest.versions.keys()
+        assert run.models == ("Most rated", "Random")
+        assert [(step.model, step.audit) for step in manifest.steps] == STEPS
+        assert all(model.fit_seconds is not None for model in manifest.models)
+        assert manifest.models[0].settings == TopPop().model_dump()
+        assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "report.html", "results"]
+
+    def test_numbers_are_those_of_the_library(self, config: Configuration, world: World, tmp_path: Path) -> None:
+        run = execute(config, tmp_path / "out")
+        train, test = splits.leave_last(world.data, k=2)
+        result = audits.accuracy(Random().fit(train, rng=3), test, k=5, samples=10, rng=3, by=["region"])
+        assert_frame_equal(run.table("Random", "accuracy", "summary"), result.frame)
+        assert_frame_equal(run.table("Random", "accuracy", "groups"), result.groups)
+
+    def test_engines_do_not_change_a_number(self, config: Configuration, tmp_path: Path) -> None:
+        execute(config, tmp_path / "serial")
+        threads = config.model_copy(update={"engine": config.engine.with_workers(2)})
+        execute(threads, tmp_path / "threads")
+        assert_same_tables(tables(tmp_path / "serial"), tables(tmp_path / "threads"))
+
+    @pytest.mark.usefixtures("config")
+    def test_a_grouping_that_the_data_lacks_is_told_before_any_fit(self, tmp_path: Path) -> None:
+        config = parsed(CONFIG.replace("region", "regoin"))
+        with pytest.raises(InputError, match="Did you mean 'region'"):
+            execute(config, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    @pytest.mark.usefixtures("config")
+    def test_every_recommender_can_be_run(self, tmp_path: Path) -> None:
+        kinds = ["als", "biased-mf", "item-knn", "user-knn", "ease", "slim", "top-pop", "random"]
+        text = '[data]\nname = "demo"\n[audits.exposure]\nsamples = 2\n'
+        run = execute(parsed(text + "".join(f'[[model]]\nkind = "{kind}"\n' for kind in kinds)), tmp_path / "out")
+        assert run.models == ("ALS", "BiasedMF", "ItemKNN", "UserKNN", "EASE", "SLIM", "TopPop", "Random")
+
+
+class TestResuming:
+    @pytest.mark.parametrize("failing", range(len(STEPS)))
+    def test_finished_steps_are_kept_and_the_rest_is_done(
+        self, config: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+    ) -> None:
+        execute(config, tmp_path / "reference")
+        with monkeypatch.context() as patch:
+            break_audits(patch, at=failing)
+            with pytest.raises(KeyboardInterrupt):
+                execute(config, tmp_path / "out", report=write_report)
+        halted = Run.open(tmp_path / "out")
+        assert halted.manifest.status == "running"
+        assert [(step.model, step.audit) for step in halted.manifest.steps] == STEPS[:failing]
+        assert not (halted.path / "report.html").exists()
+
+        with monkeypatch.context() as patch:
+            calls = break_audits(patch, at=None)
+            run = execute(config, tmp_path / "out", report=write_report)
+        assert len(calls) == len(STEPS) - failing
+        assert run.manifest.status == "complete"
+        assert run.manifest.started == halted.manifest.started
+        assert [(step.model, step.audit) for step in run.manifest.steps] == STEPS
+        assert (run.path / "report.html").read_text() == "4 steps"
+        assert_same_tables(tables(tmp_path / "out"), tables(tmp_path / "reference"))
+
+    def test_a_model_whose_steps_are_finished_is_not_fitted_again(
+        self, config: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            break_audits(patch, at=2)
+            with pytest.raises(KeyboardInterrupt):
+                execute(config, tmp_path / "out")
+        fitted: list[str] = []
+        for recommender in (TopPop, Random):
+            monkeypatch.setattr(recommender, "fit", counted(recommender.fit, fitted, recommender.__name__))
+        execute(config, tmp_path / "out")
+        assert fitted == ["Random"]
+
+    def test_killed_at_any_write_nothing_looks_whole_that_is_not(
+        self, config: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        config = config.model_copy(update={"models": config.models[:1]})
+        monkeypatch.setattr(os, "fsync", lambda handle: None)  # there is no power cut here
+        execute(config, tmp_path / "reference")
+        reference = tables(tmp_path / "reference")
+        kills, ended = 0, False
+        while not ended:
+            out = tmp_path / f"out{kills}"
+            with monkeypatch.context() as patch:
+                die_at_flush(patch, kills)
+                try:
+                    execute(config, out, report=write_report)
+                    ended = True
+                except Killed:
+                    kills += 1
+            found = tables(out)
+            assert_same_tables(found, {name: reference[name] for name in found})
+            if not ended:
+                run = execute(config, out, report=write_report)
+                assert run.manifest.status == "complete"
+                assert_same_tables(tables(out), reference)
+                left = [path.name for path in out.rglob("*") if path.name.startswith(atomic.PREFIX)]
+                assert left == []
+            shutil.rmtree(out)
+        assert kills > len(STEPS)
+
+    def test_a_process_that_is_really_killed_is_resumed(self, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        code = (
+            "import os, pathlib, signal\n"
+            "from recaudit import audits, runs\n"
+            "audits.exposure = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+            f"config = runs.parse({CONFIG!r}, source='run.toml', folder=pathlib.Path())\n"
+            f"runs.execute(config, {str(out)!r})\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert Run.open(out).manifest.status == "running"
+        assert (out / lock.NAME).exists()
+        assert execute(parsed(CONFIG), out).manifest.status == "complete"
+        execute(parsed(CONFIG), tmp_path / "reference")
+        assert_same_tables(tables(out), tables(tmp_path / "reference"))
+
+    def test_a_complete_run_is_left_as_it_is(self, config: Configuration, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(config, out, report=write_report)
+        before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+        execute(config, out, report=write_report)
+        assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
+
+    def test_what_somebody_deleted_is_made_again(self, config: Configuration, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(config, out, report=write_report)
+        before = tables(out)
+        shutil.rmtree(out / "results" / "Random" / "exposure")
+        (out / "report.html").unlink()
+        assert execute(config, out, report=write_report).manifest.status == "complete"
+        assert_same_tables(tables(out), before)
+        assert (out / "report.html").exists()
+
+    def test_a_failed_report_is_written_the_next_time(self, config: Configuration, tmp_path: Path) -> None:
+        def broken(run: Run) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            execute(config, tmp_path / "out", report=broken)
+        assert Run.open(tmp_path / "out").manifest.status == "running"
+        assert execute(config, tmp_path / "out", report=write_report).manifest.status == "complete"
+        assert (tmp_path / "out" / "report.html").exists()
+
+
+class TestOtherFolders:
+    def test_another_configuration_is_refused_and_fresh_starts_over(
+        self, config: Configuration, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "out"
+        execute(config, out, report=write_report)
+        before = tables(out)
+        other = parsed(CONFIG.replace("seed = 3", "seed = 4"))
+        with pytest.raises(InputError, match=r"a run of another configuration.*--fresh"):
+            execute(other, out)
+        assert_same_tables(tables(out), before)
+        assert execute(other, out, fresh=True).manifest.seed == 4
+
+    def test_other_data_is_refused(
+        self, config: Configuration, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        execute(config, tmp_path / "out")
+        fewer = world.data.subset(np.arange(len(world.data)) > 0)
+        monkeypatch.setattr(datasets, "load", lambda name, path=None: fewer)
+        with pytest.raises(InputError, match="a run of other data"):
+            execute(config, tmp_path / "out")
+
+    def test_another_version_is_refused(
+        self, config: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        execute(config, tmp_path / "out")
+        monkeypatch.setattr(execution, "__version__", "99.0")
+        with pytest.raises(InputError, match=r"made by recaudit .* \(this is 99.0\)"):
+            execute(config, tmp_path / "out")
+
+    def test_fresh_removes_the_former_runs_tables_and_report_only(self, config: Configuration, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        execute(config, out, report=write_report)
+        (out / "notes.txt").write_text("mine")
+        execute(parsed(CONFIG.replace("Most rated", "Hits")), out, fresh=True)
+        assert sorted(path.name for path in (out / "results").iterdir()) == ["Hits", "Random"]
+        assert (out / "notes.txt").read_text() == "mine"
+        assert not (out / "report.html").exists()
+
+    @pytest.mark.parametrize("fresh", [True, False])
+    @pytest.mark.parametrize("name", ["thesis.tex", "manifest.json"])
+    def test_a_folder_with_other_files_is_never_touched(
+        self, config: Configuration, tmp_path: Path, fresh: bool, name: str
+    ) -> None:
+        out = tmp_path / "out"
+        out.mkdir()
+        (out / name).write_text('{"name": "web app"}')
+        with pytest.raises(InputError, match="recaudit leaves this one as it is"):
+            execute(config, out, fresh=fresh)
+        assert [path.name for path in out.iterdir()] == [name]
+
+    def test_a_file_is_no_folder(self, config: Configuration, tmp_path: Path) -> None:
+        (tmp_path / "out").write_text("")
+        with pytest.raises(InputError, match="expected a folder"):
+            execute(config, tmp_path / "out")
+
+    def test_only_one_process_writes_at_a_time(self, config: Configuration, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        with lock.alone(tmp_path / "out"), pytest.raises(InputError, match="is at work"):
+            execute(config, tmp_path / "out")
+
+
+class Killed(BaseException):
+    """As sudden as SIGKILL: nothing is cleaned up after it."""
+
+
+def die_at_flush(patch: pytest.MonkeyPatch, count: int) -> None:
+    """End the process, as it were, at its n-th flush to the disk."""
+    flushes = itertools.count()
+
+    def flush(handle: int) -> None:
+        if next(flushes) == count:
+            # A dead process removes nothing.
+            patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
+            patch.setattr(Path, "unlink", lambda *args, **kwargs: None)
+            raise Killed
+
+    patch.setattr(os, "fsync", flush)
+
+
+def break_audits(patch: pytest.MonkeyPatch, at: int | None) -> list[str]:
+    """Interrupt the audit with this number; the list that is returned names those that were begun."""
+    calls: list[str] = []
+    for name in ("accuracy", "exposure"):
+        real = getattr(audits, name)
+
+        def counted_audit(
+            *args: object, _name: str = name, _real: Callable[..., object] = real, **kwargs: object
+        ) -> object:
+            if len(calls) == at:
+                raise KeyboardInterrupt
+            calls.append(_name)
+            return _real(*args, **kwargs)
+
+        patch.setattr(audits, name, counted_audit)
+    return calls
+
+
+def counted(real: Callable[..., object], calls: list[str], name: str) -> Callable[..., object]:
+    def call(*args: object, **kwargs: object) -> object:
+        calls.append(name)
+        return real(*args, **kwargs)
+
+    return call
