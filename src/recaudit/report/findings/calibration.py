@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recaudit.report.calibration import AUDIT, KL, Calibrated, Represented
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import figure, percent, signed_percent
+from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure, percent
 
 NOTABLE = 0.02
 """From this change of a category's share on, it is worth naming."""
@@ -25,31 +25,53 @@ def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         f"{model} shows too much {most.name} and too little {least.name} to the users whom it fits worst",
         f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}. "
-        f"{evidence.label(KL, AUDIT)} over all users: {evidence.known(KL)[model].full}{_smoothing(evidence)}.",
+        f"{evidence.label(KL, AUDIT)} over all users: {evidence.known(KL)[model].full} (smoothing {evidence.settings[AUDIT]['smoothing']:g}).",
         AUDIT,
     )
 
 
 def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
-    """How much more calibrated does re-ranking make the lists, and what does that cost?"""
+    """How much more calibrated would re-ranking make the lists, and what would that cost?"""
     model = evidence.front(KL)
     if model is None:
         return
     found = evidence.calibration[model]
     gain, cost = found.change(KL, evidence.confidence), found.change("ndcg", evidence.confidence)
-    before = found.reranked["ndcg"].baseline if "ndcg" in found.reranked else None
-    if gain is None or cost is None or not gain.below(0) or not before:
+    if gain is None or cost is None or not gain.below(0):
         return
-    if cost.below(0):
-        price = f"costs {signed_percent((cost.value or 0.0) / before)} of its {evidence.label('ndcg', AUDIT)}"
-    else:
-        price = "costs no ranking quality that could be told from chance"
+    settings = evidence.settings[AUDIT]
     yield Finding(
-        f"Keeping interests in proportion {price.replace(' −', ' ')}" if cost.below(0) else "",
-        f"{_bargain(evidence, found)}",
+        f"Re-ranked, the lists of {model} keep interests in proportion, {_price(evidence, found, cost)}",
+        f"With a weight of {settings['weight']:g} on calibration, {_change(evidence, found, KL)} (smoothing "
+        f"{settings['smoothing']:g}) and {_change(evidence, found, 'ndcg')}.{_bargain(evidence, found)}",
         AUDIT,
     )
 
 
+def _price(evidence: Evidence, found: Calibrated, cost: Estimate) -> str:
+    label, before = evidence.label("ndcg", AUDIT), found.reranked["ndcg"].baseline
+    if cost.below(0) and before:
+        return f"for {percent(-(cost.value or 0.0) / before)} of their {label}"
+    return f"and their {label} rises" if cost.above(0) else f"and their {label} does not fall"
+
+
+def _change(evidence: Evidence, found: Calibrated, metric: str) -> str:
+    after = found.reranked[metric]
+    before = NOT_AVAILABLE if after.baseline is None else figure(metric, after.baseline)
+    return f"{evidence.label(metric, AUDIT)} goes from {before} to {after.full}"
+
+
+def _bargain(evidence: Evidence, found: Calibrated) -> str:
+    point = found.best_bargain
+    if point is None:
+        return ""
+    return (
+        f" Of the weights tried, {point.weight:g} is the best bargain: {evidence.label(KL, AUDIT)} "
+        f"{figure(KL, point.divergence)}, {evidence.label('ndcg', AUDIT)} {figure('ndcg', point.ndcg)}."
+    )
+
+
 def _shares(category: Represented) -> str:
-    return f"{category.name} is {percent(category.history)} of what they chose and {percent(category.shown)} of their lists"
+    return (
+        f"{category.name} is {percent(category.history)} of what they chose and {percent(category.shown)} of their lists"
+    )
