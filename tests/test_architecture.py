@@ -81,6 +81,8 @@ def test_public_names() -> None:
         "exposure",
         "fidelity",
         "folding",
+        "folding_tradeoff",
+        "folding_tuning",
         "instability",
         "interventions",
         "models",

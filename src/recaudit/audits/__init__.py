@@ -8,7 +8,16 @@ from recaudit.audits.contrasts import contrast_items, item_tiers, user_tiers
 from recaudit.audits.exposure import exposure
 from recaudit.audits.fidelity import fidelity
 from recaudit.audits.fidelity_result import Fidelity
-from recaudit.audits.folding import Folding, Relatedness, folding, neighbours
+from recaudit.audits.folding import (
+    Folding,
+    Relatedness,
+    Tradeoff,
+    Tuning,
+    folding,
+    folding_tradeoff,
+    folding_tuning,
+    neighbours,
+)
 from recaudit.audits.geometry import Geometry, geometry
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
@@ -33,6 +42,8 @@ __all__ = [
     "Relatedness",
     "Result",
     "Sweep",
+    "Tradeoff",
+    "Tuning",
     "accuracy",
     "agency",
     "best_beta",
@@ -43,6 +54,8 @@ __all__ = [
     "exposure",
     "fidelity",
     "folding",
+    "folding_tradeoff",
+    "folding_tuning",
     "geometry",
     "instability",
     "item_tiers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, NoReturn, Self, final
 
 from pydantic import Field, model_validator
@@ -66,6 +67,11 @@ class Calibrated(Policy):
         if not isinstance(self.prior, str) and abs(sum(self.prior.values()) - 1) > 1e-9:
             raise ValueError(f"prior: the probabilities sum to {sum(self.prior.values()):g}, not to 1.")
         return self
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        # The weight, and what differs from the defaults: a result's settings show it, and it has many fields.
+        defaults = type(self)().__dict__
+        return [(name, value) for name, value in self if name == "weight" or value != defaults[name]]
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> NoReturn:
         raise NotSupportedError(

@@ -1,0 +1,179 @@
+"""Lists that somebody has already: a frame or a file with a row for each user and item, under the log's ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recaudit.data.checks import check_ids, offending
+from recaudit.data.frames import as_polars
+from recaudit.data.interactions import Interactions, Unknown
+from recaudit.data.readers import read_table
+from recaudit.errors import DataError, InputError, did_you_mean
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True)
+class ListColumns:
+    """What the columns of a frame of lists are called; `rank` or `score` may be missing, not both."""
+
+    user: str = "user"
+    item: str = "item"
+    rank: str = "rank"
+    score: str = "score"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GivenLists:
+    """Lists, one row a user and item: users in the order in which they came, each one's items best first."""
+
+    user_ids: pl.Series
+    """(users,): distinct, as they stand in the frame."""
+    at: IntArray
+    """(users,): positions in the log; -1 for users that it does not know: they have no history."""
+    indptr: IntArray
+    """(users + 1,): the rows of list l are `indptr[l]:indptr[l + 1]`."""
+    items: IntArray
+    """(rows,): positions in the log."""
+    scores: FloatArray | None
+    """(rows,): None without a column of scores."""
+    left_out: int
+    """How many rows were ignored, because the log does not know their items."""
+
+    @property
+    def rows(self) -> IntArray:
+        """(rows,): the list that a row belongs to."""
+        return np.repeat(np.arange(len(self.user_ids)), np.diff(self.indptr))
+
+    @property
+    def ranks(self) -> IntArray:
+        """(rows,): the place in the list, from 1."""
+        return np.arange(len(self.items)) - np.repeat(self.indptr[:-1], np.diff(self.indptr)) + 1
+
+    def dense(self, k: int | None = None) -> IntArray:
+        """(users, k): item positions, -1 after the end of a list; as long as the longest list where k is None."""
+        length = int(np.diff(self.indptr).max(initial=0)) if k is None else k
+        table = np.full((len(self.user_ids), length), -1, dtype=np.int64)
+        rank = self.ranks - 1
+        shown = rank < length
+        table[self.rows[shown], rank[shown]] = self.items[shown]
+        return table
+
+
+def given_lists(
+    lists: object, data: Interactions, columns: ListColumns | None = None, unknown: Unknown = "error"
+) -> GivenLists:
+    """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
+
+    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). An item that
+    the log does not know is an error, or its row is ignored, and counted; a user that it does not know stays.
+    """
+    columns = columns or ListColumns()
+    if unknown not in ("error", "ignore"):
+        remedy = did_you_mean(str(unknown), ["error", "ignore"])
+        raise InputError("unknown", received=repr(unknown), expected="'error' or 'ignore'", remedy=remedy)
+    table = _table(lists, columns)
+    items = _positions(data.item_ids, table[columns.item])
+    missing = items < 0
+    if missing.any():
+        if unknown == "error":
+            raise DataError(
+                f"column {columns.item!r}",
+                received=offending(table[columns.item], missing),
+                expected=f"items that are in the log ({data.n_items:,} known)",
+                remedy="Correct the ids, or pass unknown='ignore' to leave those rows out.",
+            )
+        table, items = table.filter(~missing), items[~missing]
+    ids = table[columns.user]
+    user_ids = ids.unique(maintain_order=True)
+    rows = _positions(user_ids, ids)
+    order = _order(table, columns, rows, items)
+    rows, items = rows[order], items[order]
+    scores = table[columns.score].cast(pl.Float64).to_numpy()[order] if columns.score in table.columns else None
+    _check_once(table, columns, rows, items, order)
+    return GivenLists(
+        user_ids,
+        _positions(data.user_ids, user_ids),
+        np.searchsorted(rows, np.arange(len(user_ids) + 1)).astype(np.int64),
+        items,
+        scores,
+        int(missing.sum()),
+    )
+
+
+def _table(lists: object, columns: ListColumns) -> pl.DataFrame:
+    """The columns that count, checked one by one."""
+    if isinstance(lists, str | Path):
+        lists = read_table(lists)
+    elif isinstance(lists, pl.LazyFrame):
+        lists = lists.collect()
+    as_polars(lists, [columns.user, columns.item], argument="lists")
+    held: list[str] = nw.from_native(lists, eager_only=True).columns  # type: ignore[call-overload]  # any frame
+    numbers = [name for name in (columns.rank, columns.score) if name in held]
+    if not numbers:
+        raise DataError(
+            "lists",
+            received=f"a frame with columns {', '.join(map(repr, held))}",
+            expected=f"a column {columns.rank!r} or {columns.score!r}: which item comes first",
+            remedy="Name the column you mean, for example rank='position'.",
+        )
+    table = as_polars(lists, [columns.user, columns.item, *numbers], argument="lists")
+    for name in numbers:
+        values = table[name].cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+        if (wrong := ~np.isfinite(values)).any():
+            raise DataError(
+                f"column {name!r}", received=offending(table[name], wrong), expected="a finite number in every row"
+            )
+        table = table.with_columns(pl.Series(name, values))
+    return table.with_columns(check_ids(table[columns.user]), check_ids(table[columns.item]))
+
+
+def _positions(known: pl.Series, ids: pl.Series) -> IntArray:
+    """(rows,): where each id stands among the known ones; -1 where it does not."""
+    if ids.dtype != known.dtype:
+        ids = ids.cast(known.dtype, strict=False)
+    lookup = pl.DataFrame({"id": known, "position": np.arange(len(known))})
+    found = pl.DataFrame({"id": ids}).join(lookup, on="id", how="left", maintain_order="left")["position"]
+    return found.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray) -> IntArray:
+    """(rows,): list after list, best first."""
+    if columns.rank not in table.columns:
+        return np.lexsort((items, -table[columns.score].to_numpy(), rows))
+    ranks = table[columns.rank].to_numpy()
+    order = np.lexsort((items, ranks, rows))
+    again = (np.diff(rows[order]) == 0) & (np.diff(ranks[order]) == 0)
+    if again.any():
+        raise _repeated(table, columns.user, columns.rank, order, again)
+    return order
+
+
+def _check_once(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, order: IntArray) -> None:
+    """That no list has an item twice; `rows` and `items` stand in that order."""
+    by_item = np.lexsort((items, rows))
+    again = (np.diff(rows[by_item]) == 0) & (np.diff(items[by_item]) == 0)
+    if again.any():
+        raise _repeated(table, columns.user, columns.item, order[by_item], again)
+
+
+def _repeated(table: pl.DataFrame, user: str, column: str, order: IntArray, again: NDArray[np.bool_]) -> DataError:
+    first = int(np.flatnonzero(again)[0])
+    row, other = sorted((int(order[first]), int(order[first + 1])))
+    return DataError(
+        f"columns {user!r} and {column!r}",
+        received=f"rows {row} and {other} with {user} {table[user][row]!r} and {column} {table[column][row]!r} both "
+        f"({int(again.sum()):,} repeated)",
+        expected=f"each {column} once in a list",
+        remedy="Keep one list for each user, and one row for each item of it.",
+    )

@@ -1,0 +1,247 @@
+"""Re-ranking: lists in, calibrated lists out. Frames at once, files of any size batch by batch."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recaudit.atomic import PREFIX
+from recaudit.audits.calibration.calibrator import Calibrator
+from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists
+from recaudit.data.interactions import Interactions, Unknown
+from recaudit.engines.base import BLOCK
+from recaudit.engines.progress import track
+from recaudit.errors import DataError, InputError
+from recaudit.policies.calibrated import Calibrated
+
+IntArray = NDArray[np.int64]
+
+CELLS = 4_000_000
+"""Scores of a block of lists, users x items, that are held at a time."""
+BATCH = 500_000
+"""Rows of a file that are held at a time; a list that is longer is held whole."""
+
+_SCANNERS = {".parquet": pl.scan_parquet, ".csv": pl.scan_csv, ".tsv": pl.scan_csv}
+
+
+def rerank(
+    lists: object,
+    data: Interactions,
+    policy: Calibrated | None = None,
+    *,
+    columns: ListColumns | None = None,
+    unknown: Unknown = "error",
+) -> pl.DataFrame:
+    """Calibrated lists out of the items that each user's list has: user, item, rank, score, before.
+
+    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank (`columns` says
+    how they are called); a list is the pool that the items are taken from, as many as `policy.size` says. `data` holds
+    the histories and the categories. The relevance of an item is its score; without scores it follows from the ranks,
+    as with `transform="rank"`. Of equal values the item that comes first in the log wins. `before` is the place that
+    the item had. Users keep their order; one without history keeps the list by score, cut at the size (see
+    `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out.
+    """
+    return _Reranker.of(policy or Calibrated(), data, columns, unknown)(given_lists(lists, data, columns, unknown))
+
+
+@final
+@dataclass(frozen=True)
+class Reranked:
+    """What became of a file."""
+
+    path: Path
+    users: int
+    rows: int
+    without_history: int
+    """Users whose list is calibrated to no history of their own."""
+    left_out: int
+    """Rows whose items the log does not know."""
+
+
+def rerank_file(
+    source: str | Path,
+    data: Interactions,
+    out: str | Path,
+    policy: Calibrated | None = None,
+    *,
+    columns: ListColumns | None = None,
+    unknown: Unknown = "error",
+    batch: int = BATCH,
+) -> Reranked:
+    """`rerank` for a file of any size: .parquet, .csv or .tsv in, .parquet or .csv out, about `batch` rows at a time.
+
+    The rows of a user must stand together; the lists are those of `rerank`. `out` appears whole when everything is
+    done, or not at all.
+    """
+    source, out = Path(source), Path(out)
+    _check_paths(source, out)
+    columns = columns or ListColumns()
+    reranker = _Reranker.of(policy or Calibrated(), data, columns, unknown)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    users = rows = without = left_out = 0
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=PREFIX) as aside:
+        for number, table in enumerate(_whole_lists(source, columns, batch)):
+            given = given_lists(table, data, columns, unknown)
+            made = reranker(given)
+            made.write_parquet(Path(aside) / f"{number:08d}.parquet")
+            users, rows, left_out = users + len(given.user_ids), rows + len(made), left_out + given.left_out
+            without += int((np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum())
+        _put_in_place(Path(aside), out)
+    return Reranked(out, users, rows, without, left_out)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Reranker:
+    calibrator: Calibrator
+    item_ids: pl.Series
+    columns: ListColumns
+
+    @classmethod
+    def of(cls, policy: Calibrated, data: Interactions, columns: ListColumns | None, unknown: Unknown) -> _Reranker:
+        return cls(Calibrator.of(policy, data), data.item_ids, columns or ListColumns())
+
+    def __call__(self, given: GivenLists) -> pl.DataFrame:
+        """The calibrated lists as rows."""
+        parts = [self._block(given, start, end) for start, end in _blocks(given)]
+        lists = np.concatenate([part[0] for part in parts])
+        items = np.concatenate([part[1] for part in parts])
+        rows = np.concatenate([part[2] for part in parts])
+        firsts = np.searchsorted(lists, np.arange(len(given.user_ids)))
+        columns = self.columns
+        scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
+        return pl.DataFrame(
+            {
+                columns.user: given.user_ids.gather(lists),
+                columns.item: self.item_ids.gather(items),
+                columns.rank: np.arange(len(rows)) - firsts[lists] + 1,
+                columns.score: scores,
+                "before": given.ranks[rows],
+            }
+        )
+
+    def _block(self, given: GivenLists, start: int, end: int) -> tuple[IntArray, IntArray, IntArray]:
+        """For lists start to end, each place: the list, the item, and the row that it had."""
+        rows = slice(given.indptr[start], given.indptr[end])
+        pool, column = np.unique(given.items[rows], return_inverse=True)
+        shape = (end - start, len(pool))
+        list_of, place = given.rows[rows] - start, np.arange(given.indptr[start], given.indptr[end])
+        scores, allowed = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
+        row_of = np.zeros(shape, dtype=np.int64)
+        scores[list_of, column] = _relevance(given)[rows]
+        allowed[list_of, column], row_of[list_of, column] = True, place
+        most = int(np.diff(given.indptr[start : end + 1]).max(initial=1))
+        n = min(self.calibrator.policy.size, most)
+        made = self.calibrator.pooled_lists(scores, allowed, given.at[start:end], n, pool)
+        which, rank = np.nonzero(made >= 0)
+        items = made[which, rank]
+        return which + start, items, row_of[which, np.searchsorted(pool, items)]
+
+
+def _relevance(given: GivenLists) -> NDArray[np.float64]:
+    """(rows,): the scores, or what falls from 1 in equal steps with the rank."""
+    if given.scores is not None:
+        return given.scores
+    lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
+    return np.asarray(1 - (given.ranks - 1) / lengths)
+
+
+def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
+    """Lists start to end of each block, such that users x items stays within CELLS."""
+    longest = int(np.diff(given.indptr).max(initial=1))
+    step = max(1, min(BLOCK, int(np.sqrt(CELLS / longest))))
+    for start in range(0, len(given.user_ids), step):
+        yield start, min(start + step, len(given.user_ids))
+
+
+# ---- files ---------------------------------------------------------------------------------------------
+
+
+def _check_paths(source: Path, out: Path) -> None:
+    if not source.is_file():
+        raise DataError("lists", received=str(source), expected="a file that exists", remedy="Check the spelling.")
+    if source.suffix.lower() not in _SCANNERS:
+        raise DataError("lists", received=str(source), expected="a file that ends in .parquet, .csv or .tsv")
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise InputError("out", received=str(out), expected="a file that ends in .parquet or .csv")
+    if out.is_dir():
+        raise InputError("out", received=f"{out}, a folder", expected="a file")
+
+
+def _whole_lists(source: Path, columns: ListColumns, batch: int) -> Iterator[pl.DataFrame]:
+    """The file in pieces of about `batch` rows that end where a user's rows end."""
+    suffix = source.suffix.lower()
+    lazy = pl.scan_csv(source, separator="\t") if suffix == ".tsv" else _SCANNERS[suffix](source)
+    try:
+        names = lazy.collect_schema().names()
+        wanted = [name for name in (columns.user, columns.item, columns.rank, columns.score) if name in names]
+        lazy = lazy.select(wanted or pl.all())
+        total = int(lazy.select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(
+            "lists",
+            received=f"{source}, which cannot be read as {suffix[1:]}: {str(error).splitlines()[0]}",
+            expected=f"a {suffix[1:]} file with a header",
+        ) from None
+    if columns.user not in names or not total:
+        yield lazy.collect()  # says what is wrong with it
+        return
+    together = _Together(columns.user)
+    held: pl.DataFrame | None = None
+    pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
+    for piece in track(pieces, "lists", -(-total // batch)):
+        table = piece if held is None else pl.concat([held, piece])
+        last = table[columns.user][-1]
+        ends = int((table[columns.user] != last).fill_null(value=True).arg_true().tail(1).sum()) + 1
+        ends = ends if (table[columns.user] != last).any() else 0
+        if ends:
+            yield together.checked(table[:ends])
+        held = table[ends:]
+    if held is not None:
+        yield together.checked(held)
+
+
+class _Together:
+    """Makes sure that no user comes back after another one's rows: the list would be cut in two."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+        self._seen: pl.Series | None = None
+
+    def checked(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The same rows."""
+        ids = table[self._user]
+        runs = ids.filter((ids != ids.shift(1)).fill_null(value=True))
+        again = runs.filter(runs.is_duplicated())
+        if self._seen is not None and not len(again):
+            again = runs.filter(runs.is_in(self._seen.implode()))
+        if len(again):
+            raise DataError(
+                f"column {self._user!r}",
+                received=f"{again[0]!r} again after another user's rows",
+                expected="the rows of each user together: the file is read in one pass",
+                remedy=f"Sort it first: pl.scan_parquet(file).sort({self._user!r}).sink_parquet(sorted_file).",
+            )
+        self._seen = runs if self._seen is None else self._seen.append(runs)
+        return table
+
+
+def _put_in_place(parts: Path, out: Path) -> None:
+    """One file from the parts, flushed, then renamed: a reader sees the old one or the new one, whole."""
+    whole = parts / "whole"
+    lazy = pl.scan_parquet(sorted(parts.glob("*.parquet")))
+    if out.suffix.lower() == ".csv":
+        lazy.sink_csv(whole)
+    else:
+        lazy.sink_parquet(whole)
+    with whole.open("rb+") as written:
+        os.fsync(written.fileno())
+    whole.replace(out)
