@@ -42,7 +42,7 @@ def test_lines_are_the_same_in_a_narrow_pipe() -> None:
 
 
 def test_what_is_missing_is_said_where_something_is() -> None:
-    assert "none yet: not in this release." in run("--paper", "004").stdout
+    assert "none yet: not in this release." in run("--paper", "003").stdout
     assert "none yet" not in run("--paper", "000").stdout
 
 
@@ -57,7 +57,7 @@ def test_one_audit_in_words_with_its_whole_call() -> None:
     assert "The largest Hellinger distance by which a user's recommendations move" in text
     assert "ra.instability(model, data, edits=Past(5))" in text
     assert "A Unified Causal Framework" in text
-    assert "not in this release" in run("folding").stdout
+    assert "not in this release" in run("online performance").stdout
 
 
 def test_json_is_one_document() -> None:

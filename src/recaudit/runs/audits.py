@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Literal, final
 
-from pydantic import BeforeValidator, Field, PlainValidator, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PlainValidator, PositiveFloat, PositiveInt
 
 from recaudit import audits
 from recaudit.audits.agency import agency
@@ -18,6 +18,7 @@ from recaudit.audits.fits import Fits
 from recaudit.audits.folding.bench import Bench
 from recaudit.audits.folding.vectors import vectors_of
 from recaudit.audits.groups import groupings
+from recaudit.audits.intervals import Bootstrap
 from recaudit.audits.result import Result
 from recaudit.audits.samples import asked_users
 from recaudit.audits.sweeps import BETAS, HORIZONS
@@ -37,6 +38,8 @@ from recaudit.interventions import (
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.wals import WALS
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.policies.calibrated import Calibrated, ScoreTransform
+from recaudit.runs.calibration_tables import Reranking, category_system
 from recaudit.runs.folding_tables import (
     LOG,
     check_relatedness,
@@ -297,6 +300,51 @@ class Folding(ListAudit):
 
 
 @final
+class Calibration(Audit):
+    """Whether lists keep users' interests in proportion, and what becomes of everything else if they are made to."""
+
+    k: PositiveInt = 50
+    """How many items a list has."""
+    categories: str | None = None
+    """The category system; the log's first where nothing is said."""
+    weight: float = Field(default=0.99, ge=0, le=1)
+    """Lambda of the re-ranked lists: from 0, the scores alone, to 1, calibration alone."""
+    transform: ScoreTransform = "minmax"
+    """What becomes of a user's scores before they are weighed, so that one weight means much the same for all models."""
+    smoothing: float = Field(default=0.01, gt=0, lt=1)
+    """Alpha of C_KL, which depends on it."""
+    rank_weights: Literal["none", "mrr", "ndcg"] = "none"
+    """How much a place of the list counts."""
+    curve: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+    """Lambdas along which accuracy and calibration are measured."""
+    relevant: float | None = None
+    """The rating from which on a held-out item counts as relevant."""
+    tested: NonNegativeInt = 1000
+    """How many users to test for a difference between list and taste beyond chance."""
+
+    def check(self, data: Interactions) -> None:
+        """Groupings and the category system."""
+        super().check(data)
+        if self.categories is not None:
+            category_system(self.categories, data)
+
+    def run(self, subject: Subject, rng: int, engine: Engine) -> Result:
+        """Look at everybody's list as ranked and re-ranked; held-out ratings count for accuracy alone."""
+        data = subject.model.data
+        policy = Calibrated(
+            weight=self.weight,
+            size=self.k,
+            categories=category_system(self.categories, data),
+            rank_weights=self.rank_weights,
+            smoothing=self.smoothing,
+            transform=self.transform,
+        )
+        bootstrap = Bootstrap(self.confidence, self.samples, rng)
+        parts = (self.relevant, self.tested, self.by, bootstrap, engine)
+        return Reranking(subject.model, subject.test, policy, *parts).result(self.curve)
+
+
+@final
 class Audits(Section):
     """The audits of a run: those that have a table."""
 
@@ -305,6 +353,7 @@ class Audits(Section):
     reachability: Reachability | None = None
     agency: Agency | None = None
     folding: Folding | None = None
+    calibration: Calibration | None = None
 
     def chosen(self) -> dict[str, Audit]:
         """The audits asked for, by name."""

@@ -24,6 +24,7 @@ from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 from recaudit.policies.calibrated import Calibrated
@@ -45,6 +46,21 @@ _KEPT = (
     "shown_folding",
 )
 """What is kept of a re-ranking, beside the same of the model's own lists; in this order."""
+
+
+def category_system(name: str | None, data: Interactions) -> str:
+    """The category system that is meant: the named one, or the log's first."""
+    if not data.categories:
+        raise NotSupportedError(
+            "calibration: the log has no categories, so that interests have no proportions. Add some: "
+            "[data.categories] in a configuration, data.with_categories(...) in Python."
+        )
+    if name is None:
+        return next(iter(data.categories))
+    if name not in data.categories:
+        remedy = did_you_mean(name, data.categories)
+        raise InputError("categories", received=name, expected="a category system of the data", remedy=remedy)
+    return name
 
 
 @final
@@ -85,31 +101,38 @@ class Reranking:
     engine: Engine
 
     def result(self, weights: Sequence[float]) -> Result:
-        """The audit of the model's own lists, with four further tables and a curve over `weights`.
+        """The audit of the model's own lists, with a curve over `weights` and what becomes of the lists re-ranked.
 
-        `reranked`: every metric after re-ranking, before it as the baseline. `worst`: the paper's Figure 3, the same
-        users before and after. `example`: its Figure 2. In `users`, a column for the re-ranked list beside each metric
-        of the user's own list.
+        Further tables: `reranked`, every metric after re-ranking, its value before as the baseline; `worst`, the
+        paper's Figure 3, the same users before and after; `example`, its Figure 2. In `users`, each metric of the
+        re-ranked list beside that of the user's own.
         """
         own, reranked = self._lists(Top1()), self._lists(self.policy)
-        found = self._calibration(own, self.by)
-        before, after = self._numbers(own), self._numbers(reranked)
-        people = _side_by_side(found.users.drop(*_QUALITIES, strict=False), before.people, after.people)
-        tables = _Proportions.of(self.model.data, self.policy, own, reranked, people)
+        found = self._calibration(own, self.by, self.tested)
+        before = self._measured(own, found)
+        after = self._measured(reranked, self._calibration(reranked, (), self.tested))
+        people = found.users.drop(_DISTANCES).join(before.people, on="user", how="left", maintain_order="left")
+        people = people.join(after.people, on="user", how="left", suffix="_reranked", maintain_order="left")
+        shares = _Shares.of(self.model.data, self.policy, own, reranked)
         return replace(
             found,
             settings=self._settings(found, weights),
-            # The share of each group of items is the exposure audit's.
+            # Shares of groups of items are left to the exposure audit.
             groups=found.groups.filter(pl.col("metric") != "share"),
             users=people,
             series=self._curve(weights),
             further={
                 "reranked": _compared(before.frame, after.frame),
-                "worst": tables.worst(),
-                "example": tables.example(),
-                **found.further,
+                "worst": shares.represented(_worst(people)),
+                "example": shares.of_user(_telling(people), people["user"]),
             },
         )
+
+    def _settings(self, found: Result, weights: Sequence[float]) -> dict[str, object]:
+        """Those of the audit, and of the re-ranking. A model's lists leave nothing out."""
+        own = {name: value for name, value in found.settings.items() if name not in ("policy", "left_out")}
+        further = {"weight": self.policy.weight, "transform": self.policy.transform, "relevant": self.relevant}
+        return {**own, **further, "curve": sorted(weights)}
 
     def _lists(self, policy: Policy) -> IntArray:
         """(users, size): everybody's list."""
@@ -117,14 +140,14 @@ class Reranking:
         users = np.arange(self.model.data.n_users)
         return np.concatenate(list(self.engine.map(work, blocks(users), "calibrated lists")))
 
-    def _calibration(self, lists: IntArray, by: Sequence[str] | None) -> Result:
+    def _calibration(self, lists: IntArray, by: Sequence[str] | None, tested: int) -> Result:
         return calibration(
             ListedItems(self.model.data, lists),
             k=self.policy.size,
             categories=_system(self.policy),
             rank_weights=self.policy.rank_weights,
             smoothing=self.policy.smoothing,
-            tested=self.tested,
+            tested=tested,
             by=by,
             confidence=self.bootstrap.confidence,
             samples=self.bootstrap.samples,
@@ -156,14 +179,13 @@ class Reranking:
             engine=self.engine,
         )
 
-    def _numbers(self, lists: IntArray) -> _Numbers:
-        """What the audits say about these lists."""
-        calibrated, accurate = self._calibration(lists, ()), self._accuracy(lists)
+    def _measured(self, lists: IntArray, calibrated: Result) -> _Measured:
+        """What the other audits say about these lists, beside `calibrated`."""
+        accurate = self._accuracy(lists)
         frames = [calibrated.frame, accurate.frame, self._exposure(lists).frame, self._folding(lists)]
-        people = calibrated.users.select("user", *_DISTANCES).join(
-            accurate.users.select("user", *_QUALITIES), on="user", how="left", maintain_order="left"
-        )
-        return _Numbers(pl.concat(frames), people)
+        people = calibrated.users.select("user", *_DISTANCES)
+        people = people.join(accurate.users.select("user", *_QUALITIES), on="user", how="left", maintain_order="left")
+        return _Measured(pl.concat(frames), people)
 
     def _folding(self, lists: IntArray) -> pl.DataFrame:
         """How far what is shown is nearer than related, by the same categories; no row for a model without vectors."""
@@ -184,7 +206,99 @@ class Reranking:
         tables = []
         for weight in sorted(weights):
             lists = self._lists(self.policy.model_copy(update={"weight": weight}))
-            parts = pl.concat([self._calibration(lists, ()).frame, self._accuracy(lists).frame])
+            parts = pl.concat([self._calibration(lists, (), 0).frame, self._accuracy(lists).frame])
             kept = parts.filter(pl.col("metric").is_in(["calibration_kl", *_QUALITIES]))
             tables.append(kept.select(pl.lit("weight").alias("over"), pl.lit(weight).alias("at"), pl.all()))
         return pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *tables])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    frame: pl.DataFrame
+    """As SUMMARY_SCHEMA, of every audit."""
+    people: pl.DataFrame
+    """A row a user: the distances, and what is kept of accuracy."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _ListItems:
+    recommend: Recommend
+
+    def __call__(self, users: IntArray) -> IntArray:
+        return self.recommend(users).items
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """What part of each user's history, list and re-ranked list is of which category; (users, categories) each."""
+
+    names: tuple[str, ...]
+    history: FloatArray
+    own: FloatArray
+    reranked: FloatArray
+
+    @classmethod
+    def of(cls, data: Interactions, policy: Calibrated, own: IntArray, reranked: IntArray) -> _Shares:
+        target = Target.of(data, policy.categories, Taste())
+        ranks = rank_weights(policy.rank_weights, policy.size)
+        before, after = (list_distribution(lists, target.shares, ranks) for lists in (own, reranked))
+        return cls(target.names, target.interests[: data.n_users], before, after)
+
+    def represented(self, users: IntArray) -> pl.DataFrame:
+        """How far each category is above and below its share of these users' histories on average."""
+        before = representation(self.history[users], self.own[users])
+        after = representation(self.history[users], self.reranked[users])
+        return pl.DataFrame(
+            {
+                "category": pl.Series(self.names, dtype=pl.String),
+                "history": before.history,
+                "over": before.over,
+                "under": before.under,
+                "over_reranked": after.over,
+                "under_reranked": after.under,
+            }
+        )
+
+    def of_user(self, users: IntArray, ids: pl.Series) -> pl.DataFrame:
+        """The shares of one user, if any, by category."""
+        return pl.DataFrame(
+            {
+                "user": ids.gather(np.repeat(users, len(self.names))),
+                "category": pl.Series(self.names * len(users), dtype=pl.String),
+                "history": self.history[users].ravel(),
+                "own": self.own[users].ravel(),
+                "reranked": self.reranked[users].ravel(),
+            }
+        )
+
+
+def _worst(people: pl.DataFrame) -> IntArray:
+    """The positions of the users with the least calibrated lists, worst first."""
+    ranked = people.with_row_index("at").drop_nulls("calibration_kl")
+    ranked = ranked.sort("calibration_kl", descending=True, maintain_order=True)
+    return ranked.head(int(np.ceil(WORST * len(ranked))))["at"].to_numpy().astype(np.int64)
+
+
+def _telling(people: pl.DataFrame) -> IntArray:
+    """Of the users with the least calibrated lists the one with the longest history: no accident of a few items."""
+    worst = _worst(people)
+    histories = people["history"].to_numpy()[worst]
+    return worst[np.argmax(histories)][None] if len(worst) else worst
+
+
+def _compared(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """What is kept of the numbers after re-ranking, the numbers before as their baseline."""
+    values = dict(before.select("metric", "value").iter_rows())
+    order = {metric: place for place, metric in enumerate(_KEPT)}
+    kept = after.filter(pl.col("metric").is_in(_KEPT)).sort(pl.col("metric").replace_strict(order))
+    baselines = pl.Series("baseline", [values[metric] for metric in kept["metric"]], dtype=pl.Float64)
+    return kept.with_columns(baselines)
+
+
+def _system(policy: Calibrated) -> str:
+    """The one category system that a run is calibrated to."""
+    assert isinstance(policy.categories, str)
+    return policy.categories

@@ -22,6 +22,7 @@ from recaudit.engines.progress import track
 from recaudit.errors import DataError, InputError
 from recaudit.policies.calibrated import Calibrated
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 CELLS = 4_000_000
@@ -29,7 +30,7 @@ CELLS = 4_000_000
 BATCH = 500_000
 """Rows of a file that are held at a time; a list that is longer is held whole."""
 
-_SCANNERS = {".parquet": pl.scan_parquet, ".csv": pl.scan_csv, ".tsv": pl.scan_csv}
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def rerank(
@@ -49,7 +50,7 @@ def rerank(
     the item had. Users keep their order; one without history keeps the list by score, cut at the size (see
     `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out.
     """
-    return _Reranker.of(policy or Calibrated(), data, columns, unknown)(given_lists(lists, data, columns, unknown))
+    return _Reranker.of(policy, data, columns)(given_lists(lists, data, columns, unknown))
 
 
 @final
@@ -84,7 +85,7 @@ def rerank_file(
     source, out = Path(source), Path(out)
     _check_paths(source, out)
     columns = columns or ListColumns()
-    reranker = _Reranker.of(policy or Calibrated(), data, columns, unknown)
+    reranker = _Reranker.of(policy, data, columns)
     out.parent.mkdir(parents=True, exist_ok=True)
     users = rows = without = left_out = 0
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=PREFIX) as aside:
@@ -106,47 +107,45 @@ class _Reranker:
     columns: ListColumns
 
     @classmethod
-    def of(cls, policy: Calibrated, data: Interactions, columns: ListColumns | None, unknown: Unknown) -> _Reranker:
-        return cls(Calibrator.of(policy, data), data.item_ids, columns or ListColumns())
+    def of(cls, policy: Calibrated | None, data: Interactions, columns: ListColumns | None) -> _Reranker:
+        return cls(Calibrator.of(policy or Calibrated(), data), data.item_ids, columns or ListColumns())
 
     def __call__(self, given: GivenLists) -> pl.DataFrame:
         """The calibrated lists as rows."""
-        parts = [self._block(given, start, end) for start, end in _blocks(given)]
-        lists = np.concatenate([part[0] for part in parts])
-        items = np.concatenate([part[1] for part in parts])
-        rows = np.concatenate([part[2] for part in parts])
+        relevance = _relevance(given)
+        none = np.zeros((3, 0), dtype=np.int64)
+        parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
+        lists, items, rows = np.concatenate([none, *parts], axis=1)
         firsts = np.searchsorted(lists, np.arange(len(given.user_ids)))
-        columns = self.columns
         scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
+        columns = self.columns
         return pl.DataFrame(
             {
                 columns.user: given.user_ids.gather(lists),
                 columns.item: self.item_ids.gather(items),
                 columns.rank: np.arange(len(rows)) - firsts[lists] + 1,
                 columns.score: scores,
-                "before": given.ranks[rows],
+                "before": rows - given.indptr[lists] + 1,
             }
         )
 
-    def _block(self, given: GivenLists, start: int, end: int) -> tuple[IntArray, IntArray, IntArray]:
-        """For lists start to end, each place: the list, the item, and the row that it had."""
-        rows = slice(given.indptr[start], given.indptr[end])
+    def _block(self, given: GivenLists, relevance: FloatArray, start: int, end: int) -> IntArray:
+        """(3, places) of lists start to end: the list, the item, and the row that it had."""
+        indptr = given.indptr[start : end + 1]
+        rows = np.arange(indptr[0], indptr[-1])
+        list_of = np.repeat(np.arange(end - start), np.diff(indptr))
         pool, column = np.unique(given.items[rows], return_inverse=True)
-        shape = (end - start, len(pool))
-        list_of, place = given.rows[rows] - start, np.arange(given.indptr[start], given.indptr[end])
-        scores, allowed = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
-        row_of = np.zeros(shape, dtype=np.int64)
-        scores[list_of, column] = _relevance(given)[rows]
-        allowed[list_of, column], row_of[list_of, column] = True, place
-        most = int(np.diff(given.indptr[start : end + 1]).max(initial=1))
-        n = min(self.calibrator.policy.size, most)
-        made = self.calibrator.pooled_lists(scores, allowed, given.at[start:end], n, pool)
+        scores = np.zeros((end - start, len(pool)))
+        row_of = np.full(scores.shape, -1, dtype=np.int64)
+        scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
+        n = min(self.calibrator.policy.size, int(np.diff(indptr).max()))
+        made = self.calibrator.pooled_lists(scores, row_of >= 0, given.at[start:end], n, pool)
         which, rank = np.nonzero(made >= 0)
         items = made[which, rank]
-        return which + start, items, row_of[which, np.searchsorted(pool, items)]
+        return np.stack([which + start, items, row_of[which, np.searchsorted(pool, items)]])
 
 
-def _relevance(given: GivenLists) -> NDArray[np.float64]:
+def _relevance(given: GivenLists) -> FloatArray:
     """(rows,): the scores, or what falls from 1 in equal steps with the rank."""
     if given.scores is not None:
         return given.scores
@@ -168,7 +167,7 @@ def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
 def _check_paths(source: Path, out: Path) -> None:
     if not source.is_file():
         raise DataError("lists", received=str(source), expected="a file that exists", remedy="Check the spelling.")
-    if source.suffix.lower() not in _SCANNERS:
+    if source.suffix.lower() not in (".parquet", *_SEPARATORS):
         raise DataError("lists", received=str(source), expected="a file that ends in .parquet, .csv or .tsv")
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise InputError("out", received=str(out), expected="a file that ends in .parquet or .csv")
@@ -179,8 +178,11 @@ def _check_paths(source: Path, out: Path) -> None:
 def _whole_lists(source: Path, columns: ListColumns, batch: int) -> Iterator[pl.DataFrame]:
     """The file in pieces of about `batch` rows that end where a user's rows end."""
     suffix = source.suffix.lower()
-    lazy = pl.scan_csv(source, separator="\t") if suffix == ".tsv" else _SCANNERS[suffix](source)
     try:
+        if suffix == ".parquet":
+            lazy = pl.scan_parquet(source, glob=False)
+        else:
+            lazy = pl.scan_csv(source, separator=_SEPARATORS[suffix], infer_schema_length=10_000, glob=False)
         names = lazy.collect_schema().names()
         wanted = [name for name in (columns.user, columns.item, columns.rank, columns.score) if name in names]
         lazy = lazy.select(wanted or pl.all())
@@ -199,13 +201,12 @@ def _whole_lists(source: Path, columns: ListColumns, batch: int) -> Iterator[pl.
     pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
     for piece in track(pieces, "lists", -(-total // batch)):
         table = piece if held is None else pl.concat([held, piece])
-        last = table[columns.user][-1]
-        ends = int((table[columns.user] != last).fill_null(value=True).arg_true().tail(1).sum()) + 1
-        ends = ends if (table[columns.user] != last).any() else 0
-        if ends:
-            yield together.checked(table[:ends])
-        held = table[ends:]
-    if held is not None:
+        others = (table[columns.user] != table[columns.user][-1]).fill_null(value=True).arg_true()
+        end = int(others[-1]) + 1 if len(others) else 0
+        if end:
+            yield together.checked(table[:end])
+        held = table[end:]
+    if held is not None and len(held):
         yield together.checked(held)
 
 

@@ -157,7 +157,12 @@ _ENTRIES = (
         ("001", "Def. 4.3"),
         call="ra.instability(model, edits=Future(5))",
     ),
-    _entry("folding", Audit(Nothing(), Similarity(), Overshoot()), ("002", "Def. 3.1")),
+    _entry(
+        "folding",
+        Audit(Nothing(), Similarity(), Overshoot()),
+        ("002", "Def. 3.1"),
+        call='ra.folding(model)["folding"]',
+    ),
     _entry("calibration", Audit(Nothing(), RecommendedList(50), Miscalibration("kl")), ("004", "Eq. 4, 5")),
     _entry(
         "calibration (C_H)",

@@ -72,6 +72,4 @@ def _bargain(evidence: Evidence, found: Calibrated) -> str:
 
 
 def _shares(category: Represented) -> str:
-    return (
-        f"{category.name} is {percent(category.history)} of what they chose and {percent(category.shown)} of their lists"
-    )
+    return f"{category.name} is {percent(category.history)} of what they chose and {percent(category.shown)} of their lists"
