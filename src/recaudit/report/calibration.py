@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.audits.folding.fronts import knee
+from recaudit.audits.calibration.curve import knee
 from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.numbers import Estimate, finite
 from recaudit.report.reading import table_of
@@ -98,7 +98,6 @@ class Point:
     weight: float
     divergence: float
     """The mean C_KL."""
-    ndcg: float
     recall: float
 
 
@@ -136,13 +135,11 @@ class Calibrated:
 
     @property
     def best_bargain(self) -> Point | None:
-        """The knee of the curve: the weight from which on more calibration costs most ranking quality."""
+        """The knee of the curve: the weight that keeps most recall for the largest fall of C_KL."""
         if not self.curve:
             return None
-        place = knee(
-            np.array([-point.ndcg for point in self.curve]), np.array([point.divergence for point in self.curve])
-        )
-        return None if place is None else self.curve[place]
+        recall, apart = (np.array([getattr(point, name) for point in self.curve]) for name in ("recall", "divergence"))
+        return self.curve[knee(recall, apart)]
 
     def change(self, metric: str, confidence: float) -> Estimate | None:
         """How much re-ranking adds to a metric on average, with a paired interval over the same users."""
@@ -188,7 +185,7 @@ def _example(table: pl.DataFrame, people: pl.DataFrame) -> Example | None:
 def _curve(series: pl.DataFrame) -> tuple[Point, ...]:
     """The weights at which everything was measured."""
     wide = series.filter(pl.col("over") == "weight").pivot("metric", index="at", values="value").sort("at")
-    needed = (KL, *QUALITIES)
+    needed = (KL, "recall")
     if not set(needed) <= set(wide.columns):
         return ()
     return tuple(Point(*row) for row in wide.drop_nulls(needed).select("at", *needed).iter_rows())

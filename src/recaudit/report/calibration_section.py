@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import final
 
 from recaudit.report import charts
@@ -32,6 +33,8 @@ class CalibrationSection:
     weight: float
     """Lambda of the re-ranked lists."""
     smoothing: float
+    highest: float
+    """C_KL of a list of nothing that the user is interested in."""
     k: int
     main: BeforeAndAfter
     """How far lists are from interests, and what that costs in accuracy."""
@@ -43,7 +46,7 @@ class CalibrationSection:
     example: Example | None
     one_user: Figure | None
     worst: Figure | None
-    against_quality: list[Figure]
+    tradeoff: Figure | None
     bargain: Point | None
     """Of the model that the figures are about."""
     curves: list[Curve]
@@ -76,6 +79,7 @@ def calibration_section(evidence: Evidence) -> CalibrationSection | None:
         kind=str(settings["categories"]),
         weight=settings["weight"],
         smoothing=settings["smoothing"],
+        highest=-log(settings["smoothing"]),
         k=settings["k"],
         main=_compared(evidence, first),
         others=_compared(evidence, [name for name in measured if name not in first]),
@@ -84,9 +88,7 @@ def calibration_section(evidence: Evidence) -> CalibrationSection | None:
         example=found.example,
         one_user=charts.one_user(evidence, model),
         worst=charts.least_calibrated(evidence, model),
-        against_quality=[
-            chart for metric in QUALITIES if (chart := charts.against_quality(evidence, metric)) is not None
-        ],
+        tradeoff=charts.recall_against_divergence(evidence),
         bargain=found.best_bargain,
         curves=[_curve(evidence, name) for name, own in evidence.calibration.items() if own.curve],
         skipped=[name for name in evidence.models if (name, AUDIT) in evidence.skipped],
@@ -118,12 +120,11 @@ def _curve(evidence: Evidence, model: str) -> Curve:
             f"{point.weight:g}",
             [
                 Cell(figure(KL, point.divergence)),
-                Cell(figure("ndcg", point.ndcg)),
                 Cell(figure("recall", point.recall)),
                 Cell("best bargain" if point == found.best_bargain else ""),
             ],
         )
         for point in found.curve
     ]
-    labels = [evidence.label(metric, AUDIT) for metric in (KL, "ndcg", "recall")]
+    labels = [evidence.label(metric, AUDIT) for metric in (KL, "recall")]
     return Curve(model, ["weight of calibration", *labels, ""], rows)

@@ -196,7 +196,7 @@ class Evidence:
         return [name for name, source in self.audit_of.items() if source == audit]
 
     def label(self, metric: str, audit: str | None = None) -> str:
-        """What the metric is called, with the list length filled in: nDCG@10; that of `audit` where it measured it too."""
+        """What the metric is called, with the list length filled in: nDCG@10; of `audit` where two have measured it."""
         k = self.list_length(audit or self.audit_of.get(metric, "exposure"))
         return METRICS[metric].label.replace("@k", "" if k is None else f"@{k}")
 

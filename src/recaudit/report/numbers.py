@@ -22,6 +22,9 @@ _SHARES = frozenset(
         "future_unstable_share",
         "overshoot_share",
         "spurious_share",
+        "calibration_tv",
+        "uncalibrated_share",
+        "item_calibration_tv",
     }
 )
 _LIFTS = frozenset({"lift", "past_lift", "past_mean_lift", "future_lift", "future_mean_lift"})

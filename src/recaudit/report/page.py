@@ -21,6 +21,7 @@ from recaudit import atomic
 from recaudit.audits.metrics import METRICS
 from recaudit.report import charts
 from recaudit.report.agency_section import agency_section
+from recaudit.report.calibration_section import calibration_section
 from recaudit.report.catalogue import ENOUGH_RATINGS
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
@@ -63,6 +64,7 @@ def render(run: Run) -> str:
             reach=reach_section(evidence),
             agency=agency_section(evidence),
             folding=folding_section(evidence),
+            calibration=calibration_section(evidence),
             gaps=gaps(evidence),
             left_out=left_out_lines(evidence),
             metrics=[metric for name, metric in METRICS.items() if name in shown],

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PlainValidator, Pos
 
 from recaudit import audits
 from recaudit.audits.agency import agency
+from recaudit.audits.calibration.curve import WEIGHTS
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.fits import Fits
 from recaudit.audits.folding.bench import Bench
@@ -310,13 +311,13 @@ class Calibration(Audit):
     weight: float = Field(default=0.99, ge=0, le=1)
     """Lambda of the re-ranked lists: from 0, the scores alone, to 1, calibration alone."""
     transform: ScoreTransform = "minmax"
-    """What becomes of a user's scores before they are weighed, so that one weight means much the same for all models."""
+    """What becomes of a user's scores before they are weighed: on one scale, a weight means much the same for all."""
     smoothing: float = Field(default=0.01, gt=0, lt=1)
     """Alpha of C_KL, which depends on it."""
     rank_weights: Literal["none", "mrr", "ndcg"] = "none"
     """How much a place of the list counts."""
-    curve: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
-    """Lambdas along which accuracy and calibration are measured."""
+    curve: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=2)] = WEIGHTS
+    """Lambdas along which recall and calibration are measured."""
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant."""
     tested: NonNegativeInt = 1000

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from recaudit import audits
 from recaudit.audits.calibration.audit import WORST, calibration
+from recaudit.audits.calibration.curve import calibration_curve
 from recaudit.audits.calibration.measures import list_distribution, rank_weights, representation
 from recaudit.audits.calibration.target import Target, Taste
 from recaudit.audits.folding.relatedness import Relatedness
@@ -20,7 +21,7 @@ from recaudit.audits.folding.shown import shown
 from recaudit.audits.folding.vectors import HasVectors, unit_rows, vectors_of
 from recaudit.audits.intervals import Bootstrap, aggregate, mean
 from recaudit.audits.lists import Recommend
-from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import SUMMARY_SCHEMA, Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
@@ -52,8 +53,8 @@ def category_system(name: str | None, data: Interactions) -> str:
     """The category system that is meant: the named one, or the log's first."""
     if not data.categories:
         raise NotSupportedError(
-            "calibration: the log has no categories, so that interests have no proportions. Add some: "
-            "[data.categories] in a configuration, data.with_categories(...) in Python."
+            "calibration: the log has no categories, so that interests have no proportions. Name some with items and "
+            "categories under [data]."
         )
     if name is None:
         return next(iter(data.categories))
@@ -202,14 +203,20 @@ class Reranking:
         return frame
 
     def _curve(self, weights: Sequence[float]) -> pl.DataFrame:
-        """C_KL and accuracy with every weight (the paper's Table 2)."""
-        tables = []
-        for weight in sorted(weights):
-            lists = self._lists(self.policy.model_copy(update={"weight": weight}))
-            parts = pl.concat([self._calibration(lists, (), 0).frame, self._accuracy(lists).frame])
-            kept = parts.filter(pl.col("metric").is_in(["calibration_kl", *_QUALITIES]))
-            tables.append(kept.select(pl.lit("weight").alias("over"), pl.lit(weight).alias("at"), pl.all()))
-        return pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *tables])
+        """Recall and C_KL at every weight (the paper's Table 2)."""
+        found = calibration_curve(
+            self.model,
+            self.test,
+            weights=weights,
+            k=[self.policy.size],
+            policy=self.policy,
+            relevant=self.relevant,
+            confidence=self.bootstrap.confidence,
+            samples=self.bootstrap.samples,
+            rng=self.bootstrap.rng,
+            engine=self.engine,
+        )
+        return found.series.with_columns(pl.col("metric").str.strip_suffix(f"@{self.policy.size}"))
 
 
 @final

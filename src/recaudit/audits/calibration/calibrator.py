@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from recaudit.audits.calibration.measures import rank_weights
 from recaudit.audits.calibration.target import Target, Taste
+from recaudit.data.checks import positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
@@ -47,8 +49,8 @@ class Calibrator:
             target,
             CategoryVectors.of(target.shares),
             _caps(policy.at_most, target.names),
-            _named(policy.must, data),
-            _named(policy.must_not, data),
+            _named("must", policy.must, data),
+            _named("must_not", policy.must_not, data),
         )
 
     def lists(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int) -> IntArray:
@@ -124,11 +126,13 @@ def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
     return caps
 
 
-def _named(ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
-    """(items,): which items these ids are."""
+def _named(argument: str, ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
+    """(items,): which items these ids are. Compared as text: a command or a file knows no other."""
     mask = np.zeros(data.n_items, dtype=np.bool_)
     if ids:
-        mask[data.items_at(ids)] = True
+        known = data.item_ids.cast(pl.String)
+        table = pl.DataFrame({argument: [str(name) for name in ids]})
+        mask[positions(known, table, argument, "error", argument, unique=False)[0]] = True
     return mask
 
 

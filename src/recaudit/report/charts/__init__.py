@@ -5,6 +5,7 @@ without being drawn again. The data in a chart is what is drawn, never the raw t
 """
 
 from recaudit.report.charts.agency import curve, moved_pairs
+from recaudit.report.charts.calibration import divergences, least_calibrated, one_user, recall_against_divergence
 from recaudit.report.charts.figure import THEME, Figure, series_color, step_color
 from recaudit.report.charts.folding import folding_against_error
 from recaudit.report.charts.groups import MOST_CATEGORIES, amplification, groups_by, popularity_shares
@@ -20,13 +21,17 @@ __all__ = [
     "before_and_after",
     "chances",
     "curve",
+    "divergences",
     "folding_against_error",
     "groups_by",
+    "least_calibrated",
     "lifts",
     "lorenz",
     "models_by",
     "moved_pairs",
+    "one_user",
     "popularity_shares",
+    "recall_against_divergence",
     "series_color",
     "step_color",
     "tradeoff",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -13,7 +14,6 @@ from recaudit.report.charts.figure import (
     INK,
     LINE,
     MUTED,
-    PAPER,
     ROW,
     UP,
     Figure,
@@ -90,13 +90,14 @@ def one_user(evidence: Evidence, model: str) -> Figure | None:
     layers = alt.layer(
         base.mark_bar(height=14, fill=LINE).encode(history, y, tooltip=told),
         base.mark_rule(strokeWidth=1, stroke=MUTED).encode(own, alt.X2("reranked:Q"), y),
-        base.mark_point(size=60, fill=PAPER, stroke=UP, strokeWidth=2).encode(own, y, tooltip=told),
+        base.mark_point(size=70, fill=UP).encode(own, y, tooltip=told),
         base.mark_point(size=70, fill=ACCENT).encode(reranked, y, tooltip=told),
     )
+    numbers = [f"{row['category']}: {row['told']}" for row in rows]
     return Figure(
         f"One user: {example.user}",
         finished(layers, height=ROW * len(names)),
-        f"Categories of {example.user} with {model}. {'; '.join(f'{row['category']}: {row['told']}' for row in rows)}.",
+        f"Categories of {example.user} with {model}. {'; '.join(numbers)}.",
     )
 
 
@@ -116,12 +117,12 @@ def least_calibrated(evidence: Evidence, model: str) -> Figure | None:
     y = alt.Y("category:N", sort=names, title=None, scale=alt.Scale(paddingInner=0.35))
     offset = alt.YOffset("lists:N", sort=[OWN, RERANKED])
     color = alt.Color("lists:N", scale=_COLORS, legend=None)
-    low = alt.X("low:Q", title=None, axis=axis, scale=scale)
+    start = alt.X("low:Q", title=None, axis=axis, scale=scale)
     history: Rows = [{"category": category.name, "x": category.history} for category in worst]
     layers = alt.layer(
         alt.Chart(data(ends))
         .mark_bar(opacity=0.75)
-        .encode(low, alt.X2("high:Q"), y, offset, color, tooltip("category", "lists")),
+        .encode(start, alt.X2("high:Q"), y, offset, color, tooltip("category", "lists")),
         alt.Chart(data(history))
         .mark_tick(thickness=2, stroke=INK, fill=INK, bandSize=ROW - 4)
         .encode(alt.X("x:Q", title=None, axis=axis, scale=scale), y),
@@ -134,55 +135,50 @@ def least_calibrated(evidence: Evidence, model: str) -> Figure | None:
     )
 
 
-def against_quality(evidence: Evidence, metric: str) -> Figure | None:
-    """Ranking quality against C_KL along the weight of calibration, the best bargain marked (Table 2)."""
+def recall_against_divergence(evidence: Evidence) -> Figure | None:
+    """Recall against C_KL along the weight of calibration, the best bargain marked (Table 2)."""
     rows: Rows = []
     for model, found in evidence.calibration.items():
-        rows += [_placed(evidence, model, metric, point) for point in found.curve]
+        best = found.best_bargain
+        rows += [_placed(evidence, model, point, knee=point == best) for point in found.curve]
     if not rows:
         return None
-    x = alt.X(
-        "x:Q",
-        title=_title(evidence, "further left: better"),
-        scale=alt.Scale(zero=True, nice=True),
-        axis=alt.Axis(grid=True),
-    )
-    y = alt.Y(
-        "y:Q",
-        title=evidence.label(metric, AUDIT),
-        scale=alt.Scale(zero=False, nice=True),
-        axis=alt.Axis(grid=True, tickCount=5),
-    )
+    label = evidence.label("recall", AUDIT)
+    grid = alt.Axis(grid=True, tickCount=5)
+    x = alt.X("x:Q", title=_title(evidence, "further left: better"), scale=alt.Scale(zero=True), axis=grid)
+    y = alt.Y("y:Q", title=label, scale=alt.Scale(zero=False, nice=True), axis=grid)
     models = list(evidence.models)
     colors = alt.Scale(domain=models, range=[series_color(place) for place in range(len(models))])
     color = alt.Color("model:N", scale=colors, legend=None)
-    base = alt.Chart(data(rows))
-    marked = base.transform_filter("datum.knee")
+    base, told = alt.Chart(data(rows)), tooltip("model", "weight")
+    marked = alt.Chart(data([row for row in rows if row["knee"]]))
     layers = alt.layer(
         base.mark_line(strokeWidth=1.5, opacity=0.7).encode(x, y, color, order="weight:Q"),
-        base.mark_point(size=24).encode(x, y, color, tooltip=tooltip("model", "weight")),
-        marked.mark_point(size=150, filled=False, strokeWidth=2).encode(
-            x, y, color, tooltip=tooltip("model", "weight")
-        ),
+        base.mark_point(size=24).encode(x, y, color, tooltip=told),
+        marked.mark_point(size=150, filled=False, strokeWidth=2).encode(x, y, color, tooltip=told),
         marked.mark_text(align="left", dx=9, dy=-9).encode(x, y, text="weight:N"),
     )
-    knees = [f"{row['model']} at {row['weight']:g}: {row['told']}" for row in rows if row["knee"]]
+    bargains = [f"{row['model']} at {row['weight']:g}: {row['told']}" for row in rows if row["knee"]]
     return Figure(
-        f"{evidence.label(metric, AUDIT)} against calibration",
-        finished(layers, height=320),
-        f"{evidence.label(metric, AUDIT)} against C_KL for each model, a point for each weight of calibration. "
-        f"Best bargains: {'; '.join(knees) or 'none'}.",
+        f"{label} against calibration",
+        finished(layers, height=_HEIGHT),
+        f"{label} against C_KL for each model, a point for each weight. Best bargains: {'; '.join(bargains)}.",
     )
 
 
-def _placed(evidence: Evidence, model: str, metric: str, point: Point) -> dict[str, object]:
-    height = point.ndcg if metric == "ndcg" else point.recall
+def _placed(evidence: Evidence, model: str, point: Point, *, knee: bool) -> dict[str, Any]:
     told = f"{evidence.label(KL, AUDIT)} {figure(KL, point.divergence)}, "
-    told += f"{evidence.label(metric, AUDIT)} {figure(metric, height)}"
-    knee = point == evidence.calibration[model].best_bargain
-    return {"model": model, "weight": point.weight, "x": point.divergence, "y": height, "knee": knee, "told": told}
+    told += f"{evidence.label('recall', AUDIT)} {figure('recall', point.recall)}"
+    return {
+        "model": model,
+        "weight": point.weight,
+        "x": round(point.divergence, 5),
+        "y": round(point.recall, 5),
+        "knee": knee,
+        "told": told,
+    }
 
 
 def _title(evidence: Evidence, hint: str) -> str:
     """C_KL on an axis, with the smoothing that it depends on."""
-    return f"{evidence.label(KL, AUDIT)}, smoothing {evidence.settings[AUDIT]['smoothing']:g} ({hint})"
+    return f"C_KL@{evidence.list_length(AUDIT)}, smoothing {evidence.settings[AUDIT]['smoothing']:g} ({hint})"

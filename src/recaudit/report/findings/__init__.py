@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings.agency import active_users_move, others_say, own_say, popular_items_move
+from recaudit.report.findings.calibration import out_of_proportion, price_of_proportion
 from recaudit.report.findings.exposure import catalogue, categories, popular_items
 from recaudit.report.findings.finding import Finding
 from recaudit.report.findings.folding import from_nowhere, precise_but_folded, what_was_left_unrated
@@ -38,6 +39,7 @@ _QUESTIONS = (
     own_say,
     others_say,
     from_nowhere,
+    out_of_proportion,
     no_gain,
     best_and_worst_served,
     categories,
@@ -49,6 +51,7 @@ _QUESTIONS = (
     active_users_move,
     precise_but_folded,
     what_was_left_unrated,
+    price_of_proportion,
     left_out,
     not_applicable,
 )

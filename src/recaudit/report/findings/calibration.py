@@ -25,7 +25,8 @@ def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         f"{model} shows too much {most.name} and too little {least.name} to the users whom it fits worst",
         f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}. "
-        f"{evidence.label(KL, AUDIT)} over all users: {evidence.known(KL)[model].full} (smoothing {evidence.settings[AUDIT]['smoothing']:g}).",
+        f"{evidence.label(KL, AUDIT)} over all users: {evidence.known(KL)[model].full} "
+        f"(smoothing {evidence.settings[AUDIT]['smoothing']:g}).",
         AUDIT,
     )
 
@@ -67,9 +68,10 @@ def _bargain(evidence: Evidence, found: Calibrated) -> str:
         return ""
     return (
         f" Of the weights tried, {point.weight:g} is the best bargain: {evidence.label(KL, AUDIT)} "
-        f"{figure(KL, point.divergence)}, {evidence.label('ndcg', AUDIT)} {figure('ndcg', point.ndcg)}."
+        f"{figure(KL, point.divergence)}, {evidence.label('recall', AUDIT)} {figure('recall', point.recall)}."
     )
 
 
 def _shares(category: Represented) -> str:
-    return f"{category.name} is {percent(category.history)} of what they chose and {percent(category.shown)} of their lists"
+    history, shown = percent(category.history), percent(category.shown)
+    return f"{category.name} is {history} of what they chose and {shown} of their lists"

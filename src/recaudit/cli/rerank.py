@@ -1,0 +1,179 @@
+"""`recaudit rerank`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.progress import shown
+from recaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from recaudit.data import Interactions
+    from recaudit.policies.calibrated import Calibrated
+
+
+@command(interrupted="Interrupted. Nothing was written.")
+def rerank(
+    lists: Annotated[
+        Path, typer.Argument(metavar="LISTS", help="A .parquet, .csv or .tsv file: user, item, and score or rank.")
+    ],
+    data: Annotated[
+        str,
+        typer.Option("--data", metavar="NAME|FILE", help="The histories: a data set by name, or ratings in a file."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the lists go: a .parquet or .csv file.")],
+    items: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Beside a file of ratings: a row an item, with its categories.")
+    ] = None,
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[=X]", help="A category system, or a column of --items; X: its importance. Repeat."),
+    ] = None,
+    weight: Annotated[
+        list[float] | None,
+        typer.Option(help="Lambda, 0 (the scores alone) to 1; repeat for one a rank, the last holding on.  [0.99]"),
+    ] = None,
+    size: Annotated[int, typer.Option(min=1, help="The length of the lists.")] = 50,
+    transform: Annotated[str, typer.Option(help="Of scores, a user at a time: none, rank, zscore, minmax.")] = "none",
+    rank_weights: Annotated[str, typer.Option(help="How much a place counts: none, mrr, ndcg.")] = "none",
+    smoothing: Annotated[float, typer.Option(help="Alpha of C_KL.")] = 0.01,
+    prior_weight: Annotated[float, typer.Option(help="Beta: how much is for what the user has not tried.")] = 0.0,
+    prior: Annotated[str, typer.Option(help="population or uniform.")] = "population",
+    at_most: Annotated[
+        list[str] | None, typer.Option(metavar="CATEGORY=N", help="At most N items of it in a list. Repeat.")
+    ] = None,
+    must: Annotated[list[str] | None, typer.Option(metavar="ITEM", help="In, wherever it is a candidate.")] = None,
+    must_not: Annotated[list[str] | None, typer.Option(metavar="ITEM", help="In no list. Repeat.")] = None,
+    user: Annotated[str, typer.Option(metavar="COLUMN", help="The users' ids, in every file.")] = "user",
+    item: Annotated[str, typer.Option(metavar="COLUMN", help="The items' ids, in every file.")] = "item",
+    rating: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Ratings in --data; '' where every row counts the same.")
+    ] = "rating",
+    rank: Annotated[str, typer.Option(metavar="COLUMN", help="Ranks in LISTS.")] = "rank",
+    score: Annotated[str, typer.Option(metavar="COLUMN", help="Scores in LISTS.")] = "score",
+    separator: Annotated[str, typer.Option(help="What stands between two categories in one cell.")] = "|",
+    ignore_unknown: Annotated[
+        bool, typer.Option("--ignore-unknown", help="Leave out items that the log does not know.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
+) -> None:
+    """Re-rank lists so that every user's interests keep their proportions (calibration, Steck 2018).
+
+    Each list is made anew out of its own items. Files of any size: rows are read in one pass, and the rows of a user
+    must stand together.
+
+    \b
+      recaudit rerank lists.parquet --data ml-1m --out calibrated.parquet
+      recaudit rerank lists.parquet --data ratings.csv --items movies.csv \\
+        --categories genres --weight 0.9 --at-most Drama=20 --out calibrated.parquet
+    """
+    from recaudit.audits.calibration.lists import ListColumns
+    from recaudit.audits.calibration.rerank import rerank_file
+
+    chosen = _importances(categories)
+    settings: dict[str, object] = {
+        "weight": 0.99 if not weight else weight[0] if len(weight) == 1 else tuple(weight),
+        "size": size,
+        "categories": chosen or None,
+        "rank_weights": rank_weights,
+        "smoothing": smoothing,
+        "prior_weight": prior_weight,
+        "prior": prior,
+        "transform": transform,
+        "at_most": _counts(at_most),
+        "must": tuple(must or ()),
+        "must_not": tuple(must_not or ()),
+    }
+    policy = _policy(settings)
+    with shown(notes()):
+        log = _log(data, items, list(chosen), user=user, item=item, rating=rating, separator=separator)
+        columns = ListColumns(user=user, item=item, rank=rank, score=score)
+        done = rerank_file(lists, log, out, policy, columns=columns, unknown="ignore" if ignore_unknown else "error")
+    if as_json:
+        print_json(
+            {
+                "out": str(done.path),
+                "users": done.users,
+                "rows": done.rows,
+                "without_history": done.without_history,
+                "left_out": done.left_out,
+            }
+        )
+        return
+    answers().print(f"{done.path}: {done.users:,} lists, {done.rows:,} rows")
+    if done.without_history:
+        follow = "follow the prior" if prior_weight > 0 else "are by score"
+        notes().print(f"{done.without_history:,} users have no history in {data}: their lists {follow}.")
+    if done.left_out:
+        notes().print(f"{done.left_out:,} rows were left out: {data} does not know their items.")
+
+
+def _policy(settings: dict[str, object]) -> Calibrated:
+    from pydantic import ValidationError
+
+    from recaudit.policies.calibrated import Calibrated
+
+    try:
+        return Calibrated.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = f"--{str(first['loc'][0]).replace('_', '-')}" if first["loc"] else "options"
+        raise InputError(option, received=repr(first["input"]), expected=str(first["msg"])) from None
+
+
+def _log(
+    data: str, items: Path | None, columns: list[str], *, user: str, item: str, rating: str, separator: str
+) -> Interactions:
+    """The histories and the categories."""
+    from recaudit.data import datasets, read
+    from recaudit.data.readers import read_table
+
+    if not Path(data).suffix and data in datasets.names():
+        return datasets.load(data)
+    if not Path(data).is_file():
+        raise InputError(
+            "--data",
+            received=repr(data),
+            expected="a data set by name, or a file that exists",
+            remedy="'recaudit data list' has the names.",
+        )
+    if items is None or not columns:
+        raise InputError(
+            "--items",
+            received="a file of ratings without categories",
+            expected="--items FILE and --categories COLUMN: what each item is",
+        )
+    log = read(data, user=user, item=item, rating=rating or None)
+    table = read_table(items)
+    return log.with_items(
+        table, item=item, categories={name: name for name in columns}, separator=separator, unknown="ignore"
+    )
+
+
+def _importances(words: list[str] | None) -> dict[str, float]:
+    """'genre' or 'genre=0.5', each."""
+    found = {}
+    for word in words or []:
+        name, given, number = word.partition("=")
+        found[name] = _number("--categories", word, number) if given else 1.0
+    return found
+
+
+def _counts(words: list[str] | None) -> dict[str, float]:
+    """'Drama=20', each; the name may hold an equals sign itself."""
+    found = {}
+    for word in words or []:
+        name, _, number = word.rpartition("=")
+        found[name] = _number("--at-most", word, number if name else "")
+    return found
+
+
+def _number(option: str, word: str, number: str) -> float:
+    try:
+        return float(number)
+    except ValueError:
+        raise InputError(option, received=repr(word), expected="a name, an equals sign and a number") from None
