@@ -13,6 +13,7 @@ import recaudit
 
 SOURCE = Path(recaudit.__file__).parent
 ORDER = [
+    "version",
     "errors",
     "atomic",
     "seeding",

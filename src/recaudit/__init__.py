@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from recaudit.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, solvers
     from recaudit.audits import (
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     )
     from recaudit.data import Interactions, datasets, splits
     from recaudit.models import reachable_factors
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Audit": "recaudit.audits",

@@ -152,7 +152,7 @@ class TestDemo:
 
         config = runs.parse(commands.DEMO.read_text(encoding="utf-8"), source="demo.toml", folder=Path())
         assert {model.kind for model in config.models} >= {"biased-mf", "als", "item-knn", "ease", "top-pop", "random"}
-        assert list(config.audits.chosen()) == ["accuracy", "exposure", "reachability", "agency", "folding"]
+        assert list(config.audits.chosen()) == ["accuracy", "exposure", "reachability", "agency", "folding", "calibration"]
 
 
 class TestExitCodes:

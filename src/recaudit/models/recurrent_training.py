@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 import torch
 
-from recaudit import atomic
+from recaudit.atomic import write
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.recurrent_network import Histories, Network, Reading
@@ -111,4 +111,4 @@ class Checkpoint:
         content = io.BytesIO()
         torch.save({"training": self.training, "epochs": epochs, "sides": sides}, content)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write(self.path, content.getvalue())
+        write(self.path, content.getvalue())

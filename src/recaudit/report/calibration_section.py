@@ -13,6 +13,18 @@ from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import NOT_AVAILABLE, figure
 from recaudit.report.tables import Cell, GroupTable, Row, cell, group_table
 
+_SHORT = {
+    KL: "C_KL",
+    "calibration_hellinger": "Hellinger",
+    "calibration_tv": "Total variation",
+    "uncalibrated_share": "Beyond chance",
+    "coverage": "Coverage",
+    "gini": "Gini",
+    "popularity_lift": "Popularity lift",
+    "novelty": "Novelty",
+    "shown_folding": "Folding of lists",
+}
+
 
 @final
 @dataclass(frozen=True)
@@ -20,6 +32,8 @@ class BeforeAndAfter:
     """Metrics by model, each as its value before re-ranking and after."""
 
     metrics: list[str]
+    labels: list[str]
+    """Shorter than elsewhere: each cell holds three numbers."""
     rows: list[Row]
 
 
@@ -54,6 +68,11 @@ class CalibrationSection:
     """The models that have no answer."""
     groups: list[GroupTable]
 
+    @property
+    def metrics(self) -> list[str]:
+        """Everything that the section speaks of, by name."""
+        return [KL, *self.main.metrics, *self.others.metrics]
+
 
 @final
 @dataclass(frozen=True)
@@ -72,7 +91,7 @@ def calibration_section(evidence: Evidence) -> CalibrationSection | None:
     settings = evidence.settings[AUDIT]
     model = evidence.front(KL) or next(iter(evidence.calibration))
     measured = list(dict.fromkeys(name for found in evidence.calibration.values() for name in found.reranked))
-    first = [name for name in (*DISTANCES, *QUALITIES) if name in measured]
+    first = [name for name in (*DISTANCES, "uncalibrated_share", *QUALITIES) if name in measured]
     found = evidence.calibration[model]
     groupings = [*evidence.user_groupings, *evidence.item_groupings]
     return CalibrationSection(
@@ -101,13 +120,19 @@ def _compared(evidence: Evidence, metrics: list[str]) -> BeforeAndAfter:
         Row(model, [_change(evidence, model, metric) for metric in metrics], model in evidence.references)
         for model in evidence.calibration
     ]
-    return BeforeAndAfter(metrics, rows)
+    return BeforeAndAfter(metrics, [_label(evidence, metric) for metric in metrics], rows)
+
+
+def _label(evidence: Evidence, metric: str) -> str:
+    return _SHORT.get(metric, evidence.label(metric, AUDIT))
 
 
 def _change(evidence: Evidence, model: str, metric: str) -> Cell:
     """A metric after re-ranking, with its interval, and before."""
     estimate = evidence.calibration[model].reranked.get(metric)
-    if estimate is None or estimate.value is None:
+    if estimate is None:
+        return Cell(NOT_AVAILABLE, reason="the model has no vectors of users and items")
+    if estimate.value is None:
         return cell(estimate)
     before = NOT_AVAILABLE if estimate.baseline is None else figure(metric, estimate.baseline)
     return Cell(estimate.text, estimate.interval, before)

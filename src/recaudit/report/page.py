@@ -51,7 +51,9 @@ def render(run: Run) -> str:
     evidence = Evidence.of(run)
     sections = sections_of(evidence)
     first = headlines_of(evidence)
+    calibration = calibration_section(evidence)
     shown = {*evidence.audit_of, *(headline.metric for headline in first), *(["share"] if sections.shares else [])}
+    shown |= set(calibration.metrics if calibration else [])
     return (
         _environment()
         .get_template("page.html.j2")
@@ -64,7 +66,7 @@ def render(run: Run) -> str:
             reach=reach_section(evidence),
             agency=agency_section(evidence),
             folding=folding_section(evidence),
-            calibration=calibration_section(evidence),
+            calibration=calibration,
             gaps=gaps(evidence),
             left_out=left_out_lines(evidence),
             metrics=[metric for name, metric in METRICS.items() if name in shown],

@@ -21,7 +21,7 @@ from recaudit.audits.folding.shown import shown
 from recaudit.audits.folding.vectors import HasVectors, unit_rows, vectors_of
 from recaudit.audits.intervals import Bootstrap, aggregate, mean
 from recaudit.audits.lists import Recommend
-from recaudit.audits.result import SUMMARY_SCHEMA, Result
+from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
@@ -41,7 +41,6 @@ _KEPT = (
     *_QUALITIES,
     "coverage",
     "gini",
-    "popularity_correlation",
     "popularity_lift",
     "novelty",
     "shown_folding",
@@ -121,7 +120,7 @@ class Reranking:
             # Shares of groups of items are left to the exposure audit.
             groups=found.groups.filter(pl.col("metric") != "share"),
             users=people,
-            series=self._curve(weights),
+            series=self._curve(weights, people),
             further={
                 "reranked": _compared(before.frame, after.frame),
                 "worst": shares.represented(_worst(people)),
@@ -202,8 +201,10 @@ class Reranking:
         frame, _ = aggregate([mean("shown_folding", folded, np.ones(len(users)))], self.bootstrap)
         return frame
 
-    def _curve(self, weights: Sequence[float]) -> pl.DataFrame:
-        """Recall and C_KL at every weight (the paper's Table 2)."""
+    def _curve(self, weights: Sequence[float], people: pl.DataFrame) -> pl.DataFrame:
+        """Recall and C_KL at every weight (the paper's Table 2); no rows where no user has both."""
+        if people.select("calibration_kl", "recall").drop_nulls().is_empty():
+            return pl.DataFrame(schema=SERIES_SCHEMA)
         found = calibration_curve(
             self.model,
             self.test,

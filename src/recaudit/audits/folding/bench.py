@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 import polars as pl
 
-from recaudit import __version__, atomic
+from recaudit.atomic import write
 from recaudit.audits.accuracy import accuracy
 from recaudit.audits.folding.folding import Similarity, folding
 from recaudit.audits.folding.relatedness import Relatedness
@@ -22,6 +22,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender
+from recaudit.version import __version__
 
 FOLDING = ("folding", "overshoot_share", "shown_folding", "spurious_share")
 MEASURED = {"relatedness": pl.String, "rmse": pl.Float64, "ndcg": pl.Float64, **dict.fromkeys(FOLDING, pl.Float64)}
@@ -83,7 +84,7 @@ class Bench:
             file.parent.mkdir(parents=True, exist_ok=True)
             settings = recommender.model_dump(mode="json")
             content = {"recommender": type(recommender).__name__, "settings": settings, "rng": rng, "measured": rows}
-            atomic.write(file, json.dumps(content, indent=1, allow_nan=False).encode())
+            write(file, json.dumps(content, indent=1, allow_nan=False).encode())
         return rows
 
     def _measure(self, model: FittedModel, rng: int) -> list[Row]:

@@ -31,28 +31,36 @@ OWN, RERANKED = "as ranked", "re-ranked"
 _COLORS = alt.Scale(domain=[OWN, RERANKED], range=[UP, ACCENT])
 _STEPS = 30
 """Bars of the histogram."""
-_TAIL = 0.005
-"""The histogram's last bar holds this share of the users and what lies beyond."""
+_NEAREST = 0.001
+"""Where the histogram's axis starts: lists that are nearer are as good as calibrated."""
 _HEIGHT = 260
 
 
 def divergences(evidence: Evidence, model: str) -> Figure | None:
-    """How many users have lists how far from their interests, before and after re-ranking (Figure 1)."""
+    """How many users have lists how far from their interests, before and after re-ranking (Figure 1).
+
+    The steps are even on a logarithmic axis: re-ranked lists are nearer by orders of magnitude, and on a plain axis
+    would all lie in the first bar.
+    """
     own, reranked = evidence.calibration[model].divergences()
-    if not len(own) or not own.any():
+    both = np.concatenate([own, reranked])
+    if not len(own) or both.max() <= _NEAREST:
         return None
-    edges = np.linspace(0.0, max(np.quantile(own, 1 - _TAIL), np.quantile(reranked, 1 - _TAIL)), _STEPS + 1)
+    edges = np.geomspace(max(_NEAREST, both.min()), both.max(), _STEPS + 1)
     rows: Rows = []
     for lists, values in ((OWN, own), (RERANKED, reranked)):
-        shares = np.histogram(np.minimum(values, edges[-1]), edges)[0] / len(values)
+        shares = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)
         for (low, high), share in zip(pairwise(edges.tolist()), shares.tolist(), strict=True):
-            told = f"{percent(share)} of users from {figure(KL, low)} to {figure(KL, high)}"
-            rows.append({"lists": lists, "low": round(low, 5), "high": round(high, 5), "y": share, "told": told})
-    x = alt.X("low:Q", title=_title(evidence, "0: the same proportions"), scale=alt.Scale(nice=False))
-    y = alt.Y("y:Q", title="share of users", axis=alt.Axis(format="%", grid=True, tickCount=4))
-    bars = alt.Chart(data(rows)).mark_bar(opacity=0.55, stroke=None)
+            told = f"{percent(share)} of users from {low:.2g} to {high:.2g}"
+            rows.append({"lists": lists, "low": low, "high": high, "y": round(share, 5), "told": told})
+    ticks = [tick for tick in (0.001, 0.01, 0.1, 1.0) if edges[0] <= tick <= edges[-1]]
+    axis = alt.Axis(values=ticks, tickCount=len(ticks), format="~r", grid=False, labelOverlap=False)
+    scale = alt.Scale(type="log", domain=[edges[0], edges[-1]], nice=False)
+    x = alt.X("low:Q", title=_title(evidence, "further left: better"), axis=axis, scale=scale)
+    y = alt.Y("y:Q", title="share of users", stack=None, axis=alt.Axis(format="%", grid=True, tickCount=4))
+    bars = alt.Chart(data(rows)).mark_bar(opacity=0.6, orient="vertical")
     color = alt.Color("lists:N", scale=_COLORS, legend=None)
-    chart = bars.encode(x, alt.X2("high:Q"), y.stack(None), color, tooltip=tooltip("lists"))
+    chart = bars.encode(x, alt.X2("high:Q"), y, alt.Y2Datum(0), color, tooltip=tooltip("lists"))
     medians = [f"{lists} {np.median(values):.3f}" for lists, values in ((OWN, own), (RERANKED, reranked))]
     return Figure(
         "How far lists are from their users' interests",
@@ -152,11 +160,14 @@ def recall_against_divergence(evidence: Evidence) -> Figure | None:
     color = alt.Color("model:N", scale=colors, legend=None)
     base, told = alt.Chart(data(rows)), tooltip("model", "weight")
     marked = alt.Chart(data([row for row in rows if row["knee"]]))
+    # One label: those of all models would lie on top of each other.
+    first = rows[0]["model"]
+    named = alt.Chart(data([row for row in rows if row["knee"] and row["model"] == first]))
     layers = alt.layer(
         base.mark_line(strokeWidth=1.5, opacity=0.7).encode(x, y, color, order="weight:Q"),
         base.mark_point(size=24).encode(x, y, color, tooltip=told),
         marked.mark_point(size=150, filled=False, strokeWidth=2).encode(x, y, color, tooltip=told),
-        marked.mark_text(align="left", dx=9, dy=-9).encode(x, y, text="weight:N"),
+        named.mark_text(align="left", dx=8, dy=16).encode(x, y, text="weight:N"),
     )
     bargains = [f"{row['model']} at {row['weight']:g}: {row['told']}" for row in rows if row["knee"]]
     return Figure(

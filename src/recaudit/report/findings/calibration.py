@@ -43,8 +43,9 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     settings = evidence.settings[AUDIT]
     yield Finding(
         f"Re-ranked, the lists of {model} keep interests in proportion, {_price(evidence, found, cost)}",
-        f"With a weight of {settings['weight']:g} on calibration, {_change(evidence, found, KL)} (smoothing "
-        f"{settings['smoothing']:g}) and {_change(evidence, found, 'ndcg')}.{_bargain(evidence, found)}",
+        f"With a weight of {settings['weight']:g} on calibration: {_change(evidence, found, KL)} (smoothing "
+        f"{settings['smoothing']:g}), {_change(evidence, found, 'ndcg')} and {_change(evidence, found, 'recall')}."
+        f"{_bargain(evidence, found)}",
         AUDIT,
     )
 
@@ -52,14 +53,14 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
 def _price(evidence: Evidence, found: Calibrated, cost: Estimate) -> str:
     label, before = evidence.label("ndcg", AUDIT), found.reranked["ndcg"].baseline
     if cost.below(0) and before:
-        return f"for {percent(-(cost.value or 0.0) / before)} of their {label}"
+        return f"at the price of {percent(-(cost.value or 0.0) / before)} of their {label}"
     return f"and their {label} rises" if cost.above(0) else f"and their {label} does not fall"
 
 
 def _change(evidence: Evidence, found: Calibrated, metric: str) -> str:
     after = found.reranked[metric]
     before = NOT_AVAILABLE if after.baseline is None else figure(metric, after.baseline)
-    return f"{evidence.label(metric, AUDIT)} goes from {before} to {after.full}"
+    return f"{evidence.label(metric, AUDIT)} from {before} to {after.full}"
 
 
 def _bargain(evidence: Evidence, found: Calibrated) -> str:

@@ -1,0 +1,128 @@
+"""`recaudit rerank`: from files to a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+import recaudit as ra
+from recaudit.audits.calibration.rerank import rerank as rerank_frame
+from recaudit.cli.rerank import rerank
+from recaudit.policies.calibrated import Calibrated
+
+RATINGS = "user,item,rating\n" + "".join(f"1,{i},5\n" for i in range(10)) + "".join(f"2,{i},3\n" for i in range(40))
+MOVIES = "item,genres\n" + "".join(f"{i},{'Romance' if i % 10 < 7 else 'Action|War'}\n" for i in range(40))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """User 1 has seen 7 romances and 3 films of action and war; the best ten of the list are romances."""
+    monkeypatch.chdir(tmp_path)
+    Path("ratings.csv").write_text(RATINGS)
+    Path("movies.csv").write_text(MOVIES)
+    items = [i for i in range(10, 40) if i % 10 < 7] + [i for i in range(10, 40) if i % 10 >= 7]
+    scores = [1 - place / 100 for place in range(len(items))]
+    pl.DataFrame({"user": 1, "item": items, "score": scores}).write_parquet("lists.parquet")
+    return tmp_path
+
+
+def recaudit_rerank(*arguments: object) -> Result:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(rerank)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+
+
+OWN = ("lists.parquet", "--data", "ratings.csv", "--items", "movies.csv", "--categories", "genres")
+
+
+def test_seven_to_three_from_parquet_to_parquet(folder: Path) -> None:
+    result = recaudit_rerank(*OWN, "--out", "out.parquet", "--size", 10)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == "out.parquet: 1 lists, 10 rows"
+    made = pl.read_parquet("out.parquet")
+    assert (made["item"] % 10 >= 7).sum() == 3
+    assert made["rank"].to_list() == list(range(1, 11))
+
+
+def test_the_options_are_those_of_the_policy(folder: Path) -> None:
+    options = ("--weight", 0.2, "--weight", 0.9, "--size", 8, "--transform", "minmax", "--rank-weights", "ndcg")
+    limits = ("--at-most", "War=1", "--must", 39, "--must-not", 10, "--prior-weight", 0.1, "--prior", "uniform")
+    result = recaudit_rerank(*OWN, *options, *limits, "--smoothing", 0.05, "--out", "out.csv", "--json")
+    assert json.loads(result.stdout) == {
+        "out": "out.csv",
+        "users": 1,
+        "rows": 8,
+        "without_history": 0,
+        "left_out": 0,
+    }
+    policy = Calibrated(
+        weight=(0.2, 0.9),
+        size=8,
+        transform="minmax",
+        rank_weights="ndcg",
+        at_most={"War": 1},
+        must=(39,),
+        must_not=(10,),
+        prior_weight=0.1,
+        prior="uniform",
+        smoothing=0.05,
+    )
+    data = ra.data.read("ratings.csv").with_items(pl.read_csv("movies.csv"), categories={"genres": "genres"})
+    expected = rerank_frame(pl.read_parquet("lists.parquet"), data, policy)
+    assert pl.read_csv("out.csv").equals(expected)
+    assert 39 in expected["item"].to_list()
+
+
+def test_a_data_set_by_name(folder: Path) -> None:
+    data = ra.datasets.load("demo")
+    lists = ra.recommend(ra.models.TopPop().fit(data), n=20)
+    lists.write_parquet("popular.parquet")
+    result = recaudit_rerank("popular.parquet", "--data", "demo", "--out", "out.parquet", "--size", 5)
+    assert result.exit_code == 0, result.output
+    assert pl.read_parquet("out.parquet").equals(rerank_frame(lists, data, Calibrated(size=5)))
+
+
+def test_strangers_and_unknown_items_are_told(folder: Path) -> None:
+    lists = pl.read_parquet("lists.parquet")
+    pl.concat([lists, lists.with_columns(user=9, item=pl.col("item").replace({10: 999}))]).write_parquet("more.parquet")
+    refused = recaudit_rerank("more.parquet", *OWN[1:], "--out", "out.parquet")
+    assert refused.exit_code == 2
+    assert "999" in refused.stderr
+    assert not Path("out.parquet").exists()
+    result = recaudit_rerank("more.parquet", *OWN[1:], "--out", "out.parquet", "--ignore-unknown")
+    assert result.exit_code == 0
+    assert "1 users have no history in ratings.csv: their lists are by score." in result.stderr
+    assert "1 rows were left out" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*OWN, "--weight", 2), "--weight"),
+        ((*OWN, "--transform", "log"), "--transform: received 'log'"),
+        ((*OWN, "--at-most", "War"), "--at-most: received 'War'"),
+        ((*OWN, "--at-most", "Wra=2"), "Did you mean 'War'"),
+        ((*OWN, "--must", 12345), "must: received row 0: '12345'"),
+        (("lists.parquet", "--data", "nothing"), "recaudit data list"),
+        (("lists.parquet", "--data", "ratings.csv"), "--items FILE and --categories COLUMN"),
+        (("none.parquet", *OWN[1:]), "a file that exists"),
+        ((*OWN[:-1], "genre"), "Did you mean 'genres'"),
+        ((*OWN[:-1], "genres=x"), "--categories: received 'genres=x'"),
+    ],
+)
+def test_mistakes_are_explained(folder: Path, arguments: tuple[object, ...], message: str) -> None:
+    result = recaudit_rerank(*arguments, "--out", "out.parquet")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not Path("out.parquet").exists()
+
+
+def test_it_explains_itself() -> None:
+    result = recaudit_rerank("--help")
+    assert result.exit_code == 0
+    assert "lists.parquet --data ml-1m --out calibrated.parquet" in result.output
