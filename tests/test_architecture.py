@@ -75,6 +75,8 @@ def test_public_names() -> None:
         "accuracy",
         "agency",
         "audits",
+        "calibration",
+        "calibration_curve",
         "data",
         "datasets",
         "engines",
@@ -92,6 +94,8 @@ def test_public_names() -> None:
         "reachable_factors",
         "recommend",
         "report",
+        "rerank",
+        "rerank_file",
         "runs",
         "solvers",
         "splits",
@@ -136,7 +140,15 @@ def test_public_names_of_the_rooms() -> None:
         "from_weights",
         "reachable_factors",
     ]
-    assert sorted(policies.__all__) == ["EpsilonGreedy", "Policy", "Power", "Softmax", "Top1", "top_items"]
+    assert sorted(policies.__all__) == [
+        "Calibrated",
+        "EpsilonGreedy",
+        "Policy",
+        "Power",
+        "Softmax",
+        "Top1",
+        "top_items",
+    ]
     assert sorted(data.__all__) == ["Categories", "Interactions", "datasets", "read", "splits", "synthetic"]
     assert sorted(engines.__all__) == [
         "Engine",

@@ -55,7 +55,18 @@ def fail(error: BaseException) -> object:
 class TestHelp:
     @pytest.mark.parametrize(
         "command",
-        [[], ["demo"], ["audit"], ["report"], ["data"], ["data", "list"], ["data", "fetch"], ["audits"], ["doctor"]],
+        [
+            [],
+            ["demo"],
+            ["audit"],
+            ["report"],
+            ["data"],
+            ["data", "list"],
+            ["data", "fetch"],
+            ["audits"],
+            ["rerank"],
+            ["doctor"],
+        ],
     )
     def test_every_command_explains_itself(self, command: list[str]) -> None:
         result = recaudit(*command, "--help")
@@ -152,7 +163,14 @@ class TestDemo:
 
         config = runs.parse(commands.DEMO.read_text(encoding="utf-8"), source="demo.toml", folder=Path())
         assert {model.kind for model in config.models} >= {"biased-mf", "als", "item-knn", "ease", "top-pop", "random"}
-        assert list(config.audits.chosen()) == ["accuracy", "exposure", "reachability", "agency", "folding", "calibration"]
+        assert list(config.audits.chosen()) == [
+            "accuracy",
+            "exposure",
+            "reachability",
+            "agency",
+            "folding",
+            "calibration",
+        ]
 
 
 class TestExitCodes:

@@ -4,6 +4,10 @@ from recaudit.audits.access import Access, compare_access, compare_access_instab
 from recaudit.audits.accuracy import accuracy
 from recaudit.audits.agency import agency
 from recaudit.audits.best_beta import best_beta
+from recaudit.audits.calibration.audit import calibration
+from recaudit.audits.calibration.curve import calibration_curve
+from recaudit.audits.calibration.rerank import rerank, rerank_file
+from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.contrasts import contrast_items, item_tiers, user_tiers
 from recaudit.audits.exposure import exposure
 from recaudit.audits.fidelity import fidelity
@@ -37,6 +41,7 @@ __all__ = [
     "Folding",
     "Geometry",
     "Instability",
+    "ListColumns",
     "Metric",
     "Reachability",
     "Relatedness",
@@ -47,6 +52,8 @@ __all__ = [
     "accuracy",
     "agency",
     "best_beta",
+    "calibration",
+    "calibration_curve",
     "catalog",
     "compare_access",
     "compare_access_instability",
@@ -62,6 +69,8 @@ __all__ = [
     "neighbours",
     "reachability",
     "recommend",
+    "rerank",
+    "rerank_file",
     "sweep_beta",
     "sweep_horizon",
     "user_tiers",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, data, doctor, recipes
+from recaudit.cli import audits, data, doctor, recipes, rerank
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ def _recaudit(
       recaudit demo                         audit built-in data, in a minute
       recaudit audit my.toml --out runs/my  audit your own recommenders
       recaudit audits                       what can be asked of a recommender
+      recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit data list                    the data sets known by name
       recaudit doctor                       is everything here that is needed?
 
@@ -59,6 +60,7 @@ app.command("demo")(audits.demo)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
 app.command("audits")(recipes.audits)
+app.command("rerank")(rerank.rerank)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
 

@@ -163,11 +163,17 @@ _ENTRIES = (
         ("002", "Def. 3.1"),
         call='ra.folding(model)["folding"]',
     ),
-    _entry("calibration", Audit(Nothing(), RecommendedList(50), Miscalibration("kl")), ("004", "Eq. 4, 5")),
+    _entry(
+        "calibration",
+        Audit(Nothing(), RecommendedList(50), Miscalibration("kl")),
+        ("004", "Eq. 4, 5"),
+        call='ra.calibration(model)["calibration_kl"]',
+    ),
     _entry(
         "calibration (C_H)",
         Audit(Nothing(), RecommendedList(50), Miscalibration("hellinger")),
         ("004", "Sec. 3"),
+        call='ra.calibration(model)["calibration_hellinger"]',
     ),
     _entry(
         "rating error",
