@@ -11,7 +11,8 @@ import recaudit as ra
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError
-from recaudit.models import ALS, TopPop, from_factors
+from recaudit.models import ALS, BiasedMF, TopPop, from_factors
+from recaudit.policies import Calibrated
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +155,14 @@ def test_the_result_offers_frames_and_helps(model: Any, split: Split) -> None:
         result["ndgc"]
     with pytest.raises(InputError, match="Did you mean 'genre'"):
         result.by("gendre")
+
+
+def test_lists_can_be_another_policys(split: Split) -> None:
+    """Calibrated lists at weight 0 are the model's own; calibration alone finds other items again."""
+    model = BiasedMF(factors=4, epochs=10).fit(split.train)
+    own, same, other = (
+        ra.accuracy(model, split.test, policy=policy, samples=5)["ndcg"]
+        for policy in (None, Calibrated(weight=0.0, size=10), Calibrated(weight=1.0, size=10))
+    )
+    assert own == same
+    assert own != other

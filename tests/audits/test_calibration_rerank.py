@@ -162,3 +162,16 @@ class TestFiles:
         (tmp_path / "empty.csv").write_text("user,item,rank\n")
         with pytest.raises(InputError, match=message):
             rerank_file(tmp_path / source, data, tmp_path / out)
+
+
+def test_a_certified_list_says_what_it_may_miss() -> None:
+    """Ten candidates and a list of all of them: nothing else can be listed, so nothing is missed in what is listed."""
+    data = ra.data.synthetic.demo_world(rng=2, users=40, items=30).data
+    lists = ra.recommend(ra.models.TopPop().fit(data), n=10)
+    policy = ra.policies.Calibrated(weight=0.9, size=3)
+    plain, certified = (ra.rerank(lists, data, policy, certify=certify) for certify in (False, True))
+    assert certified.drop("may_miss").equals(plain)
+    assert (certified["may_miss"] >= 0).all()
+    assert certified.group_by("user").agg(pl.col("may_miss").n_unique())["may_miss"].max() == 1
+    everything = ra.rerank(lists, data, ra.policies.Calibrated(weight=0.9, size=10), certify=True)
+    assert (everything["may_miss"] <= 1e-9).all()

@@ -6,8 +6,8 @@ from recaudit.audits.agency import agency
 from recaudit.audits.best_beta import best_beta
 from recaudit.audits.calibration.audit import calibration
 from recaudit.audits.calibration.curve import calibration_curve
-from recaudit.audits.calibration.rerank import rerank, rerank_file
 from recaudit.audits.calibration.lists import ListColumns
+from recaudit.audits.calibration.rerank import rerank, rerank_file
 from recaudit.audits.contrasts import contrast_items, item_tiers, user_tiers
 from recaudit.audits.exposure import exposure
 from recaudit.audits.fidelity import fidelity

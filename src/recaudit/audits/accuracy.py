@@ -24,7 +24,7 @@ from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
-from recaudit.policies import Top1
+from recaudit.policies import Policy, Top1
 
 
 def accuracy(
@@ -33,6 +33,7 @@ def accuracy(
     *,
     k: int = 10,
     relevant: float | None = None,
+    policy: Policy | None = None,
     by: Sequence[str] | None = None,
     confidence: float = 0.95,
     samples: int = 1000,
@@ -43,13 +44,13 @@ def accuracy(
 
     `test` is a log over the same users and items as the model's, such as a split's other half. A held-out item
     is relevant if its rating is at least `relevant`; without a threshold every held-out item is. Candidates for
-    the lists are all items that the user has not rated in training. `by` names the groupings to report (all that
-    the data offers where none are named).
+    the lists are all items that the user has not rated in training; `policy` makes lists of them (default: the k with
+    the highest scores). `by` names the groupings to report (all that the data offers where none are named).
     """
     check_length(k, "k")
     _check_same_ids(model.data, test)
     users = np.flatnonzero(test.user_counts)
-    work = _Evaluate(model, test, Recommend(model, Top1(), k, rng))
+    work = _Evaluate(model, test, Recommend(model, policy or Top1(), k, rng))
     parts = list((engine or Serial()).map(work, blocks(users), "accuracy"))
     predicted = np.concatenate([part.predicted for part in parts])
     rank = np.concatenate([part.rank for part in parts])
@@ -83,7 +84,14 @@ def accuracy(
     own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
     return Result(
         audit="accuracy",
-        settings={"k": k, "relevant": relevant, "confidence": confidence, "samples": samples, "rng": rng},
+        settings={
+            "k": k,
+            "relevant": relevant,
+            "policy": repr(policy or Top1()),
+            "confidence": confidence,
+            "samples": samples,
+            "rng": rng,
+        },
         frame=frame,
         groups=groups,
         users=user_table(test.user_ids, own)[users],

@@ -16,7 +16,7 @@ from recaudit.data.checks import positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
-from recaudit.solvers.calibrated import NO_CAP, calibrated_lists
+from recaudit.solvers.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.category_vectors import CategoryVectors
 
 FloatArray = NDArray[np.float64]
@@ -58,18 +58,30 @@ class Calibrator:
 
         `scores`, `allowed` (users, items); `users` (users,): positions in the log, -1 for somebody unknown to it.
         """
-        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors)
+        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, False).lists[:, :n]
 
     def pooled_lists(
-        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray
-    ) -> IntArray:
-        """(users, n): as `lists`, out of `items` alone, ascending; `scores` and `allowed` are (users, len(items))."""
-        lists = self._solve(scores, allowed, users, n, items, _only(self.vectors, items))
-        return np.where(lists >= 0, items[np.maximum(lists, 0)], -1)
+        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, certify: bool = False
+    ) -> tuple[IntArray, FloatArray | None]:
+        """(users, n): as `lists`, out of `items` alone, ascending; `scores` and `allowed` are (users, len(items)).
+
+        With `certify` also (users,): what each list may miss of what the best one wins over the list by score alone.
+        """
+        found = self._solve(scores, allowed, users, n, items, _only(self.vectors, items), certify)
+        lists = found.lists[:, :n]
+        missed = None if found.certificate is None else found.certificate.relative_gap
+        return np.where(lists >= 0, items[np.maximum(lists, 0)], -1), missed
 
     def _solve(
-        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, vectors: CategoryVectors
-    ) -> IntArray:
+        self,
+        scores: FloatArray,
+        allowed: BoolArray,
+        users: IntArray,
+        n: int,
+        items: IntArray,
+        vectors: CategoryVectors,
+        certify: bool,
+    ) -> CalibratedLists:
         policy = self.policy
         allowed = allowed & ~self.must_not[items]
         # Of a list that is calibrated as a whole the beginning is shown; every beginning of the other kind is a list.
@@ -87,7 +99,8 @@ class Calibrator:
             caps=self.caps,
             must=allowed & self.must[items] if self.must.any() else None,
             horizon=policy.horizon,
-        ).lists[:, :n]
+            certify=certify,
+        )
 
 
 def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) -> FloatArray:

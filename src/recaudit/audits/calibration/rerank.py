@@ -40,6 +40,7 @@ def rerank(
     *,
     columns: ListColumns | None = None,
     unknown: Unknown = "error",
+    certify: bool = False,
 ) -> pl.DataFrame:
     """Calibrated lists out of the items that each user's list has: user, item, rank, score, before.
 
@@ -49,8 +50,11 @@ def rerank(
     as with `transform="rank"`. Of equal values the item that comes first in the log wins. `before` is the place that
     the item had. Users keep their order; one without history keeps the list by score, cut at the size (see
     `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out.
+
+    With `certify` there is one column more, `may_miss`: what the list is surely not further from the best list of its
+    length than, as a share of what that one wins over the list by score alone. 0 is the best list itself.
     """
-    return _Reranker.of(policy, data, columns)(given_lists(lists, data, columns, unknown))
+    return _Reranker.of(policy, data, columns, certify)(given_lists(lists, data, columns, unknown))
 
 
 @final
@@ -105,21 +109,25 @@ class _Reranker:
     calibrator: Calibrator
     item_ids: pl.Series
     columns: ListColumns
+    certify: bool
 
     @classmethod
-    def of(cls, policy: Calibrated | None, data: Interactions, columns: ListColumns | None) -> _Reranker:
-        return cls(Calibrator.of(policy or Calibrated(), data), data.item_ids, columns or ListColumns())
+    def of(
+        cls, policy: Calibrated | None, data: Interactions, columns: ListColumns | None, certify: bool = False
+    ) -> _Reranker:
+        return cls(Calibrator.of(policy or Calibrated(), data), data.item_ids, columns or ListColumns(), certify)
 
     def __call__(self, given: GivenLists) -> pl.DataFrame:
         """The calibrated lists as rows."""
         relevance = _relevance(given)
         none = np.zeros((3, 0), dtype=np.int64)
         parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
-        lists, items, rows = np.concatenate([none, *parts], axis=1)
+        lists, items, rows = np.concatenate([none, *(part for part, _ in parts)], axis=1)
+        missed = [own for _, own in parts if own is not None]
         firsts = np.searchsorted(lists, np.arange(len(given.user_ids)))
         scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
         columns = self.columns
-        return pl.DataFrame(
+        frame = pl.DataFrame(
             {
                 columns.user: given.user_ids.gather(lists),
                 columns.item: self.item_ids.gather(items),
@@ -128,9 +136,12 @@ class _Reranker:
                 "before": rows - given.indptr[lists] + 1,
             }
         )
+        return frame.with_columns(may_miss=np.concatenate(missed)[lists]) if missed else frame
 
-    def _block(self, given: GivenLists, relevance: FloatArray, start: int, end: int) -> IntArray:
-        """(3, places) of lists start to end: the list, the item, and the row that it had."""
+    def _block(
+        self, given: GivenLists, relevance: FloatArray, start: int, end: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        """(3, places) of lists start to end: the list, the item, the row that it had; and what each list may miss."""
         indptr = given.indptr[start : end + 1]
         rows = np.arange(indptr[0], indptr[-1])
         list_of = np.repeat(np.arange(end - start), np.diff(indptr))
@@ -139,10 +150,11 @@ class _Reranker:
         row_of = np.full(scores.shape, -1, dtype=np.int64)
         scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
         n = min(self.calibrator.policy.size, int(np.diff(indptr).max()))
-        made = self.calibrator.pooled_lists(scores, row_of >= 0, given.at[start:end], n, pool)
+        allowed = row_of >= 0
+        made, missed = self.calibrator.pooled_lists(scores, allowed, given.at[start:end], n, pool, self.certify)
         which, rank = np.nonzero(made >= 0)
         items = made[which, rank]
-        return np.stack([which + start, items, row_of[which, np.searchsorted(pool, items)]])
+        return np.stack([which + start, items, row_of[which, np.searchsorted(pool, items)]]), missed
 
 
 def _relevance(given: GivenLists) -> FloatArray:
