@@ -2,7 +2,7 @@
 
 Simultaneous perturbation: two points on either side, `x + eps z` and `x - eps z` with a random sign for each variable,
 give one directional slope, `(F(x + eps z) - F(x - eps z)) / 2 eps`, and the gradient's estimate is that slope times z.
-The paper prints the slope's absolute value without the z, which points nowhere (ERRATA, causal audit, 4).
+The paper prints the slope's absolute value without the z, which points nowhere (docs/errata.md).
 """
 
 from __future__ import annotations
