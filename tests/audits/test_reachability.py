@@ -144,6 +144,14 @@ class TestGreedyPolicies:
         assert result.frame["value"].to_list() == pytest.approx([0.8, 0.2])  # c cannot beat b: s_b >= 1 > 0
         assert set(result.frame["status"]) == {"solved"}
 
+    def test_where_the_top_item_is_shown_least_no_more_is_claimed_than_is_known(self, model: Any) -> None:
+        """With epsilon = 1 the top item is never shown: being on top is no goal."""
+        frame = ra.reachability(model, actions=NextK(3), policy=EpsilonGreedy(epsilon=1.0), users=USERS[:1]).frame
+        others = 1 / (len(frame) - 1)
+        assert frame["upper"].to_numpy() == pytest.approx(others)
+        assert frame.filter(pl.col("status") == "solved")["value"].to_numpy() == pytest.approx(others)
+        assert (frame.filter(pl.col("status") == "bounded")["value"] == 0).all()
+
     def test_top1_is_the_limit_of_softmax(self, model: Any) -> None:
         top = ra.reachability(model, actions=NextK(2), policy=Top1(), users=USERS[:1]).frame["value"]
         sharp = ra.reachability(model, actions=NextK(2), policy=Softmax(beta=1e4), users=USERS[:1]).frame["value"]

@@ -203,9 +203,10 @@ def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
         reachable = (own >= scores.amax(dim=1)).numpy()
     value = np.where(reachable, better, worse)
     # Being on top or not is settled where the margin was found, or no action can make it 0.
-    settled = reachable | (found.upper < 0)
+    settled = (reachable & (better >= worse)) | (found.upper < 0)
     status = np.where(settled, Status.SOLVED.value, Status.BOUNDED.value)
-    return Answer(value, value, np.where(settled, value, better), status, actions)
+    # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
+    return Answer(value, value, np.where(settled, value, max(better, worse)), status, actions)
 
 
 def _nearest(values: FloatArray, actions: FloatArray) -> FloatArray:
