@@ -19,8 +19,7 @@ from scipy.special import ndtri
 
 from recaudit.audits.instability_question import InstabilityQuestion, Pairs, Part, masked
 from recaudit.errors import NotSupportedError
-from recaudit.interventions import Future, Interval, Stars
-from recaudit.models.response import AffineResponse
+from recaudit.interventions import Future
 from recaudit.policies import Power, Softmax
 from recaudit.seeding import derive
 from recaudit.solvers.distances import LARGEST
@@ -31,8 +30,6 @@ FloatArray = NDArray[np.float64]
 
 _DRAWS = 128
 """Trajectories of an editor by which ratings are chosen, and again as many on which they are judged."""
-_GRID = 33
-"""Ratings tried on an interval where scores are no affine function of them."""
 _TAIL = float(ndtri(0.975))
 """Standard errors on either side of an estimate: `lower` and `upper` are 95% limits."""
 
@@ -80,17 +77,9 @@ class DrawnEdits:
         return Part.of(ask, Pairs(viewers, value, lower, upper, np.full(shape, exact), items, None), self.members)
 
     @property
-    def _ratings(self) -> FloatArray:
-        """(ratings,): those that are tried for each item, ascending."""
-        allowed = self.future.ratings or Interval(*self.question.log.scale)
-        values = allowed.values if isinstance(allowed, Stars) else np.linspace(allowed.low, allowed.high, _GRID)
-        return values[[0, -1]] if self.question.model.response is AffineResponse else values
-
-    @property
     def _exact(self) -> bool:
         """Whether no other rating that may be given can do more than those tried."""
-        affine = self.question.model.response is AffineResponse
-        return affine or isinstance(self.future.ratings, Stars)
+        return self.question.tried(self.future.ratings)[1]
 
     def _one_step(self, editor: int, unseen: torch.Tensor, block: _Block) -> tuple[FloatArray, FloatArray, FloatArray]:
         chances = self.future.follows.log_probabilities(self.question.model.scores(np.array([editor])), unseen).exp()
@@ -151,7 +140,7 @@ class DrawnEdits:
 
     def _edited(self, editor: int, items: IntArray, block: _Block) -> torch.Tensor:
         """(viewers, trajectories, steps, ratings + 1): the viewers' scores of the items at each rating, then before."""
-        grid = self._ratings
+        grid, _ = self.question.tried(self.future.ratings)
         ratings = np.broadcast_to(grid, (*items.shape, len(grid)))
         moved = self.question.model.edited_items(np.full(len(items), editor), items, ratings)
         before = block.scores[:, torch.from_numpy(items)][..., None]

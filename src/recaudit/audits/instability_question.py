@@ -16,14 +16,18 @@ from recaudit.audits.instability_result import PAIR_SCHEMA, user_groupings
 from recaudit.audits.instability_tally import Tally
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
-from recaudit.interventions import Actions
+from recaudit.interventions import Actions, Interval, Stars
 from recaudit.models.base import FittedModel
+from recaudit.models.response import AffineResponse
 from recaudit.solvers.distances import Distance
 from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+_GRID = 33
+"""Ratings tried on an interval where scores are no affine function of them."""
 
 
 @final
@@ -44,6 +48,16 @@ class InstabilityQuestion:
     threshold: float
     keep_pairs: bool
     best_ratings: bool
+
+    def tried(self, ratings: Interval | Stars | None) -> tuple[FloatArray, bool]:
+        """(ratings,): the ratings to try, ascending; and whether no other that may be given can do more.
+
+        A score that is affine in the rating is lowest at one end and highest at the other.
+        """
+        allowed = ratings or Interval(*self.log.scale)
+        values = allowed.values if isinstance(allowed, Stars) else np.linspace(allowed.low, allowed.high, _GRID)
+        affine = self.model.response is AffineResponse
+        return (values[[0, -1]] if affine else values), affine or isinstance(allowed, Stars)
 
     def allowed(self, viewers: IntArray) -> BoolArray:
         """(viewers, items): True at each viewer's candidates."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from recaudit.audits.instability_question import InstabilityQuestion, Pairs, Part, masked
 from recaudit.engines.base import blocks
-from recaudit.interventions import Actions, Interval, Stars
-from recaudit.models.response import AffineResponse, EditedItems
+from recaudit.interventions import Actions
+from recaudit.models.response import EditedItems
 from recaudit.solvers.distances import LARGEST
 from recaudit.solvers.own_item import largest_distance
 
@@ -23,8 +23,6 @@ VIEWERS = 64
 """Viewers solved together: their scores of every editor's items stay in tens of megabytes."""
 _SCORES = 8_000_000
 """Scores of edited items in memory at a time; editors are cut accordingly."""
-_GRID = 33
-"""Ratings tried on an interval where scores are no affine function of them."""
 
 
 @final
@@ -47,16 +45,12 @@ class Edits:
         """What the editors of the question can do with these actions."""
         model, log = ask.model, ask.log
         items = np.concatenate([actions.items(model, part, rng, log) for part in blocks(ask.editors)])
-        affine = model.response is AffineResponse
-        allowed = actions.ratings or Interval(*log.scale)
-        values = allowed.values if isinstance(allowed, Stars) else np.linspace(allowed.low, allowed.high, _GRID)
-        # A score that is affine in the rating is lowest at one end and highest at the other.
-        grid = values[[0, -1]] if affine else values
+        grid, exact = ask.tried(actions.ratings)
         before = ask.ratings_before(actions, items)
         last = np.full(items.shape, grid[0]) if before is None else before  # the model's own scores take its place
         spread = np.broadcast_to(grid, (*items.shape, len(grid)))
         edited = model.edited_items(ask.editors, items, np.concatenate([spread, last[..., None]], axis=2))
-        return cls(items, grid, affine or isinstance(allowed, Stars), actions.changes, edited)
+        return cls(items, grid, exact, actions.changes, edited)
 
     def scores(self, viewers: IntArray, part: slice) -> torch.Tensor:
         """(viewers, editors, actions, ratings + 1): of the items that the editors in `part` edit."""

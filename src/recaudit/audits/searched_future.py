@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
-from recaudit.audits.searched_reachability import check_policy
+from recaudit.audits.searched_reachability import check_policy, rating_box
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions import Future, Interval, Stars
+from recaudit.interventions import Future, Interval
 from recaudit.models.base import FittedModel
 from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import DifferentiableResponse
@@ -109,11 +109,7 @@ class SearchFuture:
     def _search(self, system: _System, targets: IntArray) -> _Found:
         ratings = self.future.ratings or Interval(*self.inquiry.log.scale)
         k = self.future.k
-        box = (
-            Box.grid(ratings.values, k)
-            if isinstance(ratings, Stars)
-            else Box(np.full(k, ratings.low), np.full(k, ratings.high))
-        )
+        box = rating_box(ratings, k)
         seed = derive(self.inquiry.rng, "future search", self.inquiry.log.user_ids[system.user])
         if not self._opaque:
 

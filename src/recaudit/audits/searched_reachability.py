@@ -151,7 +151,7 @@ class Search:
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
     ) -> _Part:
         """The best found for each target of one user; `candidates` and `targets` (items,) are True at theirs."""
-        box = _box(self.actions.ratings or Interval(*self.inquiry.log.scale), len(response.items))
+        box = rating_box(self.actions.ratings or Interval(*self.inquiry.log.scale), len(response.items))
         among = np.flatnonzero(candidates)
         at = _Targets(self, torch.from_numpy(among), np.searchsorted(among, np.flatnonzero(targets)))
         seed = derive(self.inquiry.rng, "search", self.inquiry.log.user_ids[user])
@@ -322,7 +322,7 @@ def search_distance(
     slope to follow: ascent from a `start` (actions,) that is the factual ratings, as in the paper's Algorithm 3, goes
     nowhere without restarts, the first of which is at the centre.
     """
-    box = _box(ratings, len(response.items))
+    box = rating_box(ratings, len(response.items))
     among = allowed.nonzero()[:, 0]
     before = torch.log_softmax(beta * baseline_scores[among], dim=0)
 
@@ -349,7 +349,8 @@ def search_distance(
     return FoundDistance(float(found.value[0]), upper, found.points[0], 0)
 
 
-def _box(ratings: Interval | Stars, actions: int) -> Box:
+def rating_box(ratings: Interval | Stars, actions: int) -> Box:
+    """What may be given to so many items."""
     if isinstance(ratings, Stars):
         return Box.grid(ratings.values, actions)
     return Box(np.full(actions, ratings.low), np.full(actions, ratings.high))
