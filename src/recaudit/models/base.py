@@ -26,6 +26,14 @@ class Recommender(BaseModel, ABC):
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
 
+    def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
+        """Go on from a model that this configuration fitted, now that the log has grown, instead of starting over.
+
+        Here: fit from scratch, which for a closed form is the same. A model that is trained step by step says how it
+        goes on.
+        """
+        return self.fit(data, rng)
+
 
 class FittedModel(ABC):
     """Scores from data, by position. Rows do not depend on which other users stand in the same block."""
