@@ -1,0 +1,151 @@
+"""Gymnasium's side of an environment: a whole population at once, a slate for everybody who is online."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from recaudit.errors import InputError
+from recaudit.seeding import generator
+from recaudit.simulate.environment import Environment
+from recaudit.simulate.population import FloatArray, IntArray, Population
+
+Observation = dict[str, Any]
+Action = Any  # an array of items, or {"items": ..., "scores": ...} where users see scores
+
+
+@final
+class PopulationEnv(gymnasium.Env[Observation, Action]):
+    """A step shows a slate to each user online and tells what they rated; the reward is the mean rating.
+
+    An observation has `users` (n,), who is online now; `available` (items,), 1 for what can be shown; and what came of
+    the step before: `ratings` (n, slate), with 1 in `rated` (n, slate) where there is one. An action is `items`
+    (n, slate), positions in the order shown, -1 for nothing; where users see the recommender's scores it is
+    `{"items": ..., "scores": ...}`. What is not there yet, and what is twice in a slate, is not shown.
+
+    The initial state follows from `initial`, all that happens later from the seed of `reset`: who is online, how they
+    choose and how their ratings scatter at a step depends on the seed and on the step, never on what was shown. Two
+    recommenders with the same seeds meet the same chance, so that their difference is theirs.
+
+    `population` is the truth, for auditors. Nothing of it is in an observation or in `info`.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own type
+
+    def __init__(self, environment: Environment, initial: int = 0) -> None:
+        self.environment = environment
+        self.initial = initial
+        self.population: Population
+        self.seed = 0
+        shape = (environment.users_per_step, environment.slate)
+        low, high = environment.scale
+        observed: dict[str, spaces.Space[Any]] = {
+            "users": spaces.Box(0, environment.users - 1, shape[:1], np.int64),
+            "available": spaces.MultiBinary(environment.items),
+            "ratings": spaces.Box(min(0.0, low), high, shape, np.float64),
+            "rated": spaces.MultiBinary(shape),
+        }
+        self.observation_space = spaces.Dict(observed)
+        items = spaces.Box(-1, environment.items - 1, shape, np.int64)
+        scores = spaces.Box(-np.inf, np.inf, shape, np.float64)
+        self.action_space = spaces.Dict({"items": items, "scores": scores}) if environment.choice.uses_scores else items
+        self._online: IntArray = np.zeros(shape[0], dtype=np.int64)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin again. `seed` drives what happens from here; `options={"initial": 1}` makes other people and items."""
+        super().reset(seed=seed)
+        self.seed = int(self.np_random.integers(2**63)) if seed is None else seed
+        self.initial = int((options or {}).get("initial", self.initial))
+        self.population = self.environment.population(self.initial)
+        self._go_online()
+        return self._observation(*self._nothing_yet()), {}
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Show the slates of `action` to the users online."""
+        items, scores = self._checked(action)
+        people, step = self.population, self.population.clock
+        environment, users = self.environment, self._online
+        shown = (items >= 0) & (items < environment.present_items(step)) & ~_again(items)
+        rows, places = np.nonzero(shown)
+        perceived = np.zeros(items.shape)
+        perceived[rows, places] = people.perceived(users[rows], items[rows, places])
+        draws = generator(self.seed, "choice", step).random((environment.users, environment.slate + 1))[users]
+        rated = environment.choice.chosen(perceived, scores, shown, np.clip(draws, 1e-16, 1 - 1e-16))
+        noise = generator(self.seed, "noise", step).standard_normal((environment.users, environment.slate))[users]
+        ratings = np.zeros(items.shape)
+        for place in range(environment.slate):
+            taken = np.flatnonzero(rated[:, place])
+            who, what = users[taken], items[taken, place]
+            ratings[taken, place] = people.rate(who, what, noise[taken, place])
+            people.take(who, what)
+        reward = float(ratings[rated].mean()) if rated.any() else 0.0
+        people.clock += 1
+        self._go_online()
+        return self._observation(ratings, rated), reward, False, False, {}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Where things stand, for `restore`."""
+        return {"seed": np.array(self.seed, dtype=np.uint64), **self.population.state()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
+        """Go on from a state; the observation has nobody's ratings in it."""
+        self.seed = int(state["seed"])
+        self.population = self.environment.population(self.initial)
+        self.population.restore(state)
+        self._go_online()
+        return self._observation(*self._nothing_yet())
+
+    def _go_online(self) -> None:
+        step = self.population.clock
+        present = self.environment.present_users(step)
+        draw = generator(self.seed, "online", step)
+        self._online = draw.choice(present, self.environment.users_per_step, replace=False).astype(np.int64)
+
+    def _nothing_yet(self) -> tuple[FloatArray, NDArray[np.bool_]]:
+        shape = (self.environment.users_per_step, self.environment.slate)
+        return np.zeros(shape), np.zeros(shape, dtype=bool)
+
+    def _observation(self, ratings: FloatArray, rated: NDArray[np.bool_]) -> Observation:
+        there = np.arange(self.environment.items) < self.environment.present_items(self.population.clock)
+        return {
+            "users": self._online,
+            "available": there.astype(np.int8),
+            "ratings": ratings,
+            "rated": rated.astype(np.int8),
+        }
+
+    def _checked(self, action: Action) -> tuple[IntArray, FloatArray]:
+        shape = (self.environment.users_per_step, self.environment.slate)
+        items, scores = action, np.zeros(shape)
+        if self.environment.choice.uses_scores:
+            if not isinstance(action, Mapping) or not {"items", "scores"} <= set(action):
+                raise InputError(
+                    "action",
+                    received=type(action).__name__,
+                    expected='{"items": ..., "scores": ...}: these users see the recommender\'s scores',
+                )
+            items, scores = action["items"], np.asarray(action["scores"], dtype=np.float64)
+        items = np.asarray(items)
+        whole = np.issubdtype(items.dtype, np.integer) and items.shape == scores.shape == shape
+        if not whole or items.min() < -1 or items.max() >= self.environment.items:
+            raise InputError(
+                "action",
+                received=f"{items.dtype} of shape {items.shape}",
+                expected=f"whole numbers of shape {shape}, from -1 (nothing) to {self.environment.items - 1}",
+            )
+        return items.astype(np.int64), scores
+
+
+def _again(items: IntArray) -> NDArray[np.bool_]:
+    """(users, slate): True where the item stands further up in the same slate."""
+    out = np.zeros(items.shape, dtype=bool)
+    for place in range(1, items.shape[1]):
+        out[:, place] = (items[:, :place] == items[:, [place]]).any(axis=1)
+    return out
