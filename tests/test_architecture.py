@@ -16,6 +16,7 @@ ORDER = [
     "version",
     "errors",
     "atomic",
+    "lock",
     "seeding",
     "status",
     "engines",

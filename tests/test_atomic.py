@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recaudit import atomic
+from recaudit import atomic, lock
 from recaudit.errors import InputError
-from recaudit.runs import lock
 
 
 def names(folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import torch
@@ -25,16 +25,13 @@ class Policy(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    certain: ClassVar[bool] = False
+    """Whether nothing is left to chance: lists are the highest scores."""
+
     @final
     def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """(users, items): the log-probability of recommending each item; -inf where not `allowed`."""
-        if not torch.isfinite(scores[allowed]).all():
-            raise InputError(
-                "scores",
-                received="NaN or infinite scores of allowed items",
-                expected="finite scores",
-                remedy="Check the model: it may have diverged.",
-            )
+        check_finite(scores, allowed)
         return self._log_probabilities(scores.double().masked_fill(~allowed, -torch.inf), allowed)
 
     @abstractmethod
@@ -48,8 +45,22 @@ class Policy(BaseModel, ABC):
         `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and `item_keys`: a
         user's draw follows from the seed and the keys, whatever block it is drawn in.
         """
+        if self.certain:
+            check_finite(scores, allowed)
+            return top_items(scores, allowed, n)
         # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without
-        # replacement (Plackett-Luce). A deterministic policy has one item above -inf: the rest follow by score.
+        # replacement (Plackett-Luce). Items at -inf follow by score.
         noise = -np.log(-np.log(uniforms(rng, users[:, None], items[None, :])))
         perturbed = self.log_probabilities(scores, allowed) + torch.from_numpy(noise)
         return top_items(perturbed, allowed, n, tiebreak=scores)
+
+
+def check_finite(scores: Tensor, allowed: Tensor) -> None:
+    """That every allowed item has a score to go by."""
+    if not torch.isfinite(scores[allowed]).all():
+        raise InputError(
+            "scores",
+            received="NaN or infinite scores of allowed items",
+            expected="finite scores",
+            remedy="Check the model: it may have diverged.",
+        )

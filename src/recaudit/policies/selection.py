@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from pydantic import Field
@@ -16,6 +16,8 @@ class Top1(Policy):
 
     As a list of n: the n highest scores.
     """
+
+    certain: ClassVar[bool] = True
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return torch.where(_is_top(scores, allowed), 0.0, -torch.inf).double()

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recaudit import __version__
+from recaudit import __version__, lock
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
-from recaudit.runs import lock
 from recaudit.runs.audits import Subject
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.folder import Run, read_manifest

@@ -10,9 +10,8 @@ from typing import final
 import polars as pl
 from pydantic import ValidationError
 
-from recaudit import atomic
+from recaudit import atomic, lock
 from recaudit.errors import InputError, did_you_mean
-from recaudit.runs import lock
 from recaudit.runs.manifest import Manifest
 
 MANIFEST = "manifest.json"
