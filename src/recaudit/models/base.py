@@ -56,6 +56,11 @@ class FittedModel(ABC):
 
     def predict(self, users: IntArray, items: IntArray) -> FloatArray:
         """(len(users),): the score of each pair; a model whose scores are ratings stays inside the scale."""
+        out = self.pair_scores(users, items)
+        return np.clip(out, *self.data.scale) if self.predicts_ratings else out
+
+    def pair_scores(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(len(users),): the score of each pair, as it is."""
         out = np.empty(len(users))
         distinct, row = np.unique(users, return_inverse=True)
         order = np.argsort(row, kind="stable")
@@ -64,7 +69,7 @@ class FittedModel(ABC):
             pairs = order[start:end]
             scores = self.scores(distinct[block * 256 : (block + 1) * 256])
             out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
-        return np.clip(out, *self.data.scale) if self.predicts_ratings else out
+        return out
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> Response:
         """How the viewer's scores of all items move when the editor rates `items` (positions) anew.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 import polars as pl
 
@@ -15,14 +14,11 @@ from recaudit.audits.folding.folding import Similarity
 from recaudit.audits.folding.fronts import knee, on_front
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.tradeoff import Choice, Folded
+from recaudit.audits.optuna_study import quiet_study
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import InputError
 from recaudit.models.wals import WALS
-from recaudit.seeding import derive
-
-if TYPE_CHECKING:
-    import optuna
 
 _SEARCHED = {"factors": pl.Int64, "unobserved_weight": pl.Float64, "regularization": pl.Float64}
 TRIALS = {"trial": pl.Int64, **_SEARCHED, **{name: kind for name, kind in MEASURED.items() if name != "relatedness"}}
@@ -71,7 +67,8 @@ def folding_tuning(
     )
     base = WALS(prior=prior, center=center, iterations=iterations)
     rows: list[Row] = []
-    with _quiet_study(rng) as study:
+    instead = "folding_tradeoff measures a grid without it."
+    with quiet_study(rng, objectives=2, instead=instead) as study:
         for number in track(range(trials), "folding tuning", trials):
             trial = study.ask()
             settings = {
@@ -124,23 +121,3 @@ class Tuning:
     def _choice(self, row: Mapping[str, float]) -> Choice:
         recommender = self.base.model_copy(update={name: row[name] for name in _SEARCHED})
         return Choice(recommender, row["rmse"], row["folding"], row["shown_folding"])
-
-
-@contextmanager
-def _quiet_study(rng: int) -> Iterator[optuna.Study]:
-    """A study of two objectives that says nothing on the way; Optuna's own verbosity is put back afterwards."""
-    try:
-        import optuna  # noqa: PLC0415  optional: the extra `tune`
-    except ImportError:
-        raise NotSupportedError(
-            "folding_tuning: Optuna is not installed. Install it with pip install 'recaudit[tune]'; "
-            "folding_tradeoff measures a grid without it."
-        ) from None
-    loudness = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        # Optuna takes seeds of 32 bits.
-        sampler = optuna.samplers.TPESampler(seed=derive(rng, "tuning") % 2**32)
-        yield optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
-    finally:
-        optuna.logging.set_verbosity(loudness)

@@ -1,0 +1,34 @@
+"""Whether held-out items are ranked as their ratings say: paper 003's nDCG."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArray:
+    """(users,): nDCG@k of each user's held-out items, ranked among themselves by `scores` (ratings of `test`,).
+
+    The gain of an item is its rating. Nothing that the user did not rate plays a part, so that a random order scores
+    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Equal scores: the
+    item that comes first. NaN for users without held-out items.
+    """
+    if k < 1:
+        raise InputError("k", received=k, expected="a whole number of 1 or more")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values: FloatArray = _gain(scores, test, k) / _gain(test.ratings, test, k)
+    return values
+
+
+def _gain(by: FloatArray, test: Interactions, k: int) -> FloatArray:
+    """(users,): the discounted sum of ratings of the first k, in descending order of `by`."""
+    order = np.lexsort((-by, test.users))
+    place = np.arange(len(test)) - np.repeat(test.indptr[:-1], test.user_counts)
+    weights = np.where(place < k, test.ratings[order] / np.log2(place + 2), 0.0)
+    sums: FloatArray = np.bincount(test.users, weights, test.n_users).astype(np.float64)
+    return sums
