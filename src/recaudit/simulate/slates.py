@@ -1,0 +1,56 @@
+"""What is shown: slates by a policy, from what may be shown, and how likely they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.calibration.calibrator import Calibrator
+from recaudit.models.base import FittedModel
+from recaudit.policies import Policy
+from recaudit.policies.calibrated import Calibrated
+from recaudit.simulate.population import FloatArray, IntArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Slates:
+    """What a recommender shows to some users."""
+
+    items: IntArray
+    """(users, slate): -1 where nothing is left to show."""
+    scores: FloatArray
+    """(users, slate): the recommender's scores; 0 where nothing is shown."""
+    propensities: FloatArray
+    """(users, slate): the probability of the item at its place, given the places before it; their product is that of
+    the slate. 0 where nothing is shown."""
+
+
+def slates(model: FittedModel, policy: Policy, users: IntArray, allowed: NDArray[np.bool_], n: int, rng: int) -> Slates:
+    """Slates of n allowed items (users, items) for these users; chance follows from `rng` and the ids."""
+    scores = model.scores(users)
+    if isinstance(policy, Calibrated):
+        items = Calibrator.of(policy, model.data).lists(scores.numpy(), allowed, users, n)
+        propensities = np.ones(items.shape)
+    else:
+        mask = torch.from_numpy(allowed)
+        items = policy.sample(scores, mask, n, rng, model.data.user_keys[users], model.data.item_keys)
+        propensities = np.ones(items.shape) if policy.certain else _sequential(policy, scores, mask, items)
+    shown = items >= 0
+    values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
+    return Slates(items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0))
+
+
+def _sequential(policy: Policy, scores: torch.Tensor, allowed: torch.Tensor, items: IntArray) -> FloatArray:
+    """(users, slate): each place's probability among what the places before it left over."""
+    logs = policy.log_probabilities(scores, allowed).numpy()
+    each = np.exp(np.take_along_axis(logs, np.maximum(items, 0), axis=1))
+    left = 1.0 - np.concatenate([np.zeros((len(items), 1)), np.cumsum(each, axis=1)[:, :-1]], axis=1)
+    # An item that the policy never draws follows by score once all others are shown: it is certain.
+    never = (each == 0) | (left <= 0)
+    propensities: FloatArray = np.where(never, 1.0, np.minimum(each / np.where(never, 1.0, left), 1.0))
+    return propensities

@@ -1,0 +1,291 @@
+"""One trial of a closed loop: recommend, observe, learn; again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import polars as pl
+
+from recaudit.audits.exposure import gini
+from recaudit.data.growth import grown
+from recaudit.data.interactions import Interactions
+from recaudit.engines import track
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.policies import Policy
+from recaudit.seeding import derive
+from recaudit.simulate.measures import population_rmse, predictions, root_mean_square
+from recaudit.simulate.observers import AUDIT_SCHEMA, Observer, describe, observe
+from recaudit.simulate.oracle import Oracle
+from recaudit.simulate.scenarios import Scenario
+from recaudit.simulate.slates import Slates, slates
+from recaudit.simulate.trial_folder import SLATE_SCHEMA, Checkpoint, TrialFolder
+
+STEP_SCHEMA = {
+    "trial": pl.Int64,
+    "step": pl.Int64,
+    "ratings": pl.Int64,
+    "mean_rating": pl.Float64,
+    "rmse": pl.Float64,
+    "population_rmse": pl.Float64,
+    "distinct_items": pl.Int64,
+    "gini": pl.Float64,
+    "drift": pl.Float64,
+}
+"""One row a step; what each column means is in `measures.MEASURES`."""
+
+SAVE_SECONDS = 30.0
+"""How much work a kill may cost."""
+MOST_ROWS = 2_000_000
+"""How many rows of what was shown wait in memory."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """Everything that the numbers of a trial follow from."""
+
+    scenario: Scenario
+    recommender: Recommender
+    policy: Policy
+    steps: int
+    retrain: int
+    """Learn anew every so many steps; 0: never after the start."""
+    warm: bool
+    """Whether to go on from the model before, rather than from scratch."""
+    audits: Mapping[str, Observer]
+    audit_every: int
+    """0: at the last step only."""
+    population_every: int
+    rng: int
+    same_people: bool
+    """Whether every trial begins with the same people, items and log."""
+
+    def seeds(self, trial: int) -> tuple[int, int]:
+        """The initial seed and the seed of everything later; the same for every recommender that is compared."""
+        return self.rng if self.same_people else derive(self.rng, "people", trial), derive(self.rng, "trial", trial)
+
+    def is_due(self, step: int, every: int) -> bool:
+        """Whether something that happens every so many steps, and at the last, happens at this one."""
+        return step == self.steps - 1 or (every > 0 and step % every == 0)
+
+    @property
+    def signature(self) -> str:
+        """All settings in words: the same words, the same numbers."""
+        parts = [
+            self.scenario.signature,
+            f"{type(self.recommender).__name__} {self.recommender!r}",
+            f"{type(self.policy).__name__} {self.policy!r}",
+            f"steps={self.steps} retrain={self.retrain} warm={self.warm} rng={self.rng} same={self.same_people}",
+            f"population_every={self.population_every} audit_every={self.audit_every}",
+            *(f"{name}={describe(audit)}" for name, audit in sorted(self.audits.items())),
+        ]
+        return "\n".join(parts)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TrialRecord:
+    """What a trial leaves behind."""
+
+    steps: pl.DataFrame
+    """Columns as in STEP_SCHEMA."""
+    audits: pl.DataFrame
+    """Columns as in AUDIT_SCHEMA."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RunTrial:
+    """The number of a trial in, its record out: for an engine."""
+
+    loop: Loop
+    out: Path | None
+
+    def __call__(self, number: int) -> TrialRecord:
+        """Run it, or what is left of it."""
+        folder = None if self.out is None else TrialFolder(self.out / f"trial-{number:03d}")
+        return _Trial(self.loop, number, folder).run()
+
+
+@final
+class _Trial:
+    """The loop, with what it knows as it goes."""
+
+    def __init__(self, loop: Loop, number: int, folder: TrialFolder | None) -> None:
+        self.loop, self.number, self.folder = loop, number, folder
+        initial, self.seed = loop.seeds(number)
+        self.log, self.env = loop.scenario.begin(initial)
+        self.observation: dict[str, Any] = self.env.reset(seed=self.seed)[0]
+        environment = loop.scenario.environment
+        self.hidden = np.zeros((environment.users, environment.items), dtype=bool)
+        if environment.repeats != "always":
+            self.hidden[self.log.users, self.log.items] = True
+        self.exposure = np.zeros(environment.items)
+        self.model: FittedModel | None = None
+        self.step = 0
+        self.saved = 0
+        self.pending: list[pl.DataFrame] = []  # what was shown since the log last grew
+        self.unsaved: list[pl.DataFrame] = []
+        self.steps: list[dict[str, Any]] = []
+        self.audits: list[dict[str, Any]] = []
+
+    def run(self) -> TrialRecord:
+        """All steps that are left."""
+        self._resume()
+        since = time.monotonic()
+        left = range(self.step, self.loop.steps)
+        for step in track(left, f"trial {self.number}", len(left)):
+            self._learn(step)
+            self._live(step)
+            self.step = step + 1
+            waiting = sum(map(len, self.unsaved))
+            done = self.step == self.loop.steps
+            if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
+                self._save(self.folder)
+                since = time.monotonic()
+        return TrialRecord(pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA))
+
+    # ---- one step --------------------------------------------------------------------------------------
+
+    def _learn(self, step: int) -> None:
+        """Fit, if it is time to, or if nothing is fitted yet."""
+        loop = self.loop
+        if isinstance(loop.recommender, Oracle):
+            self.model = self.model or loop.recommender.of(self.env.population, self.log)
+            return
+        due = step == 0 or (loop.retrain > 0 and step % loop.retrain == 0)
+        if not due and self.model is not None:
+            return
+        if due:
+            log = self._grow()
+            latest = step
+        else:  # resumed between two fits: the model is that of the last one
+            latest = step - step % loop.retrain if loop.retrain else 0
+            log = self._log_before(latest)
+        seed = derive(self.seed, "fit", latest)
+        former = self.model if loop.warm else None
+        self.model = loop.recommender.fit(log, seed) if former is None else loop.recommender.warm_fit(former, log, seed)
+
+    def _live(self, step: int) -> None:
+        """Recommend, observe, and write down what happened."""
+        assert self.model is not None
+        loop, env = self.loop, self.env
+        users, there = self.observation["users"], self.observation["available"].astype(bool)
+        allowed = there & ~self.hidden[users]
+        seed = derive(self.seed, "policy", step)
+        shown = slates(self.model, loop.policy, users, allowed, loop.scenario.environment.slate, seed)
+        expected = env.population.expected(users)
+        measured = self._measure(step)
+        scored = loop.scenario.environment.choice.uses_scores
+        action = {"items": shown.items, "scores": shown.scores} if scored else shown.items
+        self.observation = env.step(action)[0]
+        frame = self._shown(step, users, shown, expected)
+        self._note(frame)
+        self.pending.append(frame)
+        if self.folder:
+            self.unsaved.append(frame)
+        taken = frame.filter(pl.col("rating").is_not_null())
+        errors = predictions(self.model, taken["score"].to_numpy()) - taken["rating"].to_numpy()
+        self.steps.append(
+            {
+                "trial": self.number,
+                "step": step,
+                "ratings": len(taken),
+                "mean_rating": taken["rating"].mean(),
+                "rmse": root_mean_square(errors),
+                "population_rmse": measured,
+                "distinct_items": frame["item"].n_unique(),
+                "gini": float(gini(self.exposure[None, :])[0]) if len(frame) else None,
+                "drift": env.population.drift(),
+            }
+        )
+
+    def _measure(self, step: int) -> float | None:
+        """The population's error and the audits, where it is time for them, of the model as it stands."""
+        assert self.model is not None
+        loop = self.loop
+        if loop.audits and loop.is_due(step, loop.audit_every):
+            for name, audit in loop.audits.items():
+                rows = observe(name, audit, self.model)
+                self.audits += [{"trial": self.number, "step": step, **row} for row in rows]
+        if not loop.is_due(step, loop.population_every):
+            return None
+        return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
+
+    def _shown(self, step: int, users: Any, shown: Slates, expected: Any) -> pl.DataFrame:
+        row, place = np.nonzero(shown.items >= 0)
+        rated = self.observation["rated"][row, place].astype(bool)
+        items = shown.items[row, place]
+        columns = {
+            "step": np.full(len(row), step),
+            "user": users[row],
+            "item": items,
+            "place": place,
+            "score": shown.scores[row, place],
+            "propensity": shown.propensities[row, place],
+            "rating": pl.Series(np.where(rated, self.observation["ratings"][row, place], np.nan)).fill_nan(None),
+            "expected": expected[row, items],
+        }
+        return pl.DataFrame(columns, SLATE_SCHEMA)
+
+    def _note(self, frame: pl.DataFrame) -> None:
+        """What must not be shown again, and how often each item was shown."""
+        repeats = self.loop.scenario.environment.repeats
+        items = frame["item"].to_numpy()
+        self.exposure += np.bincount(items, minlength=len(self.exposure))
+        if repeats == "unrated":
+            frame = frame.filter(pl.col("rating").is_not_null())
+        if repeats != "always":
+            self.hidden[frame["user"].to_numpy(), frame["item"].to_numpy()] = True
+
+    def _grow(self) -> Interactions:
+        """The log with everything that was rated."""
+        self.log = _with_ratings(self.log, self.pending)
+        self.pending = []
+        return self.log
+
+    # ---- stop and go on --------------------------------------------------------------------------------
+
+    def _save(self, folder: TrialFolder) -> None:
+        checkpoint = Checkpoint(
+            step=self.step,
+            state=self.env.state(),
+            steps=pl.DataFrame(self.steps, STEP_SCHEMA),
+            audits=pl.DataFrame(self.audits, AUDIT_SCHEMA),
+            model=self.model if self.loop.warm and not isinstance(self.loop.recommender, Oracle) else None,
+        )
+        folder.save(self.saved, pl.concat(self.unsaved), checkpoint)
+        self.saved, self.unsaved = self.step, []
+
+    def _resume(self) -> None:
+        checkpoint = self.folder.load() if self.folder else None
+        if checkpoint is None or self.folder is None:
+            return
+        self.step = self.saved = checkpoint.step
+        self.steps, self.audits = checkpoint.steps.to_dicts(), checkpoint.audits.to_dicts()
+        self.model = checkpoint.model
+        if self.step < self.loop.steps:
+            self.observation = self.env.restore(checkpoint.state)
+            for part in self.folder.slates():
+                self._note(part)
+                self.log = _with_ratings(self.log, [part])
+
+    def _log_before(self, step: int) -> Interactions:
+        """The log as it was when the model was last fitted."""
+        log = self.loop.scenario.begin(self.loop.seeds(self.number)[0])[0]
+        parts = [part.filter(pl.col("step") < step) for part in (self.folder.slates() if self.folder else ())]
+        return _with_ratings(log, parts)
+
+
+def _with_ratings(log: Interactions, parts: list[pl.DataFrame]) -> Interactions:
+    rows = [part.filter(pl.col("rating").is_not_null()) for part in parts]
+    if not any(map(len, rows)):
+        return log
+    new = pl.concat(rows)
+    columns = (new[name].to_numpy() for name in ("user", "item", "rating"))
+    return grown(log, *columns, new["step"].to_numpy() + 1)

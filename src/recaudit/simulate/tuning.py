@@ -1,0 +1,118 @@
+"""Settings chosen by cross-validation on the log that a recommender begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, final
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
+
+from recaudit.audits.optuna_study import quiet_study
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, track
+from recaudit.errors import InputError, did_you_mean
+from recaudit.models.base import Recommender
+from recaudit.simulate.offline import offline_metrics
+
+
+class _Tuning(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+@final
+class Grid(_Tuning):
+    """Every combination of these values."""
+
+    values: dict[str, tuple[Any, ...]] = Field(min_length=1)
+    """Field by field what to try: {"factors": (10, 20), "regularization": (0.01, 0.1)}."""
+
+
+@final
+class Search(_Tuning):
+    """A search with Optuna (the extra `tune`)."""
+
+    ranges: dict[str, tuple[float, float]] = Field(min_length=1)
+    """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
+    tries: int = Field(default=30, ge=1)
+    """How many settings are tried."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What was chosen, and what it was chosen from."""
+
+    recommender: Recommender
+    tries: pl.DataFrame
+    """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
+
+
+def tune(
+    recommender: Recommender,
+    data: Interactions,
+    how: Grid | Search,
+    *,
+    n: int = 5,
+    k: int = 20,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Tuned:
+    """The settings with the lowest mean RMSE over n folds (equal: the first tried); others stay as they are.
+
+    An Oracle has nothing to tune. Every setting is checked before anything is fitted.
+    """
+    settings = how.values if isinstance(how, Grid) else how.ranges
+    known = type(recommender).model_fields
+    for name in settings:
+        if name not in known:
+            raise InputError(
+                "tuning",
+                received=name,
+                expected=f"a setting of {type(recommender).__name__}",
+                remedy=did_you_mean(name, known),
+            )
+
+    def measured(changes: Mapping[str, Any]) -> dict[str, Any]:
+        candidate = type(recommender)(**dict(recommender) | dict(changes))
+        found = offline_metrics(candidate, data, n=n, k=k, rng=rng, engine=engine)
+        return {**changes, "rmse": found["rmse"].mean(), "ndcg": found["ndcg"].mean()}
+
+    tried = list(_gridded(how, recommender, measured) if isinstance(how, Grid) else _searched(how, rng, measured))
+    tries = pl.DataFrame(tried, strict=False)
+    return Tuned(chosen(recommender, tries), tries)
+
+
+def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
+    """The recommender at the best of what was tried."""
+    best = tries.row(int(tries["rmse"].arg_min() or 0), named=True)
+    changes = {name: value for name, value in best.items() if name not in ("rmse", "ndcg")}
+    return type(recommender)(**dict(recommender) | changes)
+
+
+def _gridded(how: Grid, recommender: Recommender, measured: Any) -> Iterator[dict[str, Any]]:
+    combinations = [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
+    for changes in combinations:  # all of them, before the first is fitted
+        type(recommender)(**dict(recommender) | changes)
+    for changes in track(combinations, "tuning", len(combinations)):
+        yield measured(changes)
+
+
+def _searched(how: Search, rng: int, measured: Any) -> Iterator[dict[str, Any]]:
+    for name, (low, high) in how.ranges.items():
+        if not 0 < low <= high:
+            raise InputError(name, received=(low, high), expected="the lowest and highest value to try, both above 0")
+    with quiet_study(rng, objectives=1, instead="a Grid needs none of it.") as study:
+        for _ in track(range(how.tries), "tuning", how.tries):
+            trial = study.ask()
+            changes = {
+                name: trial.suggest_int(name, int(low), int(high), log=True)
+                if float(low).is_integer() and float(high).is_integer()
+                else trial.suggest_float(name, low, high, log=True)
+                for name, (low, high) in how.ranges.items()
+            }
+            row = measured(changes)
+            study.tell(trial, row["rmse"])
+            yield row

@@ -1,0 +1,102 @@
+"""An interrupted simulation goes on, with the numbers of one that never was."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recaudit as ra
+from recaudit import simulate
+from recaudit.data import Interactions
+from recaudit.errors import InputError
+from recaudit.models import FittedModel
+from recaudit.policies import EpsilonGreedy
+from recaudit.simulate import trial
+
+SMALL = simulate.Topics(users=50, items=60, topics=4, users_per_step=10, affinity=0.1, boredom_penalty=1.0)
+MF = ra.models.BiasedMF(factors=3, epochs=2)
+run = partial(simulate.run, SMALL, ratings=300, steps=20)
+
+
+class StopError(Exception):
+    """Stands for a kill."""
+
+
+class Fragile(ra.models.Recommender):
+    """Works until it does not."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
+        if len(data) >= LIMIT[0]:
+            raise StopError
+        return MF.fit(data, rng)
+
+    def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
+        if len(data) >= LIMIT[0]:
+            raise StopError
+        return MF.warm_fit(model, data, rng)
+
+
+LIMIT = [10**9]
+
+
+@pytest.fixture(autouse=True)
+def _save_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    LIMIT[0] = 10**9
+    monkeypatch.setattr(trial, "SAVE_SECONDS", -1.0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"warm": True}, {"retrain": 3}, {"retrain": 0}, {"retrain": 4, "warm": True}])
+def test_goes_on_bit_by_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+    audits = {"exposure": partial(ra.exposure, k=2, samples=5)}
+    ask = partial(run, Fragile(), EpsilonGreedy(), trials=2, audits=audits, audit_every=5, **settings)
+    whole = ask(out=tmp_path / "whole")
+    LIMIT[0] = 360
+    broken = pytest.raises(StopError) if settings.get("retrain") != 0 else _nothing_happens()
+    with broken:
+        ask(out=tmp_path / "broken")
+    LIMIT[0] = 10**9
+    again = ask(out=tmp_path / "broken")
+    assert again.steps.equals(whole.steps)
+    assert again.audits.equals(whole.audits)
+    assert again.slates().collect().equals(whole.slates().collect())
+
+
+class _nothing_happens:  # noqa: N801  reads as what it says
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_a_finished_simulation_is_read_and_not_run_again(tmp_path: Path) -> None:
+    whole = run(Fragile(), out=tmp_path / "run")
+    LIMIT[0] = 0
+    assert run(Fragile(), out=tmp_path / "run").steps.equals(whole.steps)
+
+
+def test_more_trials_are_added_to_those_there(tmp_path: Path) -> None:
+    one = run(MF, out=tmp_path / "run")
+    two = run(MF, out=tmp_path / "run", trials=2)
+    assert two.steps.filter(two.steps["trial"] == 0).equals(one.steps)
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    run(MF, out=tmp_path / "run")
+    with pytest.raises(InputError, match="other settings"):
+        run(MF, EpsilonGreedy(), out=tmp_path / "run")
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"notes\.txt"):
+        run(MF, out=tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_what_was_half_written_is_swept_away(tmp_path: Path) -> None:
+    whole = run(MF, out=tmp_path / "run")
+    left = tmp_path / "run" / "trial-000" / "parts" / ".recaudit-0123"
+    left.mkdir()
+    assert run(MF, out=tmp_path / "run").steps.equals(whole.steps)
+    assert not left.exists()
