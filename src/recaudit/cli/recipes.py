@@ -1,4 +1,4 @@
-"""`recaudit audits`: which questions the papers ask, and which of them can be asked here."""
+"""`recaudit audits`: which questions the papers ask, and how to ask them here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from recaudit.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from recaudit.audits.recipe import Entry
-
-MISSING = "not in this release"
 
 
 @command()
@@ -70,8 +68,6 @@ def _print_all(entries: tuple[Entry, ...]) -> None:
             for cells in lines[entry.name]:
                 console.print(line(cells))
     console.print()
-    if any(entry.call is None for entry in entries):
-        console.print(f"none yet: {MISSING}.")
     console.print("One of them in words, with its whole call: recaudit audits NAME")
 
 
@@ -79,7 +75,7 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
     """The audit, and indented below it what is made of its rows."""
     from recaudit.audits.recipe import Max
 
-    audit, call = entry.audit, "none yet" if entry.call is None else entry.call.partition("(")[0]
+    audit, call = entry.audit, entry.call.partition("(")[0]
     largest = "largest " if isinstance(audit.over, Max) and audit.over.of is None else ""
     looked_at = str(audit.outcome).removesuffix(" of an item")
     return [
@@ -97,7 +93,7 @@ def _print_one(entry: Entry) -> None:
     table.add_row("recipe", repr(entry.audit))
     for source in entry.sources:
         table.add_row("paper", f"{source}: {PAPERS[source.paper]}")
-    table.add_row("call", entry.call or MISSING)
+    table.add_row("call", entry.call)
     for aggregation in entry.aggregations:
         table.add_row("made of it", f"{aggregation.name} ({aggregation.source}): {aggregation.call}")
     answers().print(entry.name, style="bold")
