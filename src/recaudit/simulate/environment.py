@@ -14,9 +14,13 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.choices import Choice, TakesAll
+from recaudit.simulate.exposure import drawn_pairs
 from recaudit.simulate.population import IntArray, Population
 
 Repeats = Literal["never", "unrated", "always"]
+
+_BLOCK = 8192
+"""How many pairs are rated at once."""
 
 
 class Environment(BaseModel, ABC):
@@ -104,8 +108,9 @@ class Environment(BaseModel, ABC):
         return self.items - self.late_items + _arrived(self.late_items, step, self.arrival_steps)
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
-        """The log that a recommender begins with: so many pairs, drawn uniformly without replacement, and rated.
+        """The log that a recommender begins with: so many pairs, drawn without replacement, and rated.
 
+        Drawn uniformly, or by people's activity and items' popularity where the population has them.
         A function of the initial seed. Nobody changes while they rate, so that environments that differ in their
         dynamics alone begin with the very same log. Give a `population` (made with the same seed) to have its people
         live through it instead, each in the order of the draw: what they take changes them, and their ratings.
@@ -118,11 +123,11 @@ class Environment(BaseModel, ABC):
                 expected=f"a whole number from 1 to {users * items:,}, the pairs of users and items",
             )
         draw = generator(seed, "offline")
-        who, what = np.divmod(draw.choice(users * items, ratings, replace=False), items)
-        noise = draw.standard_normal(ratings)
         people = population or self.population(seed)
+        who, what = drawn_pairs(draw, (users, items), ratings, people.activity, people.popularity)
+        noise = draw.standard_normal(ratings)
         values = np.empty(ratings)
-        for rows in _rounds(who) if population is not None else [np.arange(ratings)]:
+        for rows in _rounds(who) if population is not None else _blocks(ratings):
             values[rows] = people.rate(who[rows], what[rows], noise[rows])
             if population is not None:
                 people.take(who[rows], what[rows])
@@ -132,6 +137,11 @@ class Environment(BaseModel, ABC):
 
 def _arrived(late: int, step: int, steps: int) -> int:
     return late * min(step, steps) // steps
+
+
+def _blocks(rows: int) -> list[IntArray]:
+    """All rows, in blocks that keep memory small."""
+    return np.split(np.arange(rows), range(_BLOCK, rows, _BLOCK))
 
 
 def _rounds(users: IntArray) -> list[IntArray]:

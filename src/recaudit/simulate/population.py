@@ -30,6 +30,10 @@ class Population(ABC):
     """The standard deviation of what no model explains in a rating."""
     clock: int = 0
     """The step that is going on, from 0."""
+    activity: FloatArray | None = None
+    """(users,): how often each of them comes, relative to the others, above 0. None: all alike."""
+    popularity: FloatArray | None = None
+    """(items,): how often each comes into people's hands before anything is recommended, above 0. None: all alike."""
 
     @abstractmethod
     def utilities(self, users: IntArray) -> FloatArray:

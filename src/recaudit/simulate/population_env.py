@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import gymnasium
@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.environment import Environment
+from recaudit.simulate.exposure import drawn_users
 from recaudit.simulate.population import FloatArray, IntArray, Population
 
 Observation = dict[str, Any]
 Action = Any  # an array of items, or {"items": ..., "scores": ...} where users see scores
+
+_LARGEST_SCORE = 1e9
+"""Scores are numbers on the scale of ratings; Gymnasium wants to know an end."""
 
 
 @final
@@ -37,9 +41,13 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own type
 
-    def __init__(self, environment: Environment, initial: int = 0) -> None:
+    def __init__(
+        self, environment: Environment, initial: int = 0, *, begin: Callable[[int], Population] | None = None
+    ) -> None:
+        """`begin` makes the people from the initial seed; without it, they are as `environment` makes them."""
         self.environment = environment
         self.initial = initial
+        self._begin = begin or environment.population
         self.population: Population
         self.seed = 0
         shape = (environment.users_per_step, environment.slate)
@@ -52,7 +60,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         }
         self.observation_space = spaces.Dict(observed)
         items = spaces.Box(-1, environment.items - 1, shape, np.int64)
-        scores = spaces.Box(-np.inf, np.inf, shape, np.float64)
+        scores = spaces.Box(-_LARGEST_SCORE, _LARGEST_SCORE, shape, np.float64)
         self.action_space = spaces.Dict({"items": items, "scores": scores}) if environment.choice.uses_scores else items
         self._online: IntArray = np.zeros(shape[0], dtype=np.int64)
 
@@ -63,7 +71,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         super().reset(seed=seed)
         self.seed = int(self.np_random.integers(2**63)) if seed is None else seed
         self.initial = int((options or {}).get("initial", self.initial))
-        self.population = self.environment.population(self.initial)
+        self.population = self._begin(self.initial)
         self._go_online()
         return self._observation(*self._nothing_yet()), {}
 
@@ -92,11 +100,12 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Where things stand, for `restore`."""
-        return {"seed": np.array(self.seed, dtype=np.uint64), **self.population.state()}
+        seeds = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
+        return seeds | {name: array.copy() for name, array in self.population.state().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nobody's ratings in it."""
-        self.seed = int(state["seed"])
+        self.seed, self.initial = int(state["seed"]), int(state["initial"])
         self.population = self.environment.population(self.initial)
         self.population.restore(state)
         self._go_online()
@@ -106,7 +115,11 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         step = self.population.clock
         present = self.environment.present_users(step)
         draw = generator(self.seed, "online", step)
-        self._online = draw.choice(present, self.environment.users_per_step, replace=False).astype(np.int64)
+        activity, count = self.population.activity, self.environment.users_per_step
+        if activity is None:
+            self._online = draw.choice(present, count, replace=False).astype(np.int64)
+        else:
+            self._online = drawn_users(draw, activity[:present], count)
 
     def _nothing_yet(self) -> tuple[FloatArray, NDArray[np.bool_]]:
         shape = (self.environment.users_per_step, self.environment.slate)
@@ -115,7 +128,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
     def _observation(self, ratings: FloatArray, rated: NDArray[np.bool_]) -> Observation:
         there = np.arange(self.environment.items) < self.environment.present_items(self.population.clock)
         return {
-            "users": self._online,
+            "users": self._online.copy(),
             "available": there.astype(np.int8),
             "ratings": ratings,
             "rated": rated.astype(np.int8),
@@ -132,6 +145,13 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
                     expected='{"items": ..., "scores": ...}: these users see the recommender\'s scores',
                 )
             items, scores = action["items"], np.asarray(action["scores"], dtype=np.float64)
+            if not (np.abs(scores) <= _LARGEST_SCORE).all():
+                raise InputError(
+                    "action",
+                    received="scores that are NaN, infinite or enormous",
+                    expected=f"scores on the scale of ratings, between -{_LARGEST_SCORE:.0e} and {_LARGEST_SCORE:.0e}",
+                    remedy="Check the model: it may have diverged. Where nothing is shown, say 0.",
+                )
         items = np.asarray(items)
         whole = np.issubdtype(items.dtype, np.integer) and items.shape == scores.shape == shape
         if not whole or items.min() < -1 or items.max() >= self.environment.items:

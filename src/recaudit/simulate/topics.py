@@ -66,8 +66,8 @@ class TopicsPopulation(Population):
         """(items,)"""
         self._first = preferences.copy()
         self._items_of = np.bincount(topic_of, minlength=settings.topics)
-        # In steps, a memory of m holds all that was taken in them; a slate at most a step.
-        length = settings.memory * (settings.slate if settings.memory_counts == "steps" else 1)
+        # In steps, a memory of m holds a slate for each of them and one for the step that is going on.
+        length = (settings.memory + 1) * settings.slate if settings.memory_counts == "steps" else settings.memory
         self._recent = np.full((self.n_users, length), -1, dtype=np.int64)
         """(users, remembered): topics, the latest last; -1 where there is nothing yet."""
         self._when = np.full((self.n_users, length), -1, dtype=np.int64)
@@ -80,8 +80,10 @@ class TopicsPopulation(Population):
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): by topic."""
         topics = self.topic_of[items]
-        rows = np.arange(len(users))
-        values: FloatArray = self.preferences[users, topics] - self._boredom(users)[rows, topics]
+        values: FloatArray = self.preferences[users, topics]
+        if self.settings.boredom_penalty > 0:
+            times = (self._remembered(users) == topics[:, None]).sum(axis=1)
+            values[times >= self.settings.boredom_threshold] -= self.settings.boredom_penalty
         return values
 
     def tastes(self, users: IntArray) -> FloatArray:
@@ -94,15 +96,19 @@ class TopicsPopulation(Population):
         off = np.zeros((len(users), self.settings.topics))
         if self.settings.boredom_penalty == 0:
             return off
-        recent = self._recent[users]
-        counts = np.zeros((len(users), self.settings.topics), dtype=np.int64)
-        remembered = recent >= 0
-        if self.settings.memory_counts == "steps":
-            remembered &= self._when[users] >= self.clock - self.settings.memory
-        row, column = np.nonzero(remembered)
-        np.add.at(counts, (row, recent[row, column]), 1)
+        remembered = self._remembered(users)
+        row, column = np.nonzero(remembered >= 0)
+        counts = np.zeros(off.shape, dtype=np.int64)
+        np.add.at(counts, (row, remembered[row, column]), 1)
         off[counts >= self.settings.boredom_threshold] = self.settings.boredom_penalty
         return off
+
+    def _remembered(self, users: IntArray) -> IntArray:
+        """(len(users), remembered): topics; -1 where there is nothing yet or no more."""
+        recent: IntArray = self._recent[users]
+        if self.settings.memory_counts == "steps":
+            recent[self._when[users] < self.clock - self.settings.memory] = -1
+        return recent
 
     def take(self, users: IntArray, items: IntArray) -> None:
         """Like the topic more and the others less, and remember it."""

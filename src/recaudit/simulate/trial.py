@@ -22,8 +22,8 @@ from recaudit.simulate.measures import population_rmse, predictions, root_mean_s
 from recaudit.simulate.observers import AUDIT_SCHEMA, Observer, describe, observe
 from recaudit.simulate.oracle import Oracle
 from recaudit.simulate.scenarios import Scenario
-from recaudit.simulate.slates import Slates, slates
-from recaudit.simulate.trial_folder import SLATE_SCHEMA, Checkpoint, TrialFolder
+from recaudit.simulate.slates import Shown, slates
+from recaudit.simulate.trial_folder import Checkpoint, TrialFolder
 
 STEP_SCHEMA = {
     "trial": pl.Int64,
@@ -129,8 +129,8 @@ class _Trial:
         self.model: FittedModel | None = None
         self.step = 0
         self.saved = 0
-        self.pending: list[pl.DataFrame] = []  # what was shown since the log last grew
-        self.unsaved: list[pl.DataFrame] = []
+        self.pending: list[Shown] = []  # since the log last grew
+        self.unsaved: list[Shown] = []
         self.steps: list[dict[str, Any]] = []
         self.audits: list[dict[str, Any]] = []
 
@@ -143,7 +143,7 @@ class _Trial:
             self._learn(step)
             self._live(step)
             self.step = step + 1
-            waiting = sum(map(len, self.unsaved))
+            waiting = sum(len(part.step) for part in self.unsaved)
             done = self.step == self.loop.steps
             if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
                 self._save(self.folder)
@@ -178,29 +178,29 @@ class _Trial:
         users, there = self.observation["users"], self.observation["available"].astype(bool)
         allowed = there & ~self.hidden[users]
         seed = derive(self.seed, "policy", step)
-        shown = slates(self.model, loop.policy, users, allowed, loop.scenario.environment.slate, seed)
+        slate = slates(self.model, loop.policy, users, allowed, loop.scenario.environment.slate, seed)
         expected = env.population.expected(users)
         measured = self._measure(step)
         scored = loop.scenario.environment.choice.uses_scores
-        action = {"items": shown.items, "scores": shown.scores} if scored else shown.items
+        action = {"items": slate.items, "scores": slate.scores} if scored else slate.items
         self.observation = env.step(action)[0]
-        frame = self._shown(step, users, shown, expected)
-        self._note(frame)
-        self.pending.append(frame)
+        ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
+        shown = Shown.at(step, users, slate, ratings, expected)
+        self._note(shown)
+        self.pending.append(shown)
         if self.folder:
-            self.unsaved.append(frame)
-        taken = frame.filter(pl.col("rating").is_not_null())
-        errors = predictions(self.model, taken["score"].to_numpy()) - taken["rating"].to_numpy()
+            self.unsaved.append(shown)
+        taken = shown.taken
         self.steps.append(
             {
                 "trial": self.number,
                 "step": step,
-                "ratings": len(taken),
-                "mean_rating": taken["rating"].mean(),
-                "rmse": root_mean_square(errors),
+                "ratings": len(taken.rating),
+                "mean_rating": float(taken.rating.mean()) if len(taken.rating) else None,
+                "rmse": root_mean_square(predictions(self.model, taken.score) - taken.rating),
                 "population_rmse": measured,
-                "distinct_items": frame["item"].n_unique(),
-                "gini": float(gini(self.exposure[None, :])[0]) if len(frame) else None,
+                "distinct_items": len(np.unique(shown.item)),
+                "gini": float(gini(self.exposure[None, :])[0]) if self.exposure.any() else None,
                 "drift": env.population.drift(),
             }
         )
@@ -217,31 +217,13 @@ class _Trial:
             return None
         return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
 
-    def _shown(self, step: int, users: Any, shown: Slates, expected: Any) -> pl.DataFrame:
-        row, place = np.nonzero(shown.items >= 0)
-        rated = self.observation["rated"][row, place].astype(bool)
-        items = shown.items[row, place]
-        columns = {
-            "step": np.full(len(row), step),
-            "user": users[row],
-            "item": items,
-            "place": place,
-            "score": shown.scores[row, place],
-            "propensity": shown.propensities[row, place],
-            "rating": pl.Series(np.where(rated, self.observation["ratings"][row, place], np.nan)).fill_nan(None),
-            "expected": expected[row, items],
-        }
-        return pl.DataFrame(columns, SLATE_SCHEMA)
-
-    def _note(self, frame: pl.DataFrame) -> None:
+    def _note(self, shown: Shown) -> None:
         """What must not be shown again, and how often each item was shown."""
         repeats = self.loop.scenario.environment.repeats
-        items = frame["item"].to_numpy()
-        self.exposure += np.bincount(items, minlength=len(self.exposure))
-        if repeats == "unrated":
-            frame = frame.filter(pl.col("rating").is_not_null())
+        self.exposure += np.bincount(shown.item, minlength=len(self.exposure))
+        hidden = shown.taken if repeats == "unrated" else shown
         if repeats != "always":
-            self.hidden[frame["user"].to_numpy(), frame["item"].to_numpy()] = True
+            self.hidden[hidden.user, hidden.item] = True
 
     def _grow(self) -> Interactions:
         """The log with everything that was rated."""
@@ -259,7 +241,7 @@ class _Trial:
             audits=pl.DataFrame(self.audits, AUDIT_SCHEMA),
             model=self.model if self.loop.warm and not isinstance(self.loop.recommender, Oracle) else None,
         )
-        folder.save(self.saved, pl.concat(self.unsaved), checkpoint)
+        folder.save(self.saved, pl.concat([part.frame() for part in self.unsaved]), checkpoint)
         self.saved, self.unsaved = self.step, []
 
     def _resume(self) -> None:
@@ -271,21 +253,23 @@ class _Trial:
         self.model = checkpoint.model
         if self.step < self.loop.steps:
             self.observation = self.env.restore(checkpoint.state)
-            for part in self.folder.slates():
+            for part in map(Shown.of, self.folder.slates()):
                 self._note(part)
                 self.log = _with_ratings(self.log, [part])
 
     def _log_before(self, step: int) -> Interactions:
         """The log as it was when the model was last fitted."""
         log = self.loop.scenario.begin(self.loop.seeds(self.number)[0])[0]
-        parts = [part.filter(pl.col("step") < step) for part in (self.folder.slates() if self.folder else ())]
-        return _with_ratings(log, parts)
-
-
-def _with_ratings(log: Interactions, parts: list[pl.DataFrame]) -> Interactions:
-    rows = [part.filter(pl.col("rating").is_not_null()) for part in parts]
-    if not any(map(len, rows)):
+        for part in map(Shown.of, self.folder.slates() if self.folder else ()):
+            log = _with_ratings(log, [part.where(part.step < step)])
         return log
-    new = pl.concat(rows)
-    columns = (new[name].to_numpy() for name in ("user", "item", "rating"))
-    return grown(log, *columns, new["step"].to_numpy() + 1)
+
+
+def _with_ratings(log: Interactions, parts: list[Shown]) -> Interactions:
+    taken = [part.taken for part in parts]
+    if not taken:
+        return log
+    users, items, ratings, steps = (
+        np.concatenate([getattr(part, name) for part in taken]) for name in ("user", "item", "rating", "step")
+    )
+    return grown(log, users, items, ratings, steps + 1)

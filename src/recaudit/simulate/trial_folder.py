@@ -14,19 +14,7 @@ from numpy.typing import NDArray
 
 from recaudit import atomic
 from recaudit.models.base import FittedModel
-
-SLATE_SCHEMA = {
-    "step": pl.Int64,
-    "user": pl.Int64,
-    "item": pl.Int64,
-    "place": pl.Int64,
-    "score": pl.Float64,
-    "propensity": pl.Float64,
-    "rating": pl.Float64,
-    "expected": pl.Float64,
-}
-"""One row an item shown, by position. `rating` is null where it was not taken; `expected` is what it would have got
-without noise, which only an auditor knows."""
+from recaudit.simulate.slates import SLATE_SCHEMA
 
 
 @final
@@ -59,7 +47,7 @@ class TrialFolder:
             slates.write_parquet(folder / "slates.parquet")
         former = self._checkpoints()
         with atomic.folder(self.path / "checkpoints" / f"{checkpoint.step:08d}") as folder:
-            np.savez(folder / "state.npz", **checkpoint.state)
+            np.savez(folder / "state.npz", allow_pickle=False, **checkpoint.state)
             checkpoint.steps.write_parquet(folder / "steps.parquet")
             checkpoint.audits.write_parquet(folder / "audits.parquet")
             if checkpoint.model is not None:
@@ -70,9 +58,9 @@ class TrialFolder:
     def load(self) -> Checkpoint | None:
         """The latest checkpoint, if there is one; what was written after it is removed."""
         found = self._checkpoints()
-        for part in ("parts", "checkpoints"):
-            if (self.path / part).is_dir():
-                atomic.sweep(self.path / part)
+        for kind in ("parts", "checkpoints"):
+            if (self.path / kind).is_dir():
+                atomic.sweep(self.path / kind)
         step = int(found[-1].name) if found else 0
         for part in self._parts():
             if int(part.name) >= step:
