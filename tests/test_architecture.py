@@ -98,6 +98,7 @@ def test_public_names() -> None:
         "rerank",
         "rerank_file",
         "runs",
+        "simulate",
         "solvers",
         "splits",
         "sweep_beta",

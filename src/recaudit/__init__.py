@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from recaudit.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, solvers
+    from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, simulate, solvers
     from recaudit.audits import (
         Audit,
         Fidelity,
@@ -81,6 +81,7 @@ _HOME = {
     "rerank": "recaudit.audits",
     "rerank_file": "recaudit.audits",
     "runs": "recaudit",
+    "simulate": "recaudit",
     "solvers": "recaudit",
     "splits": "recaudit.data",
     "sweep_beta": "recaudit.audits",
@@ -122,6 +123,7 @@ __all__ = [
     "rerank",
     "rerank_file",
     "runs",
+    "simulate",
     "solvers",
     "splits",
     "sweep_beta",

@@ -33,7 +33,7 @@ class Environment(BaseModel, ABC):
     items: int = Field(default=1700, ge=1)
     """How many items there are, those that come later included."""
     users_per_step: int = Field(default=200, ge=1)
-    """How many of those present are online at a step, drawn uniformly."""
+    """How many of those present are online at a step, drawn uniformly or by how active they are."""
     slate: int = Field(default=1, ge=1)
     """How many items are shown to each of them."""
     choice: SerializeAsAny[Choice] = TakesAll()

@@ -19,6 +19,7 @@ from recaudit.policies import Policy
 from recaudit.simulate.comparison import Comparison, Contender, compare, folder_name
 from recaudit.simulate.environment import Environment
 from recaudit.simulate.loop_folder import claimed
+from recaudit.simulate.observers import Observer
 from recaudit.simulate.offline import offline_metrics
 from recaudit.simulate.population import FloatArray
 from recaudit.simulate.rank_correlation import rank_correlation
@@ -114,6 +115,8 @@ def offline_online(
     steps: int | None = None,
     retrain: int = 1,
     warm: bool = False,
+    audits: Mapping[str, Observer] | None = None,
+    audit_every: int = 0,
     population_every: int = 0,
     out: str | Path | None = None,
     rng: int = 0,
@@ -154,6 +157,8 @@ def offline_online(
                 trials=trials,
                 retrain=retrain,
                 warm=warm,
+                audits=audits,
+                audit_every=audit_every,
                 population_every=population_every,
                 out=None if root is None else root / "loops" / folder_name(scenario.name),
                 rng=rng,
