@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,11 +8,22 @@ import numpy as np
 import polars as pl
 import pytest
 
-from contracts.model_contract import ModelContract
+from contracts.model_contract import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError
-from recaudit.models import ALS, AlsSolve, BiasedMF, FactorModel, SgdStep, from_factors
+from recaudit.models import (
+    ALS,
+    AlsSolve,
+    BiasedMF,
+    FactorModel,
+    FittedModel,
+    SgdStep,
+    TopPop,
+    from_factors,
+    sgd_kernel,
+)
+from recaudit.seeding import derive, generator
 
 
 class TestBiasedMF(ModelContract):
@@ -93,6 +105,130 @@ def test_each_als_solve_is_the_exact_minimum(split: Split) -> None:
         target = ratings - model.mean - model.user_bias[user] - model.item_bias[items]
         exact = np.linalg.solve(Q.T @ Q + 0.1 * len(items) * np.eye(5), Q.T @ target)
         np.testing.assert_allclose(model.user_factors[user], exact, atol=1e-9)
+
+
+def slow_epochs(data: Interactions, recommender: BiasedMF, rng: int) -> FactorModel:
+    """The slow readable twin of BiasedMF: the same draws, one rating after the other."""
+    draw = generator(rng, "biased-mf")
+    P = recommender.init_std * draw.standard_normal((data.n_users, recommender.factors))
+    Q = recommender.init_std * draw.standard_normal((data.n_items, recommender.factors))
+    f, g, mean = np.zeros(data.n_users), np.zeros(data.n_items), float(data.ratings.mean())
+    groups = [draw.permutation(count) % 8 for count in (data.n_users, data.n_items)]
+    ratings = list(zip(data.users, data.items, data.ratings - mean, strict=True))
+    blocks = {(a, b): [row for row in ratings if (groups[0][row[0]], groups[1][row[1]]) == (a, b)] for a, b in BLOCKS}
+    for epoch in range(recommender.epochs):
+        share = 1 - (1 - recommender.final_rate) * epoch / max(1, recommender.epochs - 1)
+        rate, penalty = recommender.learning_rate * share, recommender.regularization
+        for turn in draw.permutation(8).tolist():
+            for a in range(8):
+                block = blocks[a, (a + turn) % 8]
+                shuffle(block, derive(rng, "epoch", epoch) + (8 * a + (a + turn) % 8) * 0xD1B54A32D192ED03)
+                for u, i, r in reversed(block):
+                    error = r - f[u] - g[i] - P[u] @ Q[i]
+                    f[u] += rate * (error - penalty * f[u])
+                    g[i] += rate * (error - penalty * g[i])
+                    P[u], Q[i] = (
+                        P[u] + rate * (error * Q[i] - penalty * P[u]),
+                        Q[i] + rate * (error * P[u] - penalty * Q[i]),
+                    )
+    return FactorModel(data, P, Q, f, g, mean, recommender.update)
+
+
+BLOCKS = [(a, b) for a in range(8) for b in range(8)]
+
+
+def shuffle(block: list[tuple[int, int, float]], state: int) -> None:
+    """Fisher-Yates from the back, with splitmix64."""
+    for at in range(len(block) - 1, -1, -1):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        bits = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+        pick = ((bits ^ bits >> 31) >> 11) % (at + 1)
+        block[at], block[pick] = block[pick], block[at]
+
+
+@pytest.mark.parametrize("factors", [1, 6, 7, 20])
+@pytest.mark.parametrize("final_rate", [0.1, 1.0])
+def test_biased_mf_agrees_with_the_slow_twin(factors: int, final_rate: float) -> None:
+    data = some_ratings(1)
+    recommender = BiasedMF(factors=factors, epochs=4, learning_rate=0.05, final_rate=final_rate)
+    model, slow = recommender.fit(data, rng=5), slow_epochs(data, recommender, 5)
+    for name in ("user_factors", "item_factors", "user_bias", "item_bias"):
+        np.testing.assert_allclose(getattr(model, name), getattr(slow, name), atol=1e-12)
+
+
+def test_on_all_cores_or_on_one_biased_mf_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, recommender = some_ratings(1), BiasedMF(factors=6, epochs=4)
+    alone = recommender.fit(data)
+    monkeypatch.setattr(sgd_kernel, "_WORTH_SHARING", 0)
+    shared = recommender.fit(data)
+    np.testing.assert_array_equal(shared.user_factors, alone.user_factors)
+    np.testing.assert_array_equal(shared.item_bias, alone.item_bias)
+
+
+# ---- going on when the log has grown -------------------------------------------------------------------------------
+
+GOING_ON = [
+    BiasedMF(factors=6, epochs=40, learning_rate=0.03, final_rate=0.5, update_epochs=15),
+    ALS(factors=6, iterations=15, regularization=0.1),
+]
+
+
+@pytest.mark.parametrize("recommender", GOING_ON)
+def test_going_on_is_deterministic_and_leaves_the_old_model_alone(recommender: ALS | BiasedMF, split: Split) -> None:
+    old = recommender.fit(split.train)
+    before = old.scores(np.arange(split.train.n_users))
+    grown = recommender.warm_fit(old, split.train, rng=2)
+    again = recommender.warm_fit(old, split.train, rng=2)
+    assert grown.data is split.train
+    np.testing.assert_array_equal(grown.user_factors, again.user_factors)
+    np.testing.assert_array_equal(old.scores(np.arange(split.train.n_users)), before)
+
+
+@pytest.mark.parametrize("recommender", GOING_ON)
+def test_new_ratings_are_learned_from_in_a_few_rounds(recommender: ALS | BiasedMF, split: Split) -> None:
+    """A model of half the ratings, gone on with all of them, predicts nearly as well as one fitted to all."""
+    everything, test = split
+    half = everything.subset(np.random.default_rng(0).random(len(everything)) < 0.5)
+    old = recommender.fit(half)
+    grown, fresh = recommender.warm_fit(old, everything), recommender.fit(everything)
+    assert rmse(grown, test) < rmse(old, test) - 0.5 * (rmse(old, test) - rmse(fresh, test))
+
+
+@pytest.mark.parametrize("recommender", GOING_ON)
+def test_who_had_no_ratings_gets_a_vector_when_they_have(recommender: ALS | BiasedMF, split: Split) -> None:
+    data = split.train
+    old = recommender.fit(data.subset((data.users != 3) & (data.items != 7)))
+    assert not old.user_factors[3].any()
+    assert not old.item_factors[7].any()
+    grown = recommender.warm_fit(old, data)
+    assert grown.user_factors[3].any()
+    assert grown.item_factors[7].any()
+
+
+def test_going_on_with_als_over_the_same_log_is_doing_more_rounds(split: Split) -> None:
+    data = split.train
+    short = ALS(factors=5, iterations=4, regularization=0.1, update_iterations=3)
+    grown = short.warm_fit(short.fit(data), data)
+    long = short.model_copy(update={"iterations": 7}).fit(data)
+    np.testing.assert_allclose(grown.user_factors, long.user_factors, atol=1e-12)
+
+
+@pytest.mark.parametrize("recommender", GOING_ON)
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda data: TopPop().fit(data), "a PopularityModel"),
+        (lambda data: ALS(factors=3, iterations=1).fit(data), "a model with 3 factors; expected.*6 factors"),
+        (lambda data: ALS(factors=6, iterations=1).fit(checkerboard()), "a model of other users or items"),
+    ],
+)
+def test_a_model_of_another_kind_is_refused(
+    recommender: ALS | BiasedMF, other: Callable[[Interactions], FittedModel], message: str
+) -> None:
+    data = some_ratings(0)
+    with pytest.raises(InputError, match=f"model: received {message}"):
+        recommender.warm_fit(other(data), data)
 
 
 def test_a_step_that_diverges_is_an_error_not_a_model(split: Split) -> None:

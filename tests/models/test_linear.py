@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numba
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -10,8 +15,10 @@ from contracts.model_contract import ITEMS, USERS, ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.base import Recommender
 from recaudit.models.linear import EASE, SLIM, Center, LinearModel, from_weights
 from recaudit.models.popularity import TopPop
+from recaudit.models.user_kernel import UserKernel
 
 Array = NDArray[np.float64]
 
@@ -23,6 +30,28 @@ class TestEASE(ModelContract):
 
 class TestEASECentred(ModelContract):
     recommender = EASE(regularization=10.0, center="item")
+    rating_again_as_before_changes_nothing = True
+
+
+class ThroughUsers(Recommender):
+    """EASE solved through the users, however many there are."""
+
+    regularization: float = 5000.0
+    center: Center = "none"
+
+    def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
+        items = EASE(regularization=self.regularization, center=self.center).fit(data)
+        X = sparse.csr_array(design(data, self.center))
+        return replace(items, held=UserKernel.of(X, self.regularization))
+
+
+class TestEASEThroughUsers(ModelContract):
+    recommender = ThroughUsers()
+    rating_again_as_before_changes_nothing = True
+
+
+class TestEASEThroughUsersCentred(ModelContract):
+    recommender = ThroughUsers(regularization=10.0, center="item")
     rating_again_as_before_changes_nothing = True
 
 
@@ -41,7 +70,7 @@ def design(data: Interactions, center: Center) -> Array:
     X = np.zeros((data.n_users, data.n_items))
     X[data.users, data.items] = data.ratings
     if center == "item":
-        X -= np.where(X != 0, X.sum(axis=0) / (X != 0).sum(axis=0), 0)
+        X -= np.where(X != 0, X.sum(axis=0) / np.maximum((X != 0).sum(axis=0), 1), 0)
     return X
 
 
@@ -68,6 +97,73 @@ def test_ease_is_a_ridge_regression_of_each_item_on_the_others(center: Center) -
         ridge = np.linalg.solve(X[:, others].T @ X[:, others] + 7.0 * np.eye(ITEMS - 1), X[:, others].T @ X[:, i])
         np.testing.assert_allclose(weights[others, i], ridge, atol=1e-10)
         assert weights[i, i] == 0
+
+
+def test_ease_by_hand_with_more_items_than_users() -> None:
+    """One user, ratings (3, 4), penalty 5: the weights are 12 / (9 + 5) and 12 / (16 + 5)."""
+    one = Interactions.from_frame(pl.DataFrame({"user": [0, 0], "item": ["a", "b"], "rating": [3.0, 4.0]}))
+    model = EASE(regularization=5.0).fit(one)
+    np.testing.assert_allclose(model.weights, [[0, 12 / 14], [12 / 21, 0]])
+    np.testing.assert_allclose(model.scores(np.array([0])), [[4 * 12 / 21, 3 * 12 / 14]])
+
+
+def wide(seed: int) -> Interactions:
+    """12 users, 70 items, some of them without ratings."""
+    draw = np.random.default_rng(seed)
+    users, items = np.divmod(np.arange(12 * 70), 70)
+    rated = (draw.random(len(users)) < 0.3) | (users == items % 12) | (items == 69)
+    cells = pl.DataFrame({"user": users, "item": items, "rating": draw.integers(1, 6, len(users)).astype(float)})
+    data = Interactions.from_frame(cells.filter(pl.Series(rated)), scale=(1, 5))
+    return data.subset(~np.isin(data.items, [3, 40]))
+
+
+@pytest.mark.parametrize("center", ["none", "item"])
+@pytest.mark.parametrize("regularization", [0.01, 7.0, 5000.0])
+def test_fewer_users_than_items_change_the_way_and_not_the_weights(center: Center, regularization: float) -> None:
+    """The readable twin: the items' matrix, inverted as the paper writes it."""
+    data = wide(3)
+    X = design(data, center)
+    P = np.linalg.inv(X.T @ X + regularization * np.eye(data.n_items))
+    W = -P / np.diag(P)
+    np.fill_diagonal(W, 0)
+    model = EASE(regularization=regularization, center=center).fit(data)
+    np.testing.assert_allclose(model.weights, W, atol=1e-9)
+    np.testing.assert_allclose(model.scores(np.arange(12)), model.offset + X @ W, atol=1e-9)
+
+
+@pytest.mark.parametrize("center", ["none", "item"])
+def test_a_penalty_near_zero_gives_finite_scores(center: Center) -> None:
+    """A user's only item, rated by nobody else: what the other items leave of it is nearly nothing."""
+    data = wide(4)
+    lonely = data.subset((data.users != 5) & (data.items != 69) | (data.users == 5) & (data.items == 69))
+    model = EASE(regularization=1e-14, center=center).fit(lonely)
+    assert torch.isfinite(model.scores(np.arange(12))).all()
+    assert np.isfinite(model.weights).all()
+    assert (model.weights[69] == 0).all()
+
+
+@pytest.mark.parametrize("data", [some_ratings(2), wide(5)], ids=["by items", "by users"])
+def test_the_thread_count_changes_no_number(data: Interactions, one_thread_after: Callable[[], None]) -> None:
+    model = EASE(regularization=10.0).fit(data)
+    scores, weights = model.scores(np.arange(data.n_users)), model.weights
+    one_thread_after()
+    again = EASE(regularization=10.0).fit(data)
+    np.testing.assert_array_equal(again.scores(np.arange(data.n_users)), scores)
+    np.testing.assert_array_equal(again.weights, weights)
+
+
+@pytest.fixture
+def one_thread_after() -> Iterator[Callable[[], None]]:
+    """A function after whose call one thread computes."""
+    before = torch.get_num_threads(), numba.get_num_threads()
+
+    def alone() -> None:
+        torch.set_num_threads(1)
+        numba.set_num_threads(1)
+
+    yield alone
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
 
 
 @pytest.mark.parametrize(
@@ -197,11 +293,13 @@ def rescored(model: LinearModel, ratings: dict[int, float]) -> Array:
     return np.array([offset[i] + sum((r - offset[j]) * W[j, i] for j, r in ratings.items()) for i in range(len(W))])
 
 
-@pytest.fixture(scope="module", params=["EASE", "SLIM, centred", "weights with a diagonal"])
+@pytest.fixture(scope="module", params=["EASE", "EASE, by users", "SLIM, centred", "weights with a diagonal"])
 def model(request: pytest.FixtureRequest) -> LinearModel:
     data = some_ratings(6)
     if request.param == "EASE":
         return EASE(regularization=5.0).fit(data)
+    if request.param == "EASE, by users":
+        return ThroughUsers(regularization=5.0, center="item").fit(data)
     if request.param == "SLIM, centred":
         return SLIM(l1=1.0, l2=1.0, center="item").fit(data)
     draw = np.random.default_rng(7)

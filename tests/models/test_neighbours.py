@@ -14,6 +14,7 @@ from contracts.model_contract import EVERYBODY, ITEMS, ModelContract, some_ratin
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import NotSupportedError
+from recaudit.models import similarity
 from recaudit.models.neighbours import Center, ItemKNN, ItemKNNModel, UserKNN
 from recaudit.models.popularity import TopPop
 from recaudit.models.similarity import Similarity, nearest
@@ -30,6 +31,11 @@ class TestItemKNN(ModelContract):
 
 class TestItemKNNPearsonUncentred(ModelContract):
     recommender = ItemKNN(neighbours=3, similarity="pearson", shrinkage=2.0, center="none", minimum_similarity=-1)
+    rating_again_as_before_changes_nothing = True
+
+
+class TestItemKNNOfRatings(ModelContract):
+    recommender = ItemKNN(neighbours=6, shrinkage=0, center="item", damping=0, compared="ratings")
     rating_again_as_before_changes_nothing = True
 
 
@@ -77,6 +83,20 @@ def test_a_user_score_is_the_weighted_average_of_the_neighbours_who_rated() -> N
     second, third = 24 / (5 * np.sqrt(34)), 48 / (5 * np.sqrt(160))
     assert scores[0] == pytest.approx(4)
     assert scores[2] == pytest.approx((3 * second + 4 * third) / (second + third))
+
+
+def test_ratings_may_be_compared_as_they_are_and_averaged_centred() -> None:
+    """Means 3.5, 19 / 3 and 3.5; of the third user b deviates by 17 / 3, c by 1 / 2."""
+    model = ItemKNN(center="item", shrinkage=0, damping=0, compared="ratings").fit(TRIANGLES)
+    ab, ac, bc = 24 / 65, 12 / 25, 57 / 65
+    np.testing.assert_allclose(model.weights.toarray(), [[0, ab, ac], [ab, 0, bc], [ac, bc, 0]])
+    expected = 3.5 + (ab * 17 / 3 + ac / 2) / (ab + ac)
+    assert model.scores(np.array([2]))[0, 0] == pytest.approx(expected)
+    by_users = UserKNN(center="user", shrinkage=0, damping=0, compared="ratings").fit(TRIANGLES)
+    # The second user's mean is 10 / 3 and the third's 8, who rated c -1 / 3 and -4 from it; the first's is 3.5.
+    second, third = 24 / (5 * np.sqrt(34)), 48 / (5 * np.sqrt(160))
+    expected = 3.5 - (second / 3 + 4 * third) / (second + third)
+    assert by_users.scores(np.array([0]))[0, 2] == pytest.approx(expected)
 
 
 # Over the first three users a = (1, 2, 3), b = (1, 3, 2), c = (2, 2, 2): the correlation of a and b is 1/2.
@@ -230,6 +250,23 @@ def test_more_rows_than_one_block_agree_with_a_matrix_product() -> None:
     np.testing.assert_allclose(found.toarray(), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("shrinkage", [0.0, 3.0])
+@pytest.mark.parametrize("k", [1, 7, 60, 299])
+def test_held_at_once_or_row_by_row_the_neighbours_are_the_same(
+    k: int, shrinkage: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(6)
+    # Few distinct values, and rows that are twice the same: many similarities are equal to the last digit.
+    X = draw.integers(-2, 3, (150, 25)) * (draw.random((150, 25)) < 0.5)
+    vectors = sparse.csr_array(np.vstack([X, X]).astype(float))
+    at_once = nearest(vectors, k=k, similarity="cosine", shrinkage=shrinkage)
+    monkeypatch.setattr(similarity, "_DENSE", 0)
+    in_turn = nearest(vectors, k=k, similarity="cosine", shrinkage=shrinkage)
+    np.testing.assert_array_equal(at_once.indptr, in_turn.indptr)
+    np.testing.assert_array_equal(at_once.indices, in_turn.indices)
+    np.testing.assert_array_equal(at_once.data, in_turn.data)
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     before = numba.get_num_threads()
@@ -238,13 +275,15 @@ def one_thread() -> Iterator[None]:
     numba.set_num_threads(before)
 
 
-@pytest.fixture
-def fitted_on_all_threads() -> ItemKNNModel:
-    return ItemKNN(neighbours=5, similarity="pearson").fit(some_ratings(5))
+@pytest.fixture(params=SIMILARITIES)
+def fitted_on_all_threads(request: pytest.FixtureRequest) -> ItemKNNModel:
+    return ItemKNN(neighbours=5, similarity=request.param).fit(some_ratings(5))
 
 
-def test_the_thread_count_changes_no_number(fitted_on_all_threads: ItemKNNModel, one_thread: None) -> None:
-    again = ItemKNN(neighbours=5, similarity="pearson").fit(some_ratings(5))
+def test_the_thread_count_changes_no_number(
+    request: pytest.FixtureRequest, fitted_on_all_threads: ItemKNNModel, one_thread: None
+) -> None:
+    again = ItemKNN(neighbours=5, similarity=request.node.callspec.params["fitted_on_all_threads"]).fit(some_ratings(5))
     np.testing.assert_array_equal(again.weights.toarray(), fitted_on_all_threads.weights.toarray())
     np.testing.assert_array_equal(again.scores(EVERYBODY), fitted_on_all_threads.scores(EVERYBODY))
 

@@ -75,9 +75,11 @@ _work: Callable[[Any], Any] | None = None
 
 
 def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
-    import torch  # noqa: PLC0415  a worker shares the cores: set before anything is computed
+    import numba  # noqa: PLC0415  a worker shares the cores: set before anything is computed
+    import torch  # noqa: PLC0415
 
     torch.set_num_threads(threads)
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     global _work  # noqa: PLW0603  one function a worker process, sent once
     _work = function
 

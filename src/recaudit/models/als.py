@@ -12,10 +12,11 @@ from pydantic import Field
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
-from recaudit.models.base import Recommender, check_data
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
 from recaudit.models.updates import AlsSolve
+from recaudit.models.warm_start import Parameters, fitted_factors
 from recaudit.seeding import generator
 
 
@@ -39,19 +40,34 @@ class ALS(Recommender):
     """Whether a penalty counts once for each rating, or once."""
     init_std: float = Field(default=0.1, gt=0, allow_inf_nan=False)
     """Standard deviation of the random start."""
+    update_iterations: int = Field(default=2, ge=1)
+    """Rounds over a log that has grown, in `warm_fit`."""
 
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by alternating exact solves."""
         check_data(data)
         draw = generator(rng, "als")
         P = self.init_std * draw.standard_normal((data.n_users, self.factors))
-        Q = np.zeros((data.n_items, self.factors))
-        f, g = np.zeros(data.n_users), np.zeros(data.n_items)
+        start = (P, np.zeros((data.n_items, self.factors)), np.zeros(data.n_users), np.zeros(data.n_items))
+        return self._solved(start, data, self.iterations)
+
+    def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FactorModel:
+        """Go on from the fitted vectors for `update_iterations` over the log that has grown."""
+        check_data(data)
+        draw = generator(rng, "als", "update", len(data))
+        start = fitted_factors(
+            model, data, float(data.ratings.mean()), factors=self.factors, init_std=self.init_std, draw=draw
+        )
+        return self._solved(start, data, self.update_iterations)
+
+    def _solved(self, start: Parameters, data: Interactions, iterations: int) -> FactorModel:
+        """The model after so many rounds; the arrays of `start` are used up."""
+        P, Q, f, g = start
         mean = float(data.ratings.mean())
         csr, csc = data.csr, data.csc
         by_user = (csr.indptr.astype(np.int64), csr.indices, csr.data - mean)
         by_item = (csc.indptr.astype(np.int64), csc.indices, csc.data - mean)
-        for _ in track(range(self.iterations), "ALS", self.iterations):
+        for _ in track(range(iterations), "ALS", iterations):
             _solve_biases(*by_item, Q, P, g, f, self.regularization, self.per_rating)
             _solve_vectors(*by_item, Q, P, g, f, self.regularization, self.per_rating)
             _solve_biases(*by_user, P, Q, f, g, self.regularization, self.per_rating)

@@ -17,10 +17,12 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
 from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
+from recaudit.models.inverse import inverted
 from recaudit.models.popularity import item_means
 from recaudit.models.response import AffineResponse
 from recaudit.models.similarity import Rows, gram
 from recaudit.models.slim import Penalty, sparse_weights
+from recaudit.models.user_kernel import UserKernel
 
 Center = Literal["none", "item"]
 
@@ -29,7 +31,9 @@ Center = Literal["none", "item"]
 class EASE(Recommender):
     """The weights that minimise `|X - X W|^2 + regularization |W|^2` with a zero diagonal, in closed form.
 
-    `P = (X^T X + regularization I)^-1`, `W_ij = -P_ij / P_jj` (Steck 2019). Items squared in memory.
+    `P = (X^T X + regularization I)^-1`, `W_ij = -P_ij / P_jj` (Steck 2019). Where there are fewer users than items the
+    same is solved through the users (`user_kernel`), and the weights are made when they are asked for. The smaller of
+    users and items squared in memory; items squared for the weights.
     """
 
     regularization: float = Field(default=5000.0, gt=0, allow_inf_nan=False)
@@ -43,12 +47,18 @@ class EASE(Recommender):
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
         check_data(data)
         offset = _offset(data, self.center)
-        products = torch.from_numpy(gram(_deviations(data.csr, offset)))
-        products.diagonal().add_(self.regularization)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
+        X = _deviations(data.csr, offset)
+        held = UserKernel.of(X, self.regularization) if data.n_users < data.n_items else self._by_items(X)
+        return LinearModel(data, held, offset, predicts_ratings=self.center == "item")
+
+    def _by_items(self, X: sparse.csr_array) -> HeldWeights:
+        """W from the inverse of `X^T X + regularization I`."""
+        normal = torch.from_numpy(gram(X))
+        normal.diagonal().add_(self.regularization)
+        inverse = inverted(normal)
         weights = (inverse / -inverse.diagonal()).contiguous()
         weights.fill_diagonal_(0.0)
-        return LinearModel(data, weights.numpy(), offset, predicts_ratings=self.center == "item")
+        return HeldWeights(weights.numpy())
 
 
 @final
@@ -88,7 +98,20 @@ class SLIM(Recommender):
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return LinearModel(data, weights, offset, predicts_ratings=self.center == "item")
+        return LinearModel(data, HeldWeights(weights), offset, predicts_ratings=self.center == "item")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HeldWeights:
+    """Weights held as they are."""
+
+    dense: FloatArray
+    """(items, items): W."""
+
+    def scores(self, users: IntArray, histories: sparse.csr_array, offset: FloatArray) -> FloatArray:
+        """(len(users), items): `offset + histories W`."""
+        return _products(Rows.of(histories), self.dense, offset)
 
 
 @final
@@ -97,16 +120,21 @@ class LinearModel(FittedModel):
     """`s_u = offset + (r_u - offset) W`, the bracket over the items that u has rated, 0 elsewhere."""
 
     data: Interactions
-    weights: FloatArray
-    """(items, items): W_ji is what a rating of j adds to the score of i, so scores are `r_u W`."""
+    held: HeldWeights | UserKernel
+    """The weights, or what they are made of."""
     offset: FloatArray
     """(items,): the mean that is taken off each rating and added to each score; zeros where not centred."""
     predicts_ratings: bool
 
+    @property
+    def weights(self) -> FloatArray:
+        """(items, items): W_ji is what a rating of j adds to the score of i, so scores are `r_u W`."""
+        return self.held.dense
+
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items)"""
         histories = _deviations(self.data.csr[users], self.offset)
-        return torch.from_numpy(_products(Rows.of(histories), self.weights, self.offset))
+        return torch.from_numpy(self.held.scores(users, histories, self.offset))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`, the weights held.
@@ -154,7 +182,7 @@ def from_weights(
     dense = weights.toarray() if isinstance(weights, SparseMatrix) else weights
     W = checked_array("weights", dense, (data.n_items, data.n_items))
     g = np.zeros(data.n_items) if offset is None else checked_array("offset", offset, (data.n_items,))
-    return LinearModel(data, W, g, predicts_ratings=predicts_ratings)
+    return LinearModel(data, HeldWeights(W), g, predicts_ratings=predicts_ratings)
 
 
 def _offset(data: Interactions, center: Center) -> FloatArray:

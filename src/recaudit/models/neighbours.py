@@ -19,10 +19,11 @@ from recaudit.models.response import AffineResponse
 from recaudit.models.similarity import Rows, Similarity, nearest, weighted_averages
 
 Center = Literal["biases", "item", "user", "none"]
+Compared = Literal["deviations", "ratings"]
 
 
 class _Neighbourhood(Recommender):
-    """What ItemKNN and UserKNN have in common; x and y are the centred ratings of the two compared."""
+    """What ItemKNN and UserKNN have in common; x and y are the ratings of the two compared, centred or not."""
 
     neighbours: int = Field(default=100, ge=1)
     """How many of the most similar count: fixed when fitted, whoever asks."""
@@ -39,6 +40,20 @@ class _Neighbourhood(Recommender):
     without a rated neighbour scores its mean."""
     damping: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """So many pseudo-ratings at the mean are added to each mean or bias of the baseline."""
+    compared: Compared = "deviations"
+    """What similarities compare: "deviations" from the baseline, or "ratings" as they are, so that only the average is
+    centred (paper 003). Where all ratings are positive, all who share one are then alike, more or less."""
+
+    def _similar(self, vectors: sparse.csr_array, label: str) -> sparse.csr_array:
+        """(rows, rows): the neighbours of each row of `vectors`, and how similar they are."""
+        return nearest(
+            vectors,
+            k=self.neighbours,
+            similarity=self.similarity,
+            shrinkage=self.shrinkage,
+            minimum=self.minimum_similarity,
+            label=label,
+        )
 
 
 @final
@@ -53,14 +68,8 @@ class ItemKNN(_Neighbourhood):
         check_data(data)
         baseline = Baseline.of(data, self.center, self.damping)
         deviations = baseline.deviations(data)
-        weights = nearest(
-            deviations.T.tocsr(),
-            k=self.neighbours,
-            similarity=self.similarity,
-            shrinkage=self.shrinkage,
-            minimum=self.minimum_similarity,
-            label="ItemKNN",
-        )
+        compared = deviations if self.compared == "deviations" else data.csr
+        weights = self._similar(compared.T.tocsr(), "ItemKNN")
         return ItemKNNModel(data, baseline, Rows.of(deviations), Rows.of(weights.tocsc()))
 
 
@@ -76,14 +85,8 @@ class UserKNN(_Neighbourhood):
         check_data(data)
         baseline = Baseline.of(data, self.center, self.damping)
         deviations = baseline.deviations(data)
-        weights = nearest(
-            deviations,
-            k=self.neighbours,
-            similarity=self.similarity,
-            shrinkage=self.shrinkage,
-            minimum=self.minimum_similarity,
-            label="UserKNN",
-        )
+        compared = deviations if self.compared == "deviations" else data.csr
+        weights = self._similar(compared, "UserKNN")
         return UserKNNModel(data, baseline, Rows.of(deviations), Rows.of(weights))
 
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-from numba import njit, prange
-from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray
-from recaudit.models.base import Recommender, check_data
+from recaudit.models.arrays import FloatArray
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factors import FactorModel
+from recaudit.models.sgd_kernel import Ratings, Vectors, walk
 from recaudit.models.updates import SgdStep, Update
+from recaudit.models.warm_start import Parameters, fitted_factors
 from recaudit.seeding import derive, generator
 
 _STRATA = 8
-"""Users and items are cut into this many groups; blocks that share neither can be walked at the same time, so
-the order of updates, and every number, is the same on any number of cores."""
+"""Users and items are cut into this many groups."""
 
 
 @final
@@ -32,11 +31,15 @@ class BiasedMF(Recommender):
     epochs: int = Field(default=32, ge=1)
     """Passes over the ratings."""
     learning_rate: float = Field(default=0.02, gt=0, allow_inf_nan=False)
-    """Step size of one update; it falls linearly to a tenth over the epochs."""
+    """Step size of one update; it falls linearly over the epochs."""
+    final_rate: float = Field(default=0.1, gt=0, le=1)
+    """The share of the step size that is left in the last epoch; at 1 every step is alike, as LibFM has it."""
     regularization: float = Field(default=0.06, ge=0, allow_inf_nan=False)
     """Weight of the squared norm of each vector and bias, once for each rating."""
     init_std: float = Field(default=0.1, ge=0, allow_inf_nan=False)
     """Standard deviation of the random start."""
+    update_epochs: int = Field(default=5, ge=1)
+    """Passes over a log that has grown, in `warm_fit`, at the last step size."""
     update: Update = SgdStep()
     """What the fitted model does with new ratings."""
 
@@ -46,14 +49,31 @@ class BiasedMF(Recommender):
         draw = generator(rng, "biased-mf")
         P = self.init_std * draw.standard_normal((data.n_users, self.factors))
         Q = self.init_std * draw.standard_normal((data.n_items, self.factors))
-        f, g = np.zeros(data.n_users), np.zeros(data.n_items)
+        start = (P, Q, np.zeros(data.n_users), np.zeros(data.n_items))
+        rates = np.linspace(1, self.final_rate, self.epochs)
+        return self._trained(start, data, rates, rng, draw)
+
+    def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FactorModel:
+        """Go on from the fitted vectors for `update_epochs` over the log that has grown."""
+        check_data(data)
+        # A loop may pass the same seed at every step: each length of the log has an order of its own.
+        rng = derive(rng, "update", len(data))
+        draw = generator(rng, "biased-mf")
+        start = fitted_factors(
+            model, data, float(data.ratings.mean()), factors=self.factors, init_std=self.init_std, draw=draw
+        )
+        return self._trained(start, data, np.full(self.update_epochs, self.final_rate), rng, draw)
+
+    def _trained(
+        self, start: Parameters, data: Interactions, rates: FloatArray, rng: int, draw: np.random.Generator
+    ) -> FactorModel:
+        """The model after one epoch for each of `rates` (epochs,), shares of the step size."""
         mean = float(data.ratings.mean())
-        users, items, residual, offsets = _stratify(data, mean, draw)
-        for epoch in track(range(self.epochs), "BiasedMF", self.epochs):
-            rate = self.learning_rate * (1 - 0.9 * epoch / max(1, self.epochs - 1))
-            rotation = draw.permutation(_STRATA)
-            seed = np.uint64(derive(rng, "epoch", epoch))
-            _epoch(users, items, residual, offsets, rotation, P, Q, f, g, rate, self.regularization, seed)
+        vectors, ratings = Vectors.of(*start), _stratify(data, mean, draw)
+        for epoch, rate in enumerate(track(rates, "BiasedMF", len(rates))):
+            rotation, seed = draw.permutation(_STRATA), derive(rng, "epoch", epoch)
+            walk(ratings, rotation, vectors, self.learning_rate * rate, self.regularization, seed)
+        P, Q, f, g = vectors.parts(self.factors)
         if not (np.isfinite(P).all() and np.isfinite(Q).all()):
             raise InputError(
                 "learning_rate",
@@ -67,60 +87,12 @@ class BiasedMF(Recommender):
         return FactorModel(data, P, Q, f, g, mean, self.update)
 
 
-def _stratify(
-    data: Interactions, mean: float, draw: np.random.Generator
-) -> tuple[NDArray[np.int32], NDArray[np.int32], FloatArray, IntArray]:
-    """Ratings in block order: users, items, rating - mean, and where each of the strata^2 blocks starts."""
+def _stratify(data: Interactions, mean: float, draw: np.random.Generator) -> Ratings:
+    """The ratings in blocks, each of a random group of users and a random group of items."""
     user_group = draw.permutation(data.n_users) % _STRATA
     item_group = draw.permutation(data.n_items) % _STRATA
     users = data.users
     block = user_group[users] * _STRATA + item_group[data.items]
     order = np.argsort(block, kind="stable")
     offsets = np.searchsorted(block[order], np.arange(_STRATA**2 + 1)).astype(np.int64)
-    return users[order], data.items[order], data.ratings[order] - mean, offsets
-
-
-@njit(parallel=True, fastmath=True, cache=True)
-def _epoch(
-    users: NDArray[np.int32],
-    items: NDArray[np.int32],
-    residual: FloatArray,
-    offsets: IntArray,
-    rotation: IntArray,
-    P: FloatArray,
-    Q: FloatArray,
-    f: FloatArray,
-    g: FloatArray,
-    rate: float,
-    regularization: float,
-    seed: np.uint64,
-) -> None:
-    """One pass over the ratings, in a fresh random order within each block; shuffles the rating arrays in place."""
-    strata = len(rotation)
-    factors = P.shape[1]
-    for turn in rotation:
-        for row in prange(strata):
-            block = row * strata + (row + turn) % strata
-            start, end = offsets[block], offsets[block + 1]
-            state = seed + np.uint64(block) * np.uint64(0xD1B54A32D192ED03)
-            for at in range(end - 1, start - 1, -1):
-                # Fisher-Yates with splitmix64: the rating drawn for this place is used at once.
-                state += np.uint64(0x9E3779B97F4A7C15)
-                bits = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                bits ^= bits >> np.uint64(31)
-                pick = start + np.int64((bits >> np.uint64(11)) % np.uint64(at - start + 1))
-                u, i, r = users[pick], items[pick], residual[pick]
-                users[pick], items[pick], residual[pick] = users[at], items[at], residual[at]
-                users[at], items[at], residual[at] = u, i, r
-                p, q = P[u], Q[i]
-                product = 0.0
-                for k in range(factors):
-                    product += p[k] * q[k]
-                error = r - f[u] - g[i] - product
-                f[u] += rate * (error - regularization * f[u])
-                g[i] += rate * (error - regularization * g[i])
-                for k in range(factors):
-                    p_k = p[k]
-                    p[k] += rate * (error * q[k] - regularization * p_k)
-                    q[k] += rate * (error * p_k - regularization * q[k])
+    return Ratings(users[order], data.items[order], data.ratings[order] - mean, offsets)

@@ -22,6 +22,12 @@ Similarity = Literal["cosine", "pearson"]
 _BLOCK = 1024
 """Rows between two reports of progress; no number depends on it."""
 
+_DENSE = 4096
+"""Up to so many rows the products of all pairs are held at once: 128 MB. No number depends on it."""
+
+
+_BUCKETS = 256
+
 
 class Rows(NamedTuple):
     """A sparse matrix by rows: the entries of row r are `indptr[r]:indptr[r + 1]`, columns ascending."""
@@ -67,23 +73,28 @@ def nearest(
     if similarity == "pearson":
         vectors = _shifted(vectors)
     count = vectors.shape[0]
+    k = min(k, count - 1)
     norms = np.sqrt(_row_sums(vectors, vectors.data**2))
     rows, columns = Rows.of(vectors), Rows.of(vectors.tocsc())
-    found = [
-        _nearest(
-            np.arange(start, min(start + _BLOCK, count)),
-            rows,
-            columns,
-            norms,
-            min(k, count - 1),
-            shrinkage,
-            minimum,
-            similarity == "pearson",
-            get_num_threads(),
-        )
-        for start in track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
-    ]
-    neighbours, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    # A product of 0 is no neighbour where the minimum is 0 or more, whether or not a column is shared.
+    if similarity == "cosine" and minimum >= 0 and count <= _DENSE:
+        neighbours, weights = _nearest_of_all(products(rows, columns), norms, k, shrinkage, minimum)
+    else:
+        found = [
+            _nearest(
+                np.arange(start, min(start + _BLOCK, count)),
+                rows,
+                columns,
+                norms,
+                k,
+                shrinkage,
+                minimum,
+                similarity == "pearson",
+                get_num_threads(),
+            )
+            for start in track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
+        ]
+        neighbours, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
     filled = neighbours >= 0
     indptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
     result = sparse.csr_array((weights[filled], neighbours[filled], indptr), shape=(count, count))
@@ -107,6 +118,61 @@ def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
     means = _row_sums(matrix, matrix.data) / np.maximum(counts, 1)
     values = matrix.data - np.repeat(means, counts)
     return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+@njit(parallel=True, cache=True)
+def _nearest_of_all(
+    dots: FloatArray, norms: FloatArray, k: int, shrinkage: float, minimum: float
+) -> tuple[NDArray[np.int32], FloatArray]:
+    """(rows, k) each: the neighbours in ascending order, -1 where there are fewer, and cosines.
+
+    From the dot products `dots` (rows, rows) of all pairs, for a `minimum` of 0 or more.
+    """
+    count = len(dots)
+    neighbours = np.full((count, k), -1, dtype=np.int32)
+    weights = np.zeros((count, k))
+    for row in prange(count):
+        others, values, found = np.empty(count, dtype=np.int32), np.empty(count), 0
+        for other in range(count):
+            # Without shrinkage the scale is 0 where a norm is: then the product is 0 as well, and so no neighbour.
+            others[found] = other
+            values[found] = dots[row, other] / max(norms[row] * norms[other] + shrinkage, 1e-300)
+            found += other != row and values[found] > minimum
+        # The k-th largest: all above it are kept, and of those equal to it the first.
+        cut = _kth_largest(values[:found], k) if found > k else minimum
+        equal = k - np.sum(values[:found] > cut)
+        filled = 0
+        for place in range(found):
+            if values[place] == cut:
+                equal -= 1
+            if values[place] > cut or (values[place] == cut and equal >= 0):
+                neighbours[row, filled], weights[row, filled] = others[place], values[place]
+                filled += 1
+    return neighbours, weights
+
+
+@njit(cache=True)
+def _kth_largest(values: FloatArray, k: int) -> float:
+    """The k-th largest of `values`: they are counted in buckets, and only those in its own are sorted."""
+    low: float = values.min()
+    high: float = values.max()
+    if high - low < 1e-300:
+        return low
+    scale = (_BUCKETS - 1) / (high - low)
+    counts = np.zeros(_BUCKETS, dtype=np.int64)
+    for value in values:
+        counts[np.uint64((value - low) * scale)] += 1
+    bucket = _BUCKETS - 1
+    while counts[bucket] < k:
+        k -= counts[bucket]
+        bucket -= 1
+    inside, found = np.empty(counts[bucket]), 0
+    for value in values:
+        if np.uint64((value - low) * scale) == bucket:
+            inside[found] = value
+            found += 1
+    kth: float = np.sort(inside)[found - k]
+    return kth
 
 
 @njit(parallel=True, cache=True)
@@ -242,16 +308,34 @@ def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: boo
 
 def gram(vectors: sparse.csr_array) -> FloatArray:
     """(columns, columns): `X^T X` of a sparse X (rows, columns), dense."""
-    return _gram(Rows.of(vectors.tocsc()), Rows.of(vectors))
+    return products(Rows.of(vectors.tocsc()), Rows.of(vectors))
 
 
 @njit(parallel=True, cache=True)
-def _gram(columns: Rows, rows: Rows) -> FloatArray:
-    count = len(columns.indptr) - 1
-    out = np.zeros((count, count))
-    for column in prange(count):
-        for entry in range(columns.indptr[column], columns.indptr[column + 1]):
-            row, x = columns.indices[entry], columns.values[entry]
-            for inner in range(rows.indptr[row], rows.indptr[row + 1]):
-                out[column, rows.indices[inner]] += x * rows.values[inner]
+def products(rows: Rows, columns: Rows) -> FloatArray:
+    """(rows, rows): the dot products of all pairs of rows of a sparse matrix, given by rows and by columns."""
+    count = len(rows.indptr) - 1
+    out = np.empty((count, count))
+    # A row from the top and one from the bottom: every turn is as long as the others.
+    for pair in prange((count + 1) // 2):
+        _lower_products(pair, rows, columns, out)
+        if count - 1 - pair != pair:
+            _lower_products(count - 1 - pair, rows, columns, out)
+    for row in prange(count):
+        for other in range(row + 1, count):
+            out[row, other] = out[other, row]
     return out
+
+
+@njit(cache=True)
+def _lower_products(row: int, rows: Rows, columns: Rows, out: FloatArray) -> None:
+    """`out[row, other]` for every other up to the row itself."""
+    sums = out[row]
+    sums[: row + 1] = 0.0
+    for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+        column, x = rows.indices[entry], rows.values[entry]
+        for shared in range(columns.indptr[column], columns.indptr[column + 1]):
+            other = columns.indices[shared]
+            if other > row:
+                break
+            sums[other] += x * columns.values[shared]

@@ -1,0 +1,47 @@
+"""Where a factor model goes on from when its log has grown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
+from recaudit.models.arrays import FloatArray
+from recaudit.models.base import FittedModel
+from recaudit.models.factors import FactorModel
+
+Parameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""P (users, factors), Q (items, factors), f (users,), g (items,)."""
+
+
+def fitted_factors(
+    model: FittedModel, data: Interactions, mean: float, *, factors: int, init_std: float, draw: np.random.Generator
+) -> Parameters:
+    """The parameters of `model`, free to be changed, for a log of the same users and items that has grown.
+
+    They predict what the model predicts, with `mean` for the model's own. Who had no ratings, and so no vector, gets a
+    random one: of two vectors of zeros neither moves.
+    """
+    old = _own(model, data, factors)
+    P, Q = old.user_factors.copy(), old.item_factors.copy()
+    for vectors, counts in ((P, old.data.user_counts), (Q, old.data.item_counts)):
+        drawn = init_std * draw.standard_normal(vectors.shape)
+        vectors[counts == 0] = drawn[counts == 0]
+    return P, Q, old.user_bias + (old.mean - mean), old.item_bias.copy()
+
+
+def _own(model: FittedModel, data: Interactions, factors: int) -> FactorModel:
+    if not isinstance(model, FactorModel):
+        received = f"a {type(model).__name__}"
+    elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
+        received = "a model of other users or items than the log has"
+    elif model.item_factors.shape[1] != factors:
+        received = f"a model with {model.item_factors.shape[1]} factors"
+    else:
+        return model
+    raise InputError(
+        "model",
+        received=received,
+        expected=f"what a configuration with {factors} factors fitted to an earlier log of the same users and items",
+        remedy="Fit from scratch with fit(data).",
+    )
