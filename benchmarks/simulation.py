@@ -11,7 +11,7 @@ import argparse
 import time
 
 from recaudit import simulate
-from recaudit.models import EASE, BiasedMF, ItemKNN, Random, Recommender, TopPop, UserKNN
+from recaudit.models import Recommender
 
 RECLAB = {"TopPop": 2.46, "ItemKNN": 12.4, "UserKNN": 10.8, "EASE": 2.1, "SGD MF": 10.7, "Bayes MF": 22.4}
 """CPU seconds a step at 100,000 ratings. ItemKNN: its dense path; its usual one takes 60.4."""

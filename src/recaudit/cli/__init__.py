@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, data, doctor, recipes, rerank
+from recaudit.cli import audits, data, doctor, recipes, rerank, simulate
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ def _recaudit(
       recaudit audit my.toml --out runs/my  audit your own recommenders
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
+      recaudit simulate my.toml             recommenders that learn from those they recommend to
       recaudit data list                    the data sets known by name
       recaudit doctor                       is everything here that is needed?
 
@@ -61,6 +62,7 @@ app.command("audit")(audits.audit)
 app.command("report")(audits.report)
 app.command("audits")(recipes.audits)
 app.command("rerank")(rerank.rerank)
+app.command("simulate")(simulate.simulate)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -54,10 +55,18 @@ class Processes(Engine):
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
-        with ProcessPoolExecutor(
+        pool = ProcessPoolExecutor(
             self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, threads)
-        ) as pool:
+        )
+        try:
             yield from track(_windowed(pool, _run_in_worker, pieces, 2 * self.workers), label, len(pieces))
+        except BaseException:
+            # Nobody waits for their answers any more. (Python 3.14 has a public name for this.)
+            for worker in list(pool._processes.values()):
+                worker.terminate()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int) -> Iterator[Any]:
@@ -75,11 +84,13 @@ _work: Callable[[Any], Any] | None = None
 
 
 def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
+    # Whoever stops the run stops its workers: Ctrl-C reaches them too, and must not end in their tracebacks.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import numba  # noqa: PLC0415  a worker shares the cores: set before anything is computed
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(threads)
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, numba.get_num_threads()))
     global _work  # noqa: PLW0603  one function a worker process, sent once
     _work = function
 

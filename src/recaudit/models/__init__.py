@@ -1,10 +1,14 @@
 """Scores from data: recommenders, and models from arrays that you already have."""
 
 from recaudit.models.als import ALS
+from recaudit.models.autorec import AutoRec
 from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.bayes import BayesMF, BayesMFModel
 from recaudit.models.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.models.cfnade import CFNADE
 from recaudit.models.factors import FactorModel, from_factors
 from recaudit.models.linear import EASE, SLIM, LinearModel, from_weights
+from recaudit.models.llorma import LLORMA
 from recaudit.models.neighbours import ItemKNN, UserKNN
 from recaudit.models.popularity import Random, TopPop
 from recaudit.models.reachable import reachable_factors
@@ -17,11 +21,16 @@ from recaudit.models.wals import WALS
 
 __all__ = [
     "ALS",
+    "CFNADE",
     "EASE",
+    "LLORMA",
     "SLIM",
     "WALS",
     "AffineResponse",
     "AlsSolve",
+    "AutoRec",
+    "BayesMF",
+    "BayesMFModel",
     "BiasedMF",
     "BlackBox",
     "DifferentiableResponse",

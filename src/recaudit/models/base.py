@@ -134,16 +134,24 @@ class FittedModel(ABC):
         )
 
 
+_PIECE = 128
+"""How many terms are summed in one product: of more, matrix libraries sum in an order that depends on the rows."""
+
+
 def pad_matmul(rows: Tensor, columns: Tensor) -> Tensor:
     """`rows @ columns.T` whose every row is the same number by number, however many rows there are.
 
-    Matrix libraries sum in another order for a handful of rows than for many; at least 16 rows keeps them on
-    one path (a contract test holds every model to it).
+    Matrix libraries sum in another order for a handful of rows than for many; at least 16 rows, and sums of few terms,
+    keep them on one path (a contract test holds every model to it).
     """
-    count = len(rows)
+    count, terms = rows.shape
     if count < 16:
-        rows = torch.cat([rows, rows.new_zeros(16 - count, rows.shape[1])])
-    return (rows @ columns.T)[:count]
+        rows = torch.cat([rows, rows.new_zeros(16 - count, terms)])
+    total = rows[:, :_PIECE].contiguous() @ columns[:, :_PIECE].contiguous().T
+    for start in range(_PIECE, terms, _PIECE):
+        piece = slice(start, start + _PIECE)
+        total += rows[:, piece].contiguous() @ columns[:, piece].contiguous().T
+    return total[:count]
 
 
 def check_data(data: Interactions) -> None:

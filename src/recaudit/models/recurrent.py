@@ -14,6 +14,7 @@ from recaudit.engines.progress import track
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray
 from recaudit.models.base import Recommender, check_data
+from recaudit.models.devices import check_device
 from recaudit.models.recurrent_model import RecurrentModel, Side
 from recaudit.models.recurrent_network import Histories, Level, Network
 from recaudit.models.recurrent_training import Checkpoint, Learner
@@ -55,7 +56,7 @@ class RecurrentRecommender(Recommender):
     def fit(self, data: Interactions, rng: int = 0) -> RecurrentModel:
         """Fit by Adam, the two LSTMs in turns."""
         check_data(data)
-        self._check_device()
+        check_device(self.device)
         level = Level.of(data)
         users, items = level.histories(data)
         targets = data.ratings - level.mean
@@ -90,14 +91,3 @@ class RecurrentRecommender(Recommender):
         """All that decides the result of training."""
         configuration = self.model_dump_json(exclude={"checkpoint"})
         return f"{configuration} rng={rng} data={data.fingerprint}"
-
-    def _check_device(self) -> None:
-        gpus = [f"cuda:{n}" for n in range(torch.cuda.device_count())]
-        here = ["cpu", "cuda", *gpus] if gpus else ["cpu"]
-        if self.device not in here:
-            raise InputError(
-                "device",
-                received=self.device,
-                expected=f"a device of this machine: {', '.join(here)}",
-                remedy="Without a GPU that torch can use, train on the CPU.",
-            )

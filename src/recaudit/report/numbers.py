@@ -28,8 +28,8 @@ _SHARES = frozenset(
     }
 )
 _LIFTS = frozenset({"lift", "past_lift", "past_mean_lift", "future_lift", "future_mean_lift"})
-_SMALL = frozenset({"past_instability", "future_instability"})
-"""Often a few thousandths, which three decimals would round away."""
+_DECIMALS = {"past_instability": 4, "future_instability": 4, "distinct_items": 1}
+"""Where three are not right: instability is often a few thousandths, numbers of items are tens and hundreds."""
 _RATINGS = frozenset({"rmse", "mae"})
 _BEST_CASES = frozenset({"discovery", "availability"})
 """What a user gets by doing the best for it; the baseline is what the same user gets without."""
@@ -121,7 +121,7 @@ def figure(metric: str, value: float) -> str:
         return signed_percent(value)
     if metric == "novelty":
         return f"{value:.2f} bits"
-    return minus(f"{value:.4f}" if metric in _SMALL else f"{value:.3f}")
+    return minus(f"{value:.{_DECIMALS.get(metric, 3)}f}")
 
 
 def interval(metric: str, lower: float, upper: float) -> str:

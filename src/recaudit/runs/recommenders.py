@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import final
 
@@ -22,6 +22,10 @@ from recaudit.models import (
     TopPop,
     UserKNN,
 )
+from recaudit.models.autorec import AutoRec
+from recaudit.models.bayes import BayesMF
+from recaudit.models.cfnade import CFNADE
+from recaudit.models.llorma import LLORMA
 from recaudit.runs.factors_file import Factors
 from recaudit.runs.problems import problem, together
 from recaudit.runs.sections import build, take_kind
@@ -31,10 +35,14 @@ KINDS: Mapping[str, type[Recommender]] = MappingProxyType(
         "als": ALS,
         "wals": WALS,
         "biased-mf": BiasedMF,
+        "bayes-mf": BayesMF,
         "item-knn": ItemKNN,
         "user-knn": UserKNN,
         "ease": EASE,
         "slim": SLIM,
+        "autorec": AutoRec,
+        "llorma": LLORMA,
+        "cf-nade": CFNADE,
         "recurrent": RecurrentRecommender,
         "top-pop": TopPop,
         "random": Random,
@@ -57,37 +65,57 @@ LABEL_LENGTH = 60
 """A label names a folder: 60 characters of any script stay within what file systems take."""
 
 
-def read_model(value: object, info: ValidationInfo) -> Model:
-    """A `[[model]]` table; a label that is not given is left empty for `label_models`."""
-    kind, table = take_kind(value, KINDS)
+def read_model(
+    value: object, info: ValidationInfo, kinds: Mapping[str, type[Recommender]] = KINDS, *also: str
+) -> Model:
+    """A `[[model]]` table; a label that is not given is left empty for `label_models`.
+
+    `also` are keys of the table that were read already, to be suggested like the recommender's own.
+    """
+    kind, table = take_kind(value, kinds)
     wrong: list[ValidationError] = []
-    label = table.pop("label", None)
-    if label is not None and not (isinstance(label, str) and 0 < len(label.strip()) <= LABEL_LENGTH):
-        wrong.append(problem(("label",), label, f"a text of 1 to {LABEL_LENGTH} characters"))
-    elif isinstance(label, str) and not label.isprintable():
-        wrong.append(problem(("label",), label, "a text without line breaks or control characters"))
     try:
-        recommender = build(KINDS[kind], table, info, "kind", "label")
+        label = read_label(table.pop("label", None))
+    except ValidationError as error:
+        wrong.append(error)
+    try:
+        recommender = build(kinds[kind], table, info, "kind", "label", *also)
     except ValidationError as error:
         wrong.append(error)
     if wrong:
         raise together(wrong)
-    return Model(str(label or "").strip(), kind, recommender)
+    return Model(label, kind, recommender)
 
 
-def label_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
+def read_label(label: object) -> str:
+    """The label of a table, empty where none is given."""
+    if label is None:
+        return ""
+    if not (isinstance(label, str) and 0 < len(label.strip()) <= LABEL_LENGTH):
+        raise problem(("label",), label, f"a text of 1 to {LABEL_LENGTH} characters")
+    if not label.isprintable():
+        raise problem(("label",), label, "a text without line breaks or control characters")
+    return label.strip()
+
+
+def label_models(models: tuple[Model, ...], what: str = "model") -> tuple[Model, ...]:
     """Each model with a label of its own: as given, else the recommender's name, counted where it repeats."""
+    labels = own_labels([model.label for model in models], [type(m.recommender).__name__ for m in models], what)
+    return tuple(replace(model, label=label) for model, label in zip(models, labels, strict=True))
+
+
+def own_labels(given: Sequence[str], names: Sequence[str], what: str) -> list[str]:
+    """A label for each of several: as given, else its name, counted where it repeats. `what` they are, in errors."""
     taken: set[str] = set()
-    for place, model in enumerate(models):
-        if model.label and model.label.casefold() in taken:
-            raise problem((place, "label"), model.label, "a label that no other model has")
-        taken.add(model.label.casefold())
-    labelled = []
-    for model in models:
-        label, count = model.label, 1
-        while not label or (not model.label and label.casefold() in taken):
-            name = type(model.recommender).__name__
+    for place, label in enumerate(given):
+        if label and label.casefold() in taken:
+            raise problem((place, "label"), label, f"a label that no other {what} has")
+        taken.add(label.casefold())
+    labels = []
+    for own, name in zip(given, names, strict=True):
+        label, count = own, 1
+        while not label or (not own and label.casefold() in taken):
             label, count = (name if count == 1 else f"{name} {count}"), count + 1
         taken.add(label.casefold())
-        labelled.append(Model(label, model.kind, model.recommender))
-    return tuple(labelled)
+        labels.append(label)
+    return labels

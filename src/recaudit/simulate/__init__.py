@@ -3,6 +3,7 @@
 from recaudit.simulate.beta_rank import BetaRank
 from recaudit.simulate.choices import Choice, Logit, PicksBest, TakesAll
 from recaudit.simulate.comparison import Comparison, compare
+from recaudit.simulate.contenders import paper_recommenders
 from recaudit.simulate.environment import Environment
 from recaudit.simulate.fidelity import fidelity
 from recaudit.simulate.fidelity_result import SimulationFidelity
@@ -49,6 +50,7 @@ __all__ = [
     "offline_metrics",
     "offline_online",
     "paper",
+    "paper_recommenders",
     "register",
     "run",
     "tune",

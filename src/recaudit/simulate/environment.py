@@ -54,7 +54,7 @@ class Environment(BaseModel, ABC):
         if self.late_users >= self.users or self.late_items >= self.items:
             raise ValueError(
                 f"late_users, late_items: received {self.late_users} of {self.users} users and {self.late_items} of "
-                f"{self.items} items; somebody and something must be there from the start."
+                f"{self.items} items; expected fewer than all: somebody and something must be there from the start."
             )
         if self.users_per_step > self.users - self.late_users:
             raise ValueError(

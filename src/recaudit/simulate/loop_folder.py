@@ -21,7 +21,7 @@ def claimed(out: Path, signature: str) -> Iterator[None]:
 
     How many trials there are, and how work is spread, may differ from the last time.
     """
-    new = {
+    new: dict[str, object] = {
         "recaudit": __version__,
         "hash": hashlib.sha256(signature.encode()).hexdigest(),
         "settings": signature.splitlines(),
@@ -67,5 +67,5 @@ def _check_same(out: Path, former: dict[str, object], new: dict[str, object]) ->
         "out",
         received=f"{out}, which holds a simulation {other}",
         expected="a new folder, or one with this very simulation in it",
-        remedy="Choose another folder, or remove this one.",
+        remedy="Choose another folder, or remove this one (on the command line: --fresh).",
     )

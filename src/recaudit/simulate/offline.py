@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import final
 
 import numpy as np
@@ -12,7 +14,7 @@ from recaudit.audits.rated_ranking import rated_ndcg
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split, folds
 from recaudit.engines import Engine, Serial
-from recaudit.models.base import Recommender
+from recaudit.models.base import FittedModel, Recommender
 from recaudit.seeding import derive
 from recaudit.simulate.measures import predictions
 from recaudit.simulate.oracle import Oracle
@@ -36,25 +38,44 @@ def offline_metrics(
     Scores that predict ratings are cut to the scale for the RMSE; others count as they are. nDCG ranks each user's
     held-out items among themselves, with their ratings as gain (`rated_ndcg`). The oracle needs the `population`.
     """
-    work = _Fold(recommender, tuple(folds(data, n, rng)), k, population, rng)
-    return pl.DataFrame(list((engine or Serial()).map(work, range(n), "folds")), FOLD_SCHEMA)
+    one = {"": recommender}
+    return next(each_offline(one, data, n=n, k=k, population=population, rng=rng, engine=engine))[1]
+
+
+def each_offline(
+    recommenders: Mapping[str, Recommender],
+    data: Interactions,
+    *,
+    n: int,
+    k: int,
+    population: Population | None,
+    rng: int,
+    engine: Engine | None,
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """`offline_metrics` of several, by name, as they become ready; an engine spreads the folds of all together."""
+    work = _Fold(dict(recommenders), tuple(folds(data, n, rng)), k, population, rng)
+    pieces = [(name, fold) for name in recommenders for fold in range(n)]
+    rows = (engine or Serial()).map(work, pieces, "folds")
+    for name in recommenders:
+        yield name, pl.DataFrame(list(islice(rows, n)), FOLD_SCHEMA)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    recommender: Recommender
+    recommenders: Mapping[str, Recommender]
     splits: tuple[Split, ...]
     k: int
     population: Population | None
     rng: int
 
-    def __call__(self, fold: int) -> dict[str, float]:
-        train, test = self.splits[fold]
-        if isinstance(self.recommender, Oracle) and self.population is not None:
-            model = self.recommender.of(self.population, train)
+    def __call__(self, piece: tuple[str, int]) -> dict[str, float]:
+        name, fold = piece
+        recommender, (train, test) = self.recommenders[name], self.splits[fold]
+        if isinstance(recommender, Oracle) and self.population is not None:
+            model: FittedModel = recommender.of(self.population, train)
         else:
-            model = self.recommender.fit(train, derive(self.rng, "fold", fold))
+            model = recommender.fit(train, derive(self.rng, "fold", fold))
         scores = model.pair_scores(test.users.astype(np.int64), test.items.astype(np.int64))
         error = predictions(model, scores) - test.ratings
         ndcg = float(np.nanmean(rated_ndcg(scores, test, self.k)))

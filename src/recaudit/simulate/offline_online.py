@@ -20,7 +20,7 @@ from recaudit.simulate.comparison import Comparison, Contender, compare, folder_
 from recaudit.simulate.environment import Environment
 from recaudit.simulate.loop_folder import claimed
 from recaudit.simulate.observers import Observer
-from recaudit.simulate.offline import offline_metrics
+from recaudit.simulate.offline import each_offline
 from recaudit.simulate.population import FloatArray
 from recaudit.simulate.rank_correlation import rank_correlation
 from recaudit.simulate.run import as_scenario
@@ -87,13 +87,12 @@ class OfflineOnline:
         points, spearman = self.points(), self.spearman()
         width = max(map(len, points["recommender"]))
         for environment in self.comparisons:
-            lines.append(
-                f"{environment}: {'nDCG@' + str(self.k):>{width + 10 - len(environment)}}     RMSE  mean rating"
-            )
+            lines.append(environment)
+            lines.append(f"  {''.ljust(width)}  {f'nDCG@{self.k}':>8} {'RMSE':>8}  {'rating':>8}")
             part = points.filter(pl.col("environment") == environment).sort("mean_rating", descending=True)
             for row in part.iter_rows(named=True):
-                numbers = f"{row['ndcg']:8.4f} {row['rmse']:8.4f}  {row['mean_rating']:8.4f}"
-                lines.append(f"  {row['recommender'].ljust(width)}  {numbers}")
+                rating = "   nothing" if row["mean_rating"] is None else f"  {row['mean_rating']:8.4f}"
+                lines.append(f"  {row['recommender'].ljust(width)}  {row['ndcg']:8.4f} {row['rmse']:8.4f}{rating}")
             for row in spearman.filter(pl.col("environment") == environment).iter_rows(named=True):
                 ends = "" if row["lower"] is None else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
                 lines.append(f"  Spearman of {row['metric']} with mean rating: {row['value']:.3f}{ends}")
@@ -147,10 +146,8 @@ def offline_online(
                 recommender = recommender if how is None else bench.tuned(name, recommender, how)
                 contenders[name] = recommender if own is None else (recommender, own)
                 named = {"environment": scenario.name, "recommender": name}
-                parts.append(
-                    bench.measured(name, recommender).select(*(pl.lit(v).alias(c) for c, v in named.items()), "*")
-                )
                 used.append({**named, "settings": repr(recommender), "tuned": how is not None})
+            parts.append(bench.measured(contenders))
             comparisons[scenario.name] = compare(
                 scenario,
                 contenders,
@@ -191,23 +188,30 @@ class _Bench:
         """The recommender with its settings chosen."""
         path = self._path("tuning", name)
         if path is not None and path.is_file():
-            return chosen(recommender, pl.read_parquet(path))
+            return chosen(recommender, pl.read_parquet(path, glob=False))
         data = self.scenario.begin(self.rng)[0]
         found = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine)
         _keep(path, found.tries)
         return found.recommender
 
-    def measured(self, name: str, recommender: Recommender) -> pl.DataFrame:
-        """A row a fold."""
-        path = self._path("offline", name)
-        if path is not None and path.is_file():
-            return pl.read_parquet(path)
+    def measured(self, contenders: Mapping[str, Contender]) -> pl.DataFrame:
+        """A row a recommender and fold."""
+        plain = {name: each[0] if isinstance(each, tuple) else each for name, each in contenders.items()}
+        paths = {name: self._path("offline", name) for name in plain}
+        found = {
+            name: pl.read_parquet(path, glob=False)
+            for name, path in paths.items()
+            if path is not None and path.is_file()
+        }
+        left = {name: each for name, each in plain.items() if name not in found}
         data, people = self.scenario.begin(self.rng)[0], self.scenario.population(self.rng)
-        found = offline_metrics(
-            recommender, data, n=self.folds, k=self.k, population=people, rng=self.rng, engine=self.engine
-        )
-        _keep(path, found)
-        return found
+        for name, frame in each_offline(
+            left, data, n=self.folds, k=self.k, population=people, rng=self.rng, engine=self.engine
+        ):
+            _keep(paths[name], frame)
+            found[name] = frame
+        who = pl.lit(self.scenario.name).alias("environment")
+        return pl.concat([found[name].select(who, pl.lit(name).alias("recommender"), "*") for name in plain])
 
     def _path(self, kind: str, name: str) -> Path | None:
         if self.root is None:

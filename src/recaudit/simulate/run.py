@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -76,7 +77,8 @@ def as_scenario(
     environment: Environment | Scenario | str, *, ratings: int | None = None, steps: int | None = None
 ) -> Scenario:
     """What is to be run, with a beginning and an end."""
-    changes = {name: value for name, value in {"ratings": ratings, "steps": steps}.items() if value is not None}
+    wanted = {"ratings": ratings, "steps": steps}
+    changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     if isinstance(environment, str):
         return paper(environment, **changes)
     if isinstance(environment, Scenario):
@@ -140,6 +142,8 @@ def simulation_of(loop: Loop, records: list[TrialRecord], folder: Path | None) -
     """The records of all trials in one."""
     settings = {
         "environment": loop.scenario.name,
+        "users_per_step": loop.scenario.environment.users_per_step,
+        "ratings": loop.scenario.ratings,
         "recommender": repr(loop.recommender),
         "policy": repr(loop.policy),
         "retrain": loop.retrain,

@@ -74,19 +74,19 @@ class TrialFolder:
         return Checkpoint(
             step=step,
             state=state,
-            steps=pl.read_parquet(latest / "steps.parquet"),
-            audits=pl.read_parquet(latest / "audits.parquet"),
+            steps=pl.read_parquet(latest / "steps.parquet", glob=False),
+            audits=pl.read_parquet(latest / "audits.parquet", glob=False),
             model=pickle.loads(model_file.read_bytes()) if model_file.is_file() else None,
         )
 
     def slates(self) -> Iterator[pl.DataFrame]:
         """What was shown, part by part, in order."""
         for part in self._parts():
-            yield pl.read_parquet(part / "slates.parquet")
+            yield pl.read_parquet(part / "slates.parquet", glob=False)
 
     def scan(self) -> pl.LazyFrame:
         """What was shown, without reading it."""
-        parts = [pl.scan_parquet(part / "slates.parquet") for part in self._parts()]
+        parts = [pl.scan_parquet(part / "slates.parquet", glob=False) for part in self._parts()]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=SLATE_SCHEMA)
 
     def _parts(self) -> list[Path]:

@@ -22,10 +22,11 @@ from recaudit.report.charts.figure import (
     series_color,
     tooltip,
 )
+from recaudit.report.charts.labels import PLACES, label_sides
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.numbers import Estimate, figure
 
-Side = Literal["right", "left", "above", "below"]
+Edge = Literal["right", "left"]
 
 
 def models_by(evidence: Evidence, metric: str) -> Figure:
@@ -76,14 +77,14 @@ def _main_stands_out() -> alt.Color:
     return alt.Color("main:N", scale=alt.Scale(domain=[True, False], range=[ACCENT, INK]), legend=None)
 
 
-def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Side]:
+def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Edge]:
     """References further from the personalised models than twice the range these span, and on which side."""
     values = [known[model].value or 0.0 for model in evidence.personalised if model in known]
     if len(values) < 3:
         return {}
     low, high = min(values), max(values)
     reach = 2 * (high - low)
-    off: dict[str, Side] = {}
+    off: dict[str, Edge] = {}
     for model in evidence.references:
         if model in known:
             value = known[model].value or 0.0
@@ -94,7 +95,7 @@ def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Side]:
     return off
 
 
-def _edge_note(metric: str, estimate: Estimate | None, side: Side | None) -> str:
+def _edge_note(metric: str, estimate: Estimate | None, side: Edge | None) -> str:
     if estimate is None or estimate.value is None:
         return "n/a"
     text = figure(metric, estimate.value)
@@ -110,7 +111,7 @@ def tradeoff(evidence: Evidence) -> Figure | None:
     if len(points) < 2:
         return None
     top = max(height for _, height in points.values()) or 1.0
-    sides = _label_sides(points, top)
+    sides = label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
     rows: Rows = [
         {
             "model": model,
@@ -131,7 +132,7 @@ def tradeoff(evidence: Evidence) -> Figure | None:
         base.transform_filter(f"datum.side === '{side}'")
         .mark_text(align=align, dx=dx, dy=dy)
         .encode(alt.Text("model:N"))
-        for side, align, dx, dy in _PLACES
+        for side, align, dx, dy in PLACES
     ]
     numbers = [f"{row['model']}: {row['told']}" for row in rows]
     return Figure(
@@ -139,42 +140,6 @@ def tradeoff(evidence: Evidence) -> Figure | None:
         finished(alt.layer(base.mark_point(size=80).encode(tooltip("model")), *labels), height=320),
         f"Each model as a point. {'; '.join(numbers)}.",
     )
-
-
-_PLACES: tuple[tuple[Side, Literal["left", "right", "center"], int, int], ...] = (
-    ("right", "left", 9, 0),
-    ("left", "right", -9, 0),
-    ("above", "center", 0, -12),
-    ("below", "center", 0, 13),
-)
-
-
-def _label_sides(points: dict[str, tuple[float, float]], top: float) -> dict[str, Side]:
-    """For each point the first side on which its label stays inside and hides no other label or point.
-
-    Reckoned for a plot of 400 by 300 pixels and letters of 6.5 by 13: close enough on any screen.
-    """
-    centres = {model: (400 * x, 300 - 300 * y / top) for model, (x, y) in points.items()}
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in centres.values()]
-    sides: dict[str, Side] = {}
-    for model, (x, y) in centres.items():
-        width = 6.5 * len(model)
-        boxes: dict[Side, tuple[float, float, float, float]] = {
-            "right": (x + 9, y - 6, x + 9 + width, y + 6),
-            "left": (x - 9 - width, y - 6, x - 9, y + 6),
-            "above": (x - width / 2, y - 19, x + width / 2, y - 7),
-            "below": (x - width / 2, y + 7, x + width / 2, y + 19),
-        }
-        free = [side for side, box in boxes.items() if _fits(box, taken)]
-        sides[model] = free[0] if free else "right" if x < 200 else "left"
-        taken.append(boxes[sides[model]])
-    return sides
-
-
-def _fits(box: tuple[float, float, float, float], taken: list[tuple[float, float, float, float]]) -> bool:
-    left, top, right, bottom = box
-    inside = left >= 0 and right <= 400 and bottom <= 300
-    return inside and all(right <= a or left >= c or bottom <= b or top >= d for a, b, c, d in taken)
 
 
 def lorenz(evidence: Evidence) -> Figure | None:

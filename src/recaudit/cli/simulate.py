@@ -1,0 +1,198 @@
+"""`recaudit simulate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.progress import shown
+from recaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from recaudit.simulate import OfflineOnline, Scenario
+
+
+@command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
+def simulate(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder; runs/NAME if not given.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever simulation the folder holds.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Spread the trials; overrides \\[engine]. Never changes a number.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the scenarios of the paper, with their sizes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
+) -> None:
+    """Let recommenders learn from what people think of what they show, and see how it goes, into a report.
+
+    Each is measured on the ratings that it begins with, then let loose: do offline metrics tell who will please?
+    Interrupted, it resumes: run the same command again.
+
+    A configuration to start from:
+
+    \b
+      trials = 5              # the same people, other chance
+      steps = 50
+    \b
+      \\[\\[environment]]         # as many as you like
+      name = "topics-dynamic" # see 'recaudit simulate --list'; any setting of it
+      users = 200             # can be changed
+      items = 300
+      users_per_step = 40
+      ratings = 2000          # what recommenders begin with
+    \b
+      # \\[\\[environment]]       # people fitted to your own ratings
+      # data = {file = "ratings.csv", user = "userId", item = "movieId"}
+      # ratings = 2000
+    \b
+      \\[\\[recommender]]
+      kind = "als"            # the kinds of 'recaudit audit', and oracle
+      tune = {factors = \\[4, 8], regularization = \\[0.03, 0.1]}
+    \b
+      \\[\\[recommender]]
+      kind = "item-knn"
+      policy = {kind = "epsilon-greedy", epsilon = 0.1}
+    \b
+      \\[\\[recommender]]
+      kind = "oracle"         # knows what everybody would rate
+    \b
+      \\[audits]                # of every recommender while it learns
+      every = 10
+      \\[audits.exposure]
+      k = 10
+
+    Then:
+
+    \b
+      recaudit simulate my.toml --out runs/my
+    """
+    if list_:
+        _print_scenarios(as_json=as_json)
+        return
+    if config is None:
+        raise InputError(
+            "CONFIG",
+            received="nothing",
+            expected="a TOML file",
+            remedy="'recaudit simulate --help' has one to start from.",
+        )
+    folder = out or Path("runs") / config.stem
+    result, report = _carry_out(config, folder, fresh=fresh, workers=workers)
+    if as_json:
+        print_json(_document(result, folder, report))
+    else:
+        _print_outcome(result, report)
+
+
+def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
+    from recaudit.report.simulation_page import write_simulation
+    from recaudit.runs.configuration import EngineSettings
+    from recaudit.runs.simulation import execute_simulation, read_simulation
+
+    configuration = read_simulation(config)
+    if workers is not None:
+        # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
+        kind = "processes" if configuration.engine.kind == "serial" and workers > 1 else configuration.engine.kind
+        engine = EngineSettings(kind=kind, workers=workers)
+        configuration = configuration.model_copy(update={"engine": engine})
+    with shown(notes()):
+        result = execute_simulation(configuration, out, fresh=fresh)
+        return result, write_simulation(result, out / "report.html")
+
+
+def _print_outcome(result: OfflineOnline, report: Path) -> None:
+    console = answers()
+    console.print(f"Report: {report}")
+    points, correlations = result.points(), result.spearman()
+    for environment in result.comparisons:
+        here = points.filter(environment=environment).sort("mean_rating", descending=True, nulls_last=True)
+        console.print(Text(f"\n{environment}", style="bold"))
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        table.add_column("Recommender")
+        for heading in ("Mean rating", f"nDCG@{result.k}", "RMSE", "Items a step"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in here.iter_rows(named=True):
+            table.add_row(
+                Text(row["recommender"]),
+                _figure(row["mean_rating"], row["mean_rating_lower"], row["mean_rating_upper"]),
+                _figure(row["ndcg"]),
+                _figure(row["rmse"]),
+                _figure(row["distinct_items"], digits=1),
+            )
+        console.print(table, soft_wrap=False)
+        for row in correlations.filter(environment=environment).drop_nulls("value").iter_rows(named=True):
+            name = f"nDCG@{result.k}" if row["metric"] == "ndcg" else "RMSE"
+            figure = _figure(row["value"], row["lower"], row["upper"], digits=2)
+            console.print(f"{name} offline against mean rating, rank correlation: {figure}")
+    if _trials(result) > 1:
+        console.print("\nIn brackets: 95% intervals.")
+
+
+def _figure(value: float | None, lower: float | None = None, upper: float | None = None, *, digits: int = 3) -> str:
+    if value is None:
+        return "n/a"
+    ends = "" if lower is None or upper is None else f" [{lower:.{digits}f}, {upper:.{digits}f}]"
+    return f"{value:.{digits}f}{ends}"
+
+
+def _trials(result: OfflineOnline) -> int:
+    return max(each.trials for one in result.comparisons.values() for each in one.simulations.values())
+
+
+def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, object]:
+    """What a program wants to know about a simulation."""
+    return {
+        "out": str(out),
+        "report": str(report),
+        "trials": _trials(result),
+        "k": result.k,
+        "results": result.points().fill_nan(None).to_dicts(),
+        "spearman": result.spearman().fill_nan(None).to_dicts(),
+        "settings": result.recommenders.to_dicts(),
+    }
+
+
+def _print_scenarios(*, as_json: bool) -> None:
+    from recaudit.simulate.scenarios import ML_100K, SCENARIOS
+
+    if as_json:
+        print_json([_scenario_document(scenario) for scenario in SCENARIOS.values()])
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("Name", no_wrap=True)
+    for heading in ("Users", "Items", "A step", "Slate", "Ratings", "Steps"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("People change", no_wrap=True)
+    for name, scenario in SCENARIOS.items():
+        there = scenario.environment
+        sizes = (there.users, there.items, there.users_per_step, there.slate, scenario.ratings, scenario.steps)
+        table.add_row(name, *(f"{size:,}" for size in sizes), "yes" if _changes(scenario) else "no")
+    answers().print(table, soft_wrap=False)
+    answers().print(f"{ML_100K}: as latent-static, with people fitted to MovieLens 100K, which it needs.")
+    answers().print(
+        "\nA step: users online at each. Slate: items shown to each. Ratings: what recommenders begin with."
+    )
+    answers().print("All of it can be changed in a configuration: 'recaudit simulate --help' has one to start from.")
+
+
+def _scenario_document(scenario: Scenario) -> dict[str, object]:
+    return {
+        "name": scenario.name,
+        "ratings": scenario.ratings,
+        "steps": scenario.steps,
+        "changes": _changes(scenario),
+        "settings": scenario.environment.model_dump(mode="json"),
+    }
+
+
+def _changes(scenario: Scenario) -> bool:
+    """Whether people are moved by what they take, or tire of it."""
+    settings = scenario.environment.model_dump()
+    return any(settings.get(name, 0) > 0 for name in ("affinity", "boredom_penalty"))
