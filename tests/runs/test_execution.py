@@ -16,12 +16,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from recaudit import atomic, audits, runs
+from recaudit import atomic, audits, lock, runs
 from recaudit.data import datasets, splits
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.models import Random, TopPop
-from recaudit.runs import Configuration, Run, execute, execution, lock
+from recaudit.runs import Configuration, Run, execute, execution
 
 CONFIG = """
 seed = 3

@@ -13,9 +13,10 @@ from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import InputError
 from recaudit.policies import EpsilonGreedy
+from recaudit.simulate.comparison import Contender
 
 SMALL = simulate.Topics(users=60, items=80, topics=5, users_per_step=20)
-THREE = {
+THREE: dict[str, Contender] = {
     "oracle": simulate.Oracle(),
     "random": ra.models.Random(),
     "explores": (simulate.Oracle(), EpsilonGreedy(epsilon=0.5)),
@@ -45,7 +46,7 @@ def test_differences_are_paired() -> None:
 
 def test_common_chance_makes_differences_sharper() -> None:
     # The same chance against chance of its own: the oracle against itself with a few other items.
-    near = {"a": simulate.Oracle(), "b": (simulate.Oracle(), EpsilonGreedy(epsilon=0.1))}
+    near: dict[str, Contender] = {"a": simulate.Oracle(), "b": (simulate.Oracle(), EpsilonGreedy(epsilon=0.1))}
     together = compare(near, trials=12)
     apart = compare(near, trials=12, rng=7)
     same = together["a"].by_trial("mean_rating") - together["b"].by_trial("mean_rating")

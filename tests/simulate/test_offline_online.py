@@ -15,6 +15,8 @@ import recaudit as ra
 from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import InputError
+from recaudit.models import Recommender
+from recaudit.simulate.comparison import Contender
 from recaudit.simulate.offline import offline_metrics
 from recaudit.simulate.rank_correlation import rank_correlation
 from recaudit.simulate.tuning import Grid, Search, tune
@@ -26,7 +28,7 @@ SMALL = simulate.Scenario(
     steps=6,
 )
 DATA = SMALL.begin()[0]
-FOUR = {
+FOUR: dict[str, Recommender] = {
     "oracle": simulate.Oracle(),
     "ALS": ra.models.ALS(factors=4),
     "TopPop": ra.models.TopPop(by="mean"),
@@ -135,7 +137,10 @@ class TestStudy:
 
     def test_settings_may_differ_between_environments(self) -> None:
         other = SMALL.changed(noise=0.1).model_copy(update={"name": "other"})
-        each = {"small": {"r": ra.models.Random()}, "other": {"t": ra.models.TopPop(by="mean")}}
+        each: dict[str, dict[str, Contender]] = {
+            "small": {"r": ra.models.Random()},
+            "other": {"t": ra.models.TopPop(by="mean")},
+        }
         found = simulate.offline_online([SMALL, other], each, 1, folds=2)
         assert found.points()["recommender"].to_list() == ["r", "t"]
         with pytest.raises(InputError, match="every environment"):
@@ -147,5 +152,5 @@ class TestStudy:
 
     def test_the_summary_reads_well(self) -> None:
         text = self.study(folds=2).summary()
-        assert text.splitlines()[0].startswith("small:")
+        assert text.splitlines()[0] == "small"
         assert "Spearman of ndcg with mean rating" in text

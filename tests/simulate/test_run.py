@@ -18,6 +18,7 @@ from recaudit.engines import Processes, Threads
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import FittedModel
 from recaudit.policies import EpsilonGreedy, Power, Softmax
+from recaudit.simulate.observers import Observer
 from recaudit.simulate.simulation import interval
 
 SMALL = simulate.Topics(users=60, items=80, topics=5, users_per_step=12, affinity=0.1, boredom_penalty=1.0)
@@ -131,7 +132,12 @@ class TestLearning:
 
     def test_the_log_knows_when(self) -> None:
         logs: list[Interactions] = []
-        run(SMALL, TOP_POP, steps=3, audits={"look": lambda model: logs.append(model.data) or {"n": 1}}, audit_every=1)
+
+        def look(model: FittedModel) -> dict[str, float]:
+            logs.append(model.data)
+            return {}
+
+        run(SMALL, TOP_POP, steps=3, audits={"look": look}, audit_every=1)
         assert np.unique(logs[-1].times).tolist() == [0, 1, 2]  # type: ignore[arg-type]
 
 
@@ -175,7 +181,11 @@ class TestMeasures:
         assert interval(np.array([1.0]))["lower"] is None
 
     def test_audits_are_asked_when_it_is_time(self) -> None:
-        audits = {"exposure": partial(ra.exposure, k=3, samples=10), "folding": ra.folding, "mine": _size}
+        audits: dict[str, Observer] = {
+            "exposure": partial(ra.exposure, k=3, samples=10),
+            "folding": ra.folding,
+            "mine": _size,
+        }
         found = run(SMALL, ra.models.ALS(factors=4), steps=5, audits=audits, audit_every=2)
         assert found.audits["step"].unique().sort().to_list() == [0, 2, 4]
         assert set(found.audits["audit"]) == {"exposure", "folding", "mine"}
@@ -292,7 +302,7 @@ class TestBadSettings:
 
     def test_a_recommender_is_no_fitted_model(self) -> None:
         with pytest.raises(InputError, match="recommender"):
-            run(SMALL, TOP_POP.fit(SMALL.offline(400)))
+            run(SMALL, TOP_POP.fit(SMALL.offline(400)))  # type: ignore[arg-type]  # that is the mistake
 
     def test_what_was_shown_needs_a_folder(self) -> None:
         with pytest.raises(InputError, match="out"):
