@@ -64,6 +64,7 @@ class TestHelp:
             ["data", "list"],
             ["data", "fetch"],
             ["audits"],
+            ["simulate"],
             ["rerank"],
             ["doctor"],
         ],

@@ -210,7 +210,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("data = 3\n", "environment[0].data: received 3; expected either {name = '...'}"),
+            ("data = 3\n", "environment[0].data: received 3; expected either name = '...'"),
             ('data = {name = "dmo"}\n', "environment[0].data.name: received 'dmo'; expected the name of a data set"),
             ('data = {file = "no.csv"}\n', "environment[0].data.file: "),
             ('data = {name = "demo"}\nnois = 1\n', "environment[0].nois: received a key that is not known here"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import polars as pl
 import pytest
 from scipy import stats
 
-from recaudit.studies.reclab import PUBLISHED
+from recaudit import simulate
+from recaudit.studies.reclab import PUBLISHED, published_beside
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,10 @@ def test_offline_numbers_are_those_of_one_log() -> None:
     for (environment, name), row in PUBLISHED.items():
         other = PUBLISHED["topics-static" if environment == "topics-dynamic" else "topics-dynamic", name]
         assert (row["ndcg"], row["rmse"]) == (other["ndcg"], other["rmse"])
+
+
+@pytest.mark.parametrize(("changes", "shown"), [({}, 11), ({"steps": 2}, 11), ({"users": 900}, 0), ({"noise": 0.1}, 0)])
+def test_only_the_papers_own_environments_stand_beside_it(changes: dict[str, Any], shown: int) -> None:
+    scenario = simulate.paper("topics-static", **changes)
+    study = simulate.OfflineOnline(pl.DataFrame(), {}, pl.DataFrame(), 20, {scenario.name: scenario})
+    assert len(published_beside(study)) == shown

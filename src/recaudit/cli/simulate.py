@@ -95,6 +95,7 @@ def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> 
     from recaudit.report.simulation_page import write_simulation
     from recaudit.runs.configuration import EngineSettings
     from recaudit.runs.simulation import execute_simulation, read_simulation
+    from recaudit.studies.reclab import published_beside
 
     configuration = read_simulation(config)
     if workers is not None:
@@ -104,7 +105,7 @@ def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> 
         configuration = configuration.model_copy(update={"engine": engine})
     with shown(notes()):
         result = execute_simulation(configuration, out, fresh=fresh)
-        return result, write_simulation(result, out / "report.html")
+        return result, write_simulation(result, out / "report.html", published=published_beside(result))
 
 
 def _print_outcome(result: OfflineOnline, report: Path) -> None:

@@ -4,5 +4,17 @@ from recaudit.runs.configuration import Configuration, parse, read
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
 from recaudit.runs.manifest import Manifest
+from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation, read_simulation
 
-__all__ = ["Configuration", "Manifest", "Run", "execute", "parse", "read"]
+__all__ = [
+    "Configuration",
+    "Manifest",
+    "Run",
+    "SimulationConfiguration",
+    "execute",
+    "execute_simulation",
+    "parse",
+    "parse_simulation",
+    "read",
+    "read_simulation",
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,17 +17,17 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PlainValidator,
     PrivateAttr,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
 
 from recaudit.data import datasets
-from recaudit.errors import ConfigError, did_you_mean
+from recaudit.errors import did_you_mean
 from recaudit.runs.audits import Accuracy, Audits, Exposure
-from recaudit.runs.problems import config_error, problem
+from recaudit.runs.problems import problem
 from recaudit.runs.recommenders import Model, label_models, read_model
 from recaudit.runs.sections import InputFile, InputFolder, Section, build, by_kind
+from recaudit.runs.toml_files import parse_section, read_section
 
 # ---- data ----------------------------------------------------------------------------------------------
 
@@ -90,7 +89,8 @@ class OwnData(Section):
         return self
 
 
-def _read_data(value: object, info: ValidationInfo) -> NamedData | OwnData:
+def read_data(value: object, info: ValidationInfo) -> NamedData | OwnData:
+    """Data by name, or the user's own."""
     if isinstance(value, NamedData | OwnData):
         return value
     if not isinstance(value, Mapping) or ("name" in value) == ("file" in value):
@@ -168,7 +168,7 @@ class Configuration(Section):
     """Everything that a run's numbers follow from, and how the work is spread."""
 
     seed: int = Field(default=0, ge=0)
-    data: Annotated[NamedData | OwnData, PlainValidator(_read_data)]
+    data: Annotated[NamedData | OwnData, PlainValidator(read_data)]
     split: Annotated[RandomSplit | LeaveLast | ByTime, PlainValidator(by_kind(SPLITS))] = RandomSplit()
     models: Annotated[
         tuple[Annotated[Model, PlainValidator(read_model)], ...],
@@ -204,29 +204,9 @@ class Configuration(Section):
 
 def read(path: str | Path) -> Configuration:
     """The configuration in a TOML file; paths in it start at its folder."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(str(path), received="bytes that are not UTF-8", expected="a TOML file") from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            "configuration",
-            received=f"{path}: {reason}",
-            expected="a TOML file",
-            remedy="Check the spelling.",
-        ) from None
-    return parse(text, source=path.name, folder=path.parent)
+    return read_section(Configuration, Path(path))
 
 
 def parse(text: str, *, source: str, folder: Path) -> Configuration:
     """The configuration in a TOML text; `source` names it in errors, relative paths start at `folder`."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(source, received=f"invalid TOML: {error}", expected="valid TOML") from None
-    try:
-        return Configuration.model_validate(table, context={"folder": folder})
-    except ValidationError as error:
-        raise config_error(source, error) from None
+    return parse_section(Configuration, text, source=source, folder=folder)

@@ -13,7 +13,7 @@ from pydantic import Field, PlainValidator, PositiveInt, ValidationError, Valida
 
 from recaudit.errors import did_you_mean
 from recaudit.models import Recommender
-from recaudit.runs.configuration import NamedData, OwnData
+from recaudit.runs.configuration import NamedData, OwnData, read_data
 from recaudit.runs.inputs import load_data, name_of
 from recaudit.runs.problems import Place, problem, together, within
 from recaudit.runs.recommenders import KINDS, own_labels, read_label
@@ -195,10 +195,7 @@ def _of_data(table: dict[str, object], info: ValidationInfo) -> Staged:
     wrong = list[ValidationError]()
     source = table.pop("data")
     with _noted(wrong, "data"):
-        if not isinstance(source, Mapping) or ("name" in source) == ("file" in source):
-            raise problem((), source, "either {name = '...'} (a data set by name) or {file = '...'} (your own)")
-        read: type[NamedData | OwnData] = NamedData if "name" in source else OwnData
-        data = build(read, source, info)
+        data = read_data(source, info)
     with _noted(wrong):
         settings = build(FittedSettings, table, info, "data", *_COMMON)
     if wrong:

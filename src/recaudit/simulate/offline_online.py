@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, final
 
@@ -44,6 +44,8 @@ class OfflineOnline:
     """One row an environment and recommender: the settings that were used, in words, and whether they were tuned."""
     k: int
     """The k of nDCG@k."""
+    scenarios: Mapping[str, Scenario] = field(default_factory=dict)
+    """What was run, by environment."""
 
     def points(self, *, last: int | None = None) -> pl.DataFrame:
         """One row an environment and recommender: each number with its interval.
@@ -161,7 +163,8 @@ def offline_online(
                 rng=rng,
                 engine=engine,
             )
-        return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k)
+        run = {scenario.name: scenario for scenario in scenarios}
+        return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, run)
 
     if root is None:
         return carried_out()
