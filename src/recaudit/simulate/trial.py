@@ -154,22 +154,21 @@ class _Trial:
 
     def _learn(self, step: int) -> None:
         """Fit, if it is time to, or if nothing is fitted yet."""
-        loop = self.loop
-        if isinstance(loop.recommender, Oracle):
-            self.model = self.model or loop.recommender.of(self.env.population, self.log)
-            return
-        due = step == 0 or (loop.retrain > 0 and step % loop.retrain == 0)
-        if not due and self.model is not None:
-            return
+        retrain = self.loop.retrain
+        due = step == 0 or (retrain > 0 and step % retrain == 0)
         if due:
-            log = self._grow()
-            latest = step
-        else:  # resumed between two fits: the model is that of the last one
-            latest = step - step % loop.retrain if loop.retrain else 0
-            log = self._log_before(latest)
-        seed = derive(self.seed, "fit", latest)
-        former = self.model if loop.warm else None
-        self.model = loop.recommender.fit(log, seed) if former is None else loop.recommender.warm_fit(former, log, seed)
+            self.model = self._fitted(self._grow(), step)
+        elif self.model is None:  # resumed between two fits: the model is that of the last one
+            latest = step - step % retrain if retrain else 0
+            self.model = self._fitted(self._log_before(latest), latest)
+
+    def _fitted(self, log: Interactions, step: int) -> FittedModel:
+        recommender, seed = self.loop.recommender, derive(self.seed, "fit", step)
+        if isinstance(recommender, Oracle):
+            return recommender.of(self.env.population, log)
+        if self.loop.warm and self.model is not None:
+            return recommender.warm_fit(self.model, log, seed)
+        return recommender.fit(log, seed)
 
     def _live(self, step: int) -> None:
         """Recommend, observe, and write down what happened."""
@@ -187,7 +186,8 @@ class _Trial:
         ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
         shown = Shown.at(step, users, slate, ratings, expected)
         self._note(shown)
-        self.pending.append(shown)
+        if loop.retrain:
+            self.pending.append(shown)
         if self.folder:
             self.unsaved.append(shown)
         taken = shown.taken
