@@ -50,7 +50,8 @@ class BayesMF(Recommender):
     keeping each adds little but memory: 4 bytes for every number of a user and of an item in each kept draw."""
     init_std: float = Field(default=1.0, gt=0, le=100)
     """Standard deviation of the random start, in the units of the vectors. Much smaller, and it takes the chain a
-    hundred iterations or more to find that there is anything beside the biases."""
+    hundred iterations or more to find that there is anything beside the biases; beyond 100 the first equations would
+    be too badly conditioned to solve."""
     update_iterations: int = Field(default=50, ge=1)
     """How often everything is drawn when `warm_fit` goes on; all of them follow a chain that has settled, and none is
     left out but for thinning."""
@@ -69,29 +70,29 @@ class BayesMF(Recommender):
         check_data(data)
         draw = generator(rng, "bayes-mf")
         chain = Chain.start(data.n_users, data.n_items, self.factors, self.init_std, draw)
-        return self._sample(data, Units.of(data), chain, range(self.iterations), self.burn_in, draw)
+        return self._sample(data, Units.of(data), chain, self.iterations, self.burn_in, draw)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Let the chain go on from the model's last draw, now with this log, and average anew."""
         check_data(data)
         start = self._check_own(model, data)
         draw = generator(rng, "bayes-mf", "update")
-        return self._sample(data, start.units, start.chain, range(self.update_iterations), 0, draw)
+        return self._sample(data, start.units, start.chain, self.update_iterations, 0, draw)
 
     def _sample(
-        self, data: Interactions, units: Units, chain: Chain, turns: range, burn_in: int, draw: np.random.Generator
+        self, data: Interactions, units: Units, chain: Chain, iterations: int, burn_in: int, draw: np.random.Generator
     ) -> BayesMFModel:
         by_user, by_item = units.ratings(data)
-        kept = range(turns.stop - 1, burn_in - 1, -self.thinning)[::-1]
+        kept = range(iterations - 1, burn_in - 1, -self.thinning)[::-1]
         users = np.empty((data.n_users, len(kept), self.factors + 2), dtype=np.float32)
         items = np.empty((data.n_items, len(kept), self.factors + 2), dtype=np.float32)
         noise = np.empty(len(kept))
-        for turn in track(turns, "BayesMF", len(turns)):
+        for turn in track(range(iterations), "BayesMF", iterations):
             chain = chain.sweep(by_user, by_item, draw)
             if turn in kept:
                 place = kept.index(turn)
                 users[:, place] = chain.users.rows
-                # A one beside the user's bias, and the item's bias beside the user's one.
+                # The item's bias meets the user's one, and its one the user's bias.
                 items[:, place] = chain.items.rows
                 items[:, place, -2:] = chain.items.rows[:, :-3:-1]
                 noise[place] = units.sd / np.sqrt(chain.noise_precision)

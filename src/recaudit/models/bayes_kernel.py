@@ -114,8 +114,8 @@ def draw_distributions(
 ) -> tuple[FloatArray, FloatArray]:
     """(dimensions,) each: the mean and precision of every column of `values` (rows, dimensions), drawn anew.
 
-    Under the priors `precision ~ Gamma(1/2, rate 1/2)` and `mean ~ N(0, 1 / precision)`, given the means that stand:
-    Rendle (2012), Equations 10 to 13 with all of alpha_0, beta_0 and gamma_0 at 1 and mu_0 at 0, as in libFM.
+    Under the priors `precision ~ Gamma(1/2, rate 1/2)` and `mean ~ N(0, 1 / precision)`: in Rendle's (2012) notation
+    alpha_0 = beta_0 = gamma_0 = 1 and mu_0 = 0, as in libFM. The precisions come first, given the means that stand.
     """
     count = len(values)
     squares = ((values - means) ** 2).sum(axis=0) + means**2
@@ -155,7 +155,7 @@ def draw_rows(
     drawn = np.ones((count, d + 1))
     squares = np.empty(count)
     # So few ratings at a time that the matrix library starts no threads of its own.
-    panel = min(256, max(8, 2**17 // (d + 1) ** 2))
+    panel = max(1, min(256, 2**17 // (d + 1) ** 2))
     for chunk in prange((count + _LANES - 1) // _LANES):
         first = chunk * _LANES
         lanes = min(_LANES, count - first)
