@@ -20,7 +20,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp
-	for script in models reachability agency agency_future folding folding_metric calibration; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf .venv runs

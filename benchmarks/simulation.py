@@ -2,13 +2,18 @@
 
 RecLab cannot be installed any more; its numbers were measured on a 2-core machine like this one and are given here.
 `python benchmarks/simulation.py [name ...]` measures all recommenders, or those named; `--steps` of them after one to
-warm up. Where the log grows, as it does from 100,000 ratings on, so does the work: see the column at 200,000.
+warm up. Where the log grows, as it does from 100,000 ratings on, so does the work: see the column at 200,000. One
+thread, as trials have that run side by side: a second one that waits counts as busy. AutoRec and CF-NADE take minutes;
+on a GPU see simulation_gpu.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+
+import numba
+import torch
 
 from recaudit import simulate
 from recaudit.models import Recommender
@@ -23,6 +28,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=3)
     arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
     start = time.perf_counter()
     env = simulate.paper("topics-static").make()
     env.reset(seed=0)
