@@ -8,6 +8,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -59,6 +60,9 @@ class Processes(Engine):
             self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, threads)
         )
         try:
+            with _deaf():
+                for _ in range(self.workers):
+                    pool.submit(_nothing)
             yield from track(_windowed(pool, _run_in_worker, pieces, 2 * self.workers), label, len(pieces))
         except BaseException:
             # Nobody waits for their answers any more. (Python 3.14 has a public name for this.)
@@ -80,12 +84,31 @@ def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[A
         yield under_way.popleft().result()
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started inside never hears Ctrl-C, which reaches workers too and must not end in their tracebacks.
+
+    Here it waits until the block ends: whoever stops the run stops its workers. Where signals cannot be held back
+    (Windows) workers hear it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+def _nothing() -> None:
+    """Work that only makes a worker start."""
+
+
 _work: Callable[[Any], Any] | None = None
 
 
 def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
-    # Whoever stops the run stops its workers: Ctrl-C reaches them too, and must not end in their tracebacks.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import numba  # noqa: PLC0415  a worker shares the cores: set before anything is computed
     import torch  # noqa: PLC0415
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, final
@@ -15,7 +15,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
-from recaudit.simulate.offline import offline_metrics
+from recaudit.simulate.offline import each_offline
 
 
 class _Tuning(BaseModel):
@@ -38,6 +38,9 @@ class Search(_Tuning):
     """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
     tries: int = Field(default=30, ge=1)
     """How many settings are tried."""
+
+
+_Measure = Callable[[list[dict[str, Any]]], Iterator[dict[str, Any]]]
 
 
 @final
@@ -75,12 +78,14 @@ def tune(
                 remedy=did_you_mean(name, known),
             )
 
-    def measured(changes: Mapping[str, Any]) -> dict[str, Any]:
-        candidate = type(recommender)(**dict(recommender) | dict(changes))
-        found = offline_metrics(candidate, data, n=n, k=k, rng=rng, engine=engine)
-        return {**changes, "rmse": found["rmse"].mean(), "ndcg": found["ndcg"].mean()}
+    def measured(candidates: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Each with its mean rmse and ndcg; an engine spreads the folds of all of them together."""
+        made = {str(at): type(recommender)(**dict(recommender) | changes) for at, changes in enumerate(candidates)}
+        found = each_offline(made, data, n=n, k=k, population=None, rng=rng, engine=engine)
+        for changes, (_, folds) in zip(candidates, found, strict=True):
+            yield {**changes, "rmse": folds["rmse"].mean(), "ndcg": folds["ndcg"].mean()}
 
-    tried = list(_gridded(how, recommender, measured) if isinstance(how, Grid) else _searched(how, rng, measured))
+    tried = list(measured(_combinations(how)) if isinstance(how, Grid) else _searched(how, rng, measured))
     tries = pl.DataFrame(tried, strict=False)
     return Tuned(chosen(recommender, tries), tries)
 
@@ -92,15 +97,11 @@ def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
     return type(recommender)(**dict(recommender) | changes)
 
 
-def _gridded(how: Grid, recommender: Recommender, measured: Any) -> Iterator[dict[str, Any]]:
-    combinations = [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
-    for changes in combinations:  # all of them, before the first is fitted
-        type(recommender)(**dict(recommender) | changes)
-    for changes in track(combinations, "tuning", len(combinations)):
-        yield measured(changes)
+def _combinations(how: Grid) -> list[dict[str, Any]]:
+    return [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
 
 
-def _searched(how: Search, rng: int, measured: Any) -> Iterator[dict[str, Any]]:
+def _searched(how: Search, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
     for name, (low, high) in how.ranges.items():
         if not 0 < low <= high:
             raise InputError(name, received=(low, high), expected="the lowest and highest value to try, both above 0")
@@ -113,6 +114,6 @@ def _searched(how: Search, rng: int, measured: Any) -> Iterator[dict[str, Any]]:
                 else trial.suggest_float(name, low, high, log=True)
                 for name, (low, high) in how.ranges.items()
             }
-            row = measured(changes)
+            (row,) = measured([changes])
             study.tell(trial, row["rmse"])
             yield row
