@@ -303,4 +303,5 @@ class TestExamples:
         config = read_simulation(EXAMPLES / "reclab.toml")
         assert config.scenarios() == [simulate.paper("topics-static"), simulate.paper("topics-dynamic")]
         assert config.trials == 10
-        assert len(config.recommenders) == 11
+        found = {each.model.label: each.model.recommender for each in config.recommenders}
+        assert found == simulate.paper_recommenders("topics-static")
