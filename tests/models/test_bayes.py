@@ -329,12 +329,16 @@ def test_going_on_is_reproducible_and_leaves_the_model_as_it_was(model: BayesMFM
 
 def test_going_on_from_something_else_is_refused(model: BayesMFModel) -> None:
     data = model.data
-    with pytest.raises(InputError, match="model: received PopularityModel; expected a BayesMFModel"):
+    with pytest.raises(
+        InputError, match="model: received a PopularityModel; expected what a configuration with 3 factors"
+    ):
         SMALL.warm_fit(TopPop().fit(data), data)
-    with pytest.raises(InputError, match="BayesMFModel with 3 factors; expected a BayesMFModel with 4 factors"):
+    with pytest.raises(
+        InputError, match="model: received a model with 3 factors; expected what a configuration with 4 factors"
+    ):
         BayesMF(factors=4).warm_fit(model, data)
     fewer = Interactions.from_frame(data.frame().filter(pl.col("item") != 0), scale=(1, 5), time="time")
-    with pytest.raises(InputError, match="data: received other users or items"):
+    with pytest.raises(InputError, match="model: received a model of other users or items"):
         SMALL.warm_fit(model, fewer)
     with pytest.raises(InputError, match="a log without ratings"):
         SMALL.warm_fit(model, data.subset(np.zeros(len(data), dtype=bool)))

@@ -335,7 +335,7 @@ def test_going_on_takes_as_many_epochs_as_said() -> None:
 def test_going_on_from_something_else_is_refused() -> None:
     data = some_ratings(0)
     old = SMALL.fit(data)
-    with pytest.raises(InputError, match="model: received a PopularityModel; expected what this configuration fitted"):
+    with pytest.raises(InputError, match="model: received a PopularityModel; expected what a configuration with"):
         SMALL.warm_fit(TopPop().fit(data), data)
     for changes in ({"hidden": 7}, {"rows": "user"}, {"levels": 9}):
         with pytest.raises(InputError, match="model: received one with item rows, 6 hidden units, levels"):

@@ -16,6 +16,7 @@ from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.autorec_training import Columns, DenseLearner, SparseLearner, Weights, train
 from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
 from recaudit.models.devices import check_device
+from recaudit.models.own_model import own_model
 from recaudit.seeding import derive, generator
 
 Center = Literal["mean", "none"]
@@ -94,23 +95,14 @@ class AutoRec(Recommender):
 
     def _own(self, model: FittedModel, data: Interactions) -> AutoRecModel:
         """The model, when this configuration could have fitted it to the same users and items."""
-        if not isinstance(model, AutoRecModel):
-            received = f"a {type(model).__name__}"
-        elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
-            received = "a model of other users or items than the log has"
-        elif len(model.weights.mu) != self.hidden:
-            received = f"a model with {len(model.weights.mu)} hidden units"
-        elif model.center != self.center:
-            received = f"a model with center={model.center!r}"
-        else:
-            return model
-        raise InputError(
-            "model",
-            received=received,
-            expected=f"what a configuration with {self.hidden} hidden units and center={self.center!r} fitted to an "
-            "earlier log of the same users and items",
-            remedy="Fit from scratch with fit(data).",
-        )
+
+        def differs(own: AutoRecModel) -> str | None:
+            if len(own.weights.mu) != self.hidden:
+                return f"a model with {len(own.weights.mu)} hidden units"
+            return f"a model with center={own.center!r}" if own.center != self.center else None
+
+        expected = f"{self.hidden} hidden units and center={self.center!r}"
+        return own_model(model, AutoRecModel, data, differs, expected)
 
 
 @final

@@ -15,6 +15,7 @@ from recaudit.errors import InputError
 from recaudit.models.arrays import IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
 from recaudit.models.bayes_kernel import Chain, Units
+from recaudit.models.own_model import own_model
 from recaudit.seeding import generator
 
 _WIDTH = 256
@@ -75,7 +76,7 @@ class BayesMF(Recommender):
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Let the chain go on from the model's last draw, now with this log, and average anew."""
         check_data(data)
-        start = self._check_own(model, data)
+        start = self._own(model, data)
         draw = generator(rng, "bayes-mf", "update")
         return self._sample(data, start.units, start.chain, self.update_iterations, 0, draw)
 
@@ -98,24 +99,13 @@ class BayesMF(Recommender):
                 noise[place] = units.sd / np.sqrt(chain.noise_precision)
         return BayesMFModel(data, users, items, units, float(noise.mean()), chain)
 
-    def _check_own(self, model: FittedModel, data: Interactions) -> BayesMFModel:
-        if not isinstance(model, BayesMFModel) or model.factors != self.factors:
-            received = type(model).__name__
-            raise InputError(
-                "model",
-                received=f"{received} with {model.factors} factors" if isinstance(model, BayesMFModel) else received,
-                expected=f"a BayesMFModel with {self.factors} factors, as this configuration fits",
-                remedy="Call fit first.",
-            )
-        old = model.data
-        if not (old.user_ids.equals(data.user_ids) and old.item_ids.equals(data.item_ids)):
-            raise InputError(
-                "data",
-                received="other users or items than the model has",
-                expected="the same ids in the same places, with rows added",
-                remedy="Call fit for new users or items.",
-            )
-        return model
+    def _own(self, model: FittedModel, data: Interactions) -> BayesMFModel:
+        """The model, when this configuration could have fitted it to the same users and items."""
+
+        def differs(own: BayesMFModel) -> str | None:
+            return f"a model with {own.factors} factors" if own.factors != self.factors else None
+
+        return own_model(model, BayesMFModel, data, differs, f"{self.factors} factors")
 
 
 @final

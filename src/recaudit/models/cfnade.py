@@ -11,12 +11,12 @@ from pydantic import Field
 from scipy import sparse
 
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
 from recaudit.models.arrays import IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
 from recaudit.models.cfnade_network import MOST_LEVELS, Levels, Network, Rows, Table
 from recaudit.models.cfnade_training import train
 from recaudit.models.devices import check_device
+from recaudit.models.own_model import own_model
 from recaudit.seeding import derive, generator
 
 
@@ -97,22 +97,14 @@ class CFNADE(Recommender):
 
     def _own(self, model: FittedModel, data: Interactions, levels: Levels) -> CFNADEModel:
         """The model, when this configuration could have fitted it to the same users and items."""
-        if not isinstance(model, CFNADEModel):
-            received = f"a {type(model).__name__}"
-        elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
-            received = "a model of other users or items than the log has"
-        elif (model.rows, model.hidden.shape[1]) != (self.rows, self.hidden) or not np.array_equal(
-            model.levels.values, levels.values
-        ):
-            received = f"one with {model.rows} rows, {model.hidden.shape[1]} hidden units, levels {model.levels.values}"
-        else:
-            return model
-        raise InputError(
-            "model",
-            received=received,
-            expected="what this configuration fitted to an earlier log of the same users, items and scale",
-            remedy="Fit from scratch with fit(data).",
-        )
+
+        def differs(own: CFNADEModel) -> str | None:
+            rows, hidden, values = own.rows, own.hidden.shape[1], own.levels.values
+            same = (rows, hidden) == (self.rows, self.hidden) and np.array_equal(values, levels.values)
+            return None if same else f"one with {rows} rows, {hidden} hidden units, levels {values}"
+
+        expected = f"{self.rows} rows, {self.hidden} hidden units and levels {levels.values}"
+        return own_model(model, CFNADEModel, data, differs, expected)
 
 
 @final

@@ -16,6 +16,7 @@ from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmu
 from recaudit.models.devices import check_device
 from recaudit.models.llorma_kernel import Singles
 from recaudit.models.llorma_training import Descent, Ratings, Vectors, pretrain, pretrain_dense, train, train_dense
+from recaudit.models.own_model import own_model
 from recaudit.seeding import derive, generator
 
 Kernel = Literal["epanechnikov", "exponential"]
@@ -116,23 +117,15 @@ class LLORMA(Recommender):
 
     def _own(self, model: FittedModel, data: Interactions) -> LLORMAModel:
         """The model, when this configuration could have fitted it to the same users and items."""
-        if not isinstance(model, LLORMAModel):
-            received = f"a {type(model).__name__}"
-        elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
-            received = "a model of other users or items than the log has"
-        elif (model.local.P.shape[2], model.whole.P.shape[1]) != (self.rank, self.pre_rank):
-            received = f"a model of ranks {model.local.P.shape[2]} and, global, {model.whole.P.shape[1]}"
-        elif len(model.anchors) > self.anchors:
-            received = f"a model with {len(model.anchors)} anchors"
-        else:
-            return model
-        raise InputError(
-            "model",
-            received=received,
-            expected=f"what a configuration with {self.anchors} anchors and ranks {self.rank} and, global, "
-            f"{self.pre_rank} fitted to an earlier log of the same users and items",
-            remedy="Fit from scratch with fit(data).",
-        )
+
+        def differs(own: LLORMAModel) -> str | None:
+            ranks = own.local.P.shape[2], own.whole.P.shape[1]
+            if ranks != (self.rank, self.pre_rank):
+                return f"a model of ranks {ranks[0]} and, global, {ranks[1]}"
+            return f"a model with {len(own.anchors)} anchors" if len(own.anchors) > self.anchors else None
+
+        expected = f"{self.anchors} anchors and ranks {self.rank} and, global, {self.pre_rank}"
+        return own_model(model, LLORMAModel, data, differs, expected)
 
 
 def _check_convergence(vectors: Vectors, argument: str, rate: float) -> None:

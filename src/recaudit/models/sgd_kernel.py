@@ -101,6 +101,7 @@ def _walk(
             _walk_block(users, items, residual, offsets, block, P, Q, rate, regularization, seed)
 
 
+# Written out: numba's cache knows a function by its code alone, and would take one compilation of it for the other.
 @njit(cache=True)
 def _walk_alone(
     users: NDArray[np.int32],

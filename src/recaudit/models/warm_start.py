@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray
 from recaudit.models.base import FittedModel
 from recaudit.models.factors import FactorModel
+from recaudit.models.own_model import own_model
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """P (users, factors), Q (items, factors), f (users,), g (items,)."""
@@ -31,17 +31,8 @@ def fitted_factors(
 
 
 def _own(model: FittedModel, data: Interactions, factors: int) -> FactorModel:
-    if not isinstance(model, FactorModel):
-        received = f"a {type(model).__name__}"
-    elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
-        received = "a model of other users or items than the log has"
-    elif model.item_factors.shape[1] != factors:
-        received = f"a model with {model.item_factors.shape[1]} factors"
-    else:
-        return model
-    raise InputError(
-        "model",
-        received=received,
-        expected=f"what a configuration with {factors} factors fitted to an earlier log of the same users and items",
-        remedy="Fit from scratch with fit(data).",
-    )
+    def differs(own: FactorModel) -> str | None:
+        width = own.item_factors.shape[1]
+        return f"a model with {width} factors" if width != factors else None
+
+    return own_model(model, FactorModel, data, differs, f"{factors} factors")
