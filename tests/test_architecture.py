@@ -19,6 +19,8 @@ ORDER = [
     "lock",
     "seeding",
     "status",
+    "ties",
+    "arithmetic",
     "engines",
     "data",
     "models",

@@ -13,12 +13,5 @@ neighbouring pair, one in 10^9 for a list of ten out of thousands.
 
 from __future__ import annotations
 
-import torch
-
 TIE = 1e-10
-"""Relative to the largest absolute score of the row."""
-
-
-def tie_gaps(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """(rows, 1): the widest gap that still ties two neighbouring scores of a row (rows, items) of allowed items."""
-    return TIE * torch.where(allowed, scores, 0.0).abs().amax(dim=1, keepdim=True)
+"""How wide a gap still ties two neighbouring scores, as a part of the row's largest absolute score."""

@@ -51,6 +51,7 @@ def test_reachable_is_exact_and_bounds_hold_without_solving_everything(seed: int
 
     twin = np.array([largest_margin(slope, intercept, target) for target in range(60)])
     np.testing.assert_array_equal(found.reachable, twin >= 0)
+    assert found.settled.all()
     assert (found.margin <= twin + 1e-7).all()
     assert (twin <= found.upper + 1e-7).all()
     assert (found.status[found.reachable] == "solved").all()
@@ -80,11 +81,27 @@ def test_an_item_that_one_rival_always_beats_is_unreachable() -> None:
     np.testing.assert_allclose(found.margin[1:], [0.5, 0.5], atol=1e-9)
 
 
-def test_a_tie_counts_as_reachable() -> None:
+def test_of_two_equal_items_the_first_is_on_top() -> None:
     found = top1_margin(np.array([[1.0], [1.0]]), np.array([2.0, 2.0]), [0, 1], 1, 5)
 
-    assert found.reachable.tolist() == [True, True]
+    assert found.reachable.tolist() == [True, False]
+    assert found.settled.tolist() == [True, True]
     np.testing.assert_allclose(found.margin, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_does_not_put_the_second_of_two_equal_items_on_top(seed: int) -> None:
+    slope, intercept = scores(seed)
+    best = int(top1_margin(slope, intercept, np.arange(60), 1, 5, exact=True).margin.argmax())
+    # The same item once more, in front and behind, its numbers off by rounding.
+    rounding = 1 + 4e-16 * np.random.default_rng(seed).integers(-2, 3, (3, 5))
+    slopes = np.vstack([slope[best] * rounding[0, :4], slope * 1.0, slope[best] * rounding[1, :4]])
+    intercepts = np.concatenate([[intercept[best] * rounding[0, 4]], intercept, [intercept[best] * rounding[1, 4]]])
+
+    found = top1_margin(slopes, intercepts, [0, best + 1, 61], 1, 5)
+
+    assert found.reachable.tolist() == [True, False, False]
+    assert found.settled.all()
 
 
 def test_the_only_item_is_reachable_by_any_margin() -> None:

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import product
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.policies.ranking import place_of
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.discrete import maximize_softmax_discrete
@@ -113,7 +115,7 @@ def _softmax_stars(beta: float, question: Question, values: FloatArray) -> Answe
 
     ends = question.targets.sum(dim=1).cumsum(0).tolist()
     batches = [Batch((user,), slice(*run)) for user, run in enumerate(pairwise([0, *ends])) if run[1] > run[0]]
-    run_on_cores(work, batches, torch.get_num_threads() if question.device == "cpu" else 1)
+    run_on_cores(work, batches, None if question.device == "cpu" else 1)
     return _joined(parts)
 
 
@@ -195,15 +197,14 @@ def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
     with np.errstate(divide="ignore"):
         worse, better = np.log(chances)
     actions, reachable = found.actions, found.reachable
+    never = found.settled & ~found.reachable
     if isinstance(question.ratings, Stars):
         # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
         actions = _nearest(question.ratings.values, actions)
-        scores = torch.from_numpy(actions) @ question.slope[user, candidates].T + question.intercept[user, candidates]
-        own = scores[torch.arange(len(targets)), torch.searchsorted(candidates, targets)]
-        reachable = (own >= scores.amax(dim=1)).numpy()
+        scores = product(actions, question.slope[user, candidates]) + question.intercept[user, candidates]
+        reachable = place_of(scores, torch.searchsorted(candidates, targets)) == 1
     value = np.where(reachable, better, worse)
-    # Being on top or not is settled where the margin was found, or no action can make it 0.
-    settled = (reachable & (better >= worse)) | (found.upper < 0)
+    settled = (reachable & (better >= worse)) | never
     status = np.where(settled, Status.SOLVED.value, Status.BOUNDED.value)
     # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
     return Answer(value, value, np.where(settled, value, max(better, worse)), status, actions)

@@ -108,7 +108,7 @@ class Follow:
             found[row] = _User(solution, before[row, targets] - _ranks_after(start, candidates[row], solution))
 
         batches = [Batch((row,), slice(row, row + 1)) for row in range(len(users))]
-        run_on_cores(work, batches, torch.get_num_threads())
+        run_on_cores(work, batches)
         everybody = _User.joined([user for user in found if user is not None], self.future.k)
         solution = everybody.solution
         answered = solution.status != Status.NOT_APPLICABLE.value

@@ -157,12 +157,11 @@ def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
     places = np.searchsorted(own.candidates, targets)
     top = top1_margin(own.slope, own.intercept, places, own.lower, own.upper)
     hull = hull_vertices(own.slope, places)
-    settled = top.reachable | (top.upper < 0)
-    whole = settled & (hull.status == Status.SOLVED.value)
+    whole = top.settled & (hull.status == Status.SOLVED.value)
     failed = (top.status == Status.FAILED.value) | (hull.status == Status.FAILED.value)
     unsettled = np.where(failed, Status.FAILED.value, Status.BOUNDED.value)
     columns = {
-        "top1_reachable": pl.Series(top.reachable).set(pl.Series(~settled), None),
+        "top1_reachable": pl.Series(top.reachable).set(pl.Series(~top.settled), None),
         "margin": top.margin,
         "margin_upper": pl.Series(top.upper).fill_nan(None),
         "hull_vertex": pl.Series(hull.vertex).set(pl.Series(hull.status != Status.SOLVED.value), None),

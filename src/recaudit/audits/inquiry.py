@@ -17,6 +17,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
+from recaudit.policies.ranking import places
 from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
@@ -117,8 +118,5 @@ class Inquiry:
 
 
 def ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """(users, items): 1 + how many candidates score higher; equal scores share the better rank."""
-    masked = scores.masked_fill(~allowed, -torch.inf)
-    ordered = masked.sort(dim=1).values
-    higher = masked.shape[1] - torch.searchsorted(ordered, masked, right=True)
-    return higher + 1
+    """(users, items): where each item stands in the user's list of all candidates, from 1."""
+    return torch.from_numpy(places(scores, allowed))

@@ -10,11 +10,13 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import aligned
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.interventions import Actions, Interval
 from recaudit.models.response import AffineResponses
+from recaudit.policies.ranking import place_of
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -82,14 +84,12 @@ def _ranks_after(question: Question, answer: Answer) -> IntArray:
     start = 0
     for user in range(len(question.slope)):
         targets = question.targets[user].nonzero()[:, 0]
-        actions = torch.from_numpy(answer.actions[start : start + len(targets)])
+        actions = aligned(answer.actions[start : start + len(targets)])
         start += len(targets)
-        slope, intercept = question.slope[user].T.contiguous(), question.intercept[user]
+        candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
+        slope, intercept = question.slope[user, candidates].T.contiguous(), question.intercept[user, candidates]
+        own = torch.searchsorted(candidates, targets)
         for first in range(0, len(targets), _RANK_ROWS):
             part = slice(first, first + _RANK_ROWS)
-            scores = torch.addmm(intercept, actions[part], slope)
-            own = scores.gather(1, targets[part, None])
-            # A gap below rounding is no gap: the same score, computed twice, must share a rank.
-            above = scores > own + 1e-12 * own.abs()
-            ranks.append(np.count_nonzero(above.numpy(), axis=1) + 1)
+            ranks.append(place_of(torch.addmm(intercept, actions[part], slope), own[part]))
     return np.concatenate(ranks) if ranks else np.zeros(0, dtype=np.int64)

@@ -19,8 +19,9 @@ BLOCK = 256
 class Engine(ABC):
     """Runs a function on each piece and gives the answers back in the order of the pieces.
 
-    The function must be pure: its answer depends on its piece alone, so that no engine, block size or worker
-    count can change a number. For an engine that leaves the process, the function must be picklable.
+    The function must be pure: its answer depends on its piece alone, so that no engine and no worker count can change
+    a bit. Torch has one thread within a piece (`arithmetic`). For an engine that leaves the process, the function must
+    be picklable.
     """
 
     @abstractmethod

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
+from recaudit.arithmetic import one_thread
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
@@ -20,11 +22,11 @@ from recaudit.errors import InputError
 @final
 @dataclass(frozen=True)
 class Serial(Engine):
-    """One piece after the other, in this thread. The default: models and solvers use the cores within a piece."""
+    """One piece after the other, in this thread. The default: kernels and solvers use the cores within a piece."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order."""
-        return track(map(function, pieces), label, len(pieces))
+        return track(map(partial(_steadily, function), pieces), label, len(pieces))
 
 
 @final
@@ -40,7 +42,8 @@ class Threads(Engine):
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; at most twice as many pieces as workers are under way."""
         with ThreadPoolExecutor(self.workers) as pool:
-            yield from track(_windowed(pool, function, pieces, 2 * self.workers), label, len(pieces))
+            steady = partial(_steadily, function)
+            yield from track(_windowed(pool, steady, pieces, 2 * self.workers), label, len(pieces))
 
 
 @final
@@ -71,6 +74,12 @@ class Processes(Engine):
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _steadily(function: Callable[[Piece], Answer], piece: Piece) -> Answer:
+    """The answer of a piece: the same bits in any engine."""
+    with one_thread():
+        return function(piece)
 
 
 def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[Any], window: int) -> Iterator[Any]:
@@ -120,7 +129,7 @@ def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
 
 def _run_in_worker(piece: object) -> object:
     assert _work is not None
-    return _work(piece)
+    return _steadily(_work, piece)
 
 
 def _check_workers(workers: int) -> None:

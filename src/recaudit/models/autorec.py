@@ -10,11 +10,12 @@ import torch
 from pydantic import Field
 from scipy import sparse
 
+from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.autorec_training import Columns, DenseLearner, SparseLearner, Weights, train
-from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.devices import check_device
 from recaudit.models.own_model import own_model
 from recaudit.seeding import derive, generator
@@ -138,4 +139,4 @@ class AutoRecModel(FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
         rows = torch.from_numpy(users)
-        return pad_matmul(self.user_vectors[rows], self.item_vectors) + self.user_bias[rows, None]
+        return product(self.user_vectors[rows], self.item_vectors) + self.user_bias[rows, None]

@@ -36,7 +36,7 @@ class Recommender(BaseModel, ABC):
 
 
 class FittedModel(ABC):
-    """Scores from data, by position. Rows do not depend on which other users stand in the same block."""
+    """Scores from data, by position. Which other users stand in the block moves a score by rounding only."""
 
     data: Interactions
     """The log that the model was fitted to."""
@@ -132,26 +132,6 @@ class FittedModel(ABC):
             f"{type(self).__name__}: nothing says how another user's ratings move its scores. Models that know: "
             "BiasedMF, ALS, RecurrentRecommender, and what models.from_factors returns."
         )
-
-
-_PIECE = 128
-"""How many terms are summed in one product: of more, matrix libraries sum in an order that depends on the rows."""
-
-
-def pad_matmul(rows: Tensor, columns: Tensor) -> Tensor:
-    """`rows @ columns.T` whose every row is the same number by number, however many rows there are.
-
-    Matrix libraries sum in another order for a handful of rows than for many; at least 16 rows, and sums of few terms,
-    keep them on one path (a contract test holds every model to it).
-    """
-    count, terms = rows.shape
-    if count < 16:
-        rows = torch.cat([rows, rows.new_zeros(16 - count, terms)])
-    total = rows[:, :_PIECE].contiguous() @ columns[:, :_PIECE].contiguous().T
-    for start in range(_PIECE, terms, _PIECE):
-        piece = slice(start, start + _PIECE)
-        total += rows[:, piece].contiguous() @ columns[:, piece].contiguous().T
-    return total[:count]
 
 
 def check_data(data: Interactions) -> None:

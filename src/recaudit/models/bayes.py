@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
+from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
 from recaudit.models.arrays import IntArray, Tensor
-from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.bayes_kernel import Chain, Units
 from recaudit.models.own_model import own_model
 from recaudit.seeding import generator
@@ -162,19 +163,17 @@ class BayesMFModel(FittedModel):
         squares = torch.zeros_like(mean)
         for draw in range(self.n_draws):
             # Welford: the sum of squares around the mean of the draws so far.
-            product = self._products(users, slice(draw, draw + 1)).double()
-            step = product - mean
+            drawn = self._products(users, slice(draw, draw + 1)).double()
+            step = drawn - mean
             mean += step / (draw + 1)
-            squares += step * (product - mean)
+            squares += step * (drawn - mean)
         return self.units.sd * torch.sqrt(squares / max(1, self.n_draws - 1))
 
     def _products(self, users: IntArray, draws: slice) -> Tensor:
         """(len(users), items), single precision: the products of users and items, summed over these draws."""
         rows, columns = self.user_draws[users, draws], self.item_draws[:, draws]
         width = rows.shape[1] * rows.shape[2]
-        return pad_matmul(
-            torch.from_numpy(rows.reshape(len(rows), width)), torch.from_numpy(columns.reshape(len(columns), width))
-        )
+        return product(rows.reshape(len(rows), width), columns.reshape(len(columns), width))
 
     def _ratings(self, standardised: Tensor) -> Tensor:
         return self.units.mean + self.units.sd * standardised

@@ -10,9 +10,10 @@ import torch
 from pydantic import Field
 from scipy import sparse
 
+from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.models.arrays import IntArray, Tensor
-from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.cfnade_network import MOST_LEVELS, Levels, Network, Rows, Table
 from recaudit.models.cfnade_training import train
 from recaudit.models.devices import check_device
@@ -148,10 +149,10 @@ class CFNADEModel(FittedModel):
         index, levels = torch.from_numpy(users), len(self.levels.values)
         shape = (len(users), levels, self.data.n_items)
         if self.rows == "user":
-            scores = pad_matmul(self.hidden[index], self.weights.flatten(0, 1)).view(shape) + self.bias
+            scores = product(self.hidden[index], self.weights.flatten(0, 1)).view(shape) + self.bias
         else:
             own = self.weights[:, index].transpose(0, 1).flatten(0, 1)
-            scores = pad_matmul(own, self.hidden).view(shape) + self.bias[:, index].T[..., None]
+            scores = product(own, self.hidden).view(shape) + self.bias[:, index].T[..., None]
         # Written out: torch's softmax is cut between threads in a way that shows in the last bit.
         odds = (scores - scores.amax(dim=1, keepdim=True)).exp()
         return odds / odds.sum(dim=1, keepdim=True)

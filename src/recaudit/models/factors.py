@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
-from recaudit.models.base import FittedModel, check_actions, pad_matmul
+from recaudit.models.base import FittedModel, check_actions
 from recaudit.models.edited_items import edited_factors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, Taste
@@ -45,7 +46,7 @@ class FactorModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        products = pad_matmul(torch.from_numpy(self.user_factors[users]), torch.from_numpy(self.item_factors))
+        products = product(self.user_factors[users], self.item_factors)
         return (
             products + torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
         )
@@ -63,8 +64,8 @@ class FactorModel(FittedModel):
             acted = np.flatnonzero(items[row] >= 0)
             matrix, constant = self._moved_vector(int(user), items[row][acted])
             moved[row, acted], moved[row, -1] = matrix.T, constant
-        vectors = torch.from_numpy(moved.reshape(-1, moved.shape[2]))
-        scores = pad_matmul(vectors, torch.from_numpy(self.item_factors)).reshape(len(users), actions + 1, -1)
+        vectors = moved.reshape(-1, moved.shape[2])
+        scores = product(vectors, self.item_factors).reshape(len(users), actions + 1, -1)
         level = torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
         return AffineResponses(scores[:, :-1].transpose(1, 2), scores[:, -1] + level)
 

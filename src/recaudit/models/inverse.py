@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 
 import torch
 
+from recaudit.arithmetic import one_thread
 from recaudit.models.arrays import Tensor
 
 _ALONE = 4096
@@ -19,16 +19,5 @@ def inverted(matrix: Tensor) -> Tensor:
     LAPACK sums in another order on two threads than on one. Small matrices are therefore left to one thread, which also
     spends least; for large ones the last digits may depend on how many there are.
     """
-    with _one_thread(len(matrix) <= _ALONE):
+    with one_thread() if len(matrix) <= _ALONE else nullcontext():
         return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
-
-
-@contextmanager
-def _one_thread(wanted: bool) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if wanted:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

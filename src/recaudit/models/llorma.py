@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
+from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
-from recaudit.models.base import FittedModel, Recommender, check_data, pad_matmul
+from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.devices import check_device
 from recaudit.models.llorma_kernel import Singles
 from recaudit.models.llorma_training import Descent, Ratings, Vectors, pretrain, pretrain_dense, train, train_dense
@@ -244,6 +245,6 @@ class LLORMAModel(FittedModel):
         rows = torch.from_numpy(users)
         # K(u, u_a) K(i, i_a) is a product, so that the weighed sum over anchors is one product of long vectors.
         total, weight, common = (
-            pad_matmul(mine[rows], theirs) for mine, theirs in zip(self.user_parts, self.item_parts, strict=True)
+            product(mine[rows], theirs) for mine, theirs in zip(self.user_parts, self.item_parts, strict=True)
         )
         return torch.where(weight > 0, total / weight, common)

@@ -10,10 +10,11 @@ from typing import ClassVar, final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
-from recaudit.models.base import FittedModel, check_actions, pad_matmul
+from recaudit.models.base import FittedModel, check_actions
 from recaudit.models.recurrent_network import Histories, Level, Network, Reading, State
 from recaudit.models.response import DifferentiableResponse, EditedItems, Response
 
@@ -212,7 +213,7 @@ class RecurrentModel(FittedModel):
         return np.clip(predicted, *data.scale)
 
     def _scores(self, user_vectors: Tensor) -> Tensor:
-        return pad_matmul(user_vectors, torch.from_numpy(self.items.vectors)) + self.level.mean
+        return product(user_vectors, self.items.vectors) + self.level.mean
 
     def _own_scores(self, tail: Tail, ratings: Tensor) -> Tensor:
         return self._scores(tail.vectors(self.level.read(ratings)))

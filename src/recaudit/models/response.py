@@ -14,6 +14,7 @@ from typing import final
 
 import torch
 
+from recaudit.arithmetic import product
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 
 
@@ -109,8 +110,7 @@ class EditedItems:
     def scores(self, viewers: IntArray) -> Tensor:
         """(len(viewers), editors, actions, ratings): the viewers' scores of the edited items."""
         who = torch.from_numpy(viewers)
-        # Matrix products sum in another order for a handful of rows than for many: 16 rows keep them on one path.
-        padded = torch.cat([who, who[:1].expand(max(0, 16 - len(who)))])
-        products = self.viewer_vectors[padded] @ self.vectors.flatten(0, 2).T
-        scores = products[: len(who)].reshape(len(who), *self.vectors.shape[:3])
+        scores = product(self.viewer_vectors[who], self.vectors.flatten(0, 2)).reshape(
+            len(who), *self.vectors.shape[:3]
+        )
         return scores.add_((self.viewer_offset[who][:, None, None] + self.offset)[..., None])

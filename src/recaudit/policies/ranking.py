@@ -1,4 +1,4 @@
-"""The n best of each row, with ties broken by position."""
+"""The order of items by score, with ties decided by `recaudit.ties`."""
 
 from __future__ import annotations
 
@@ -7,44 +7,124 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.ties import TIE
 
-def top_items(
-    scores: torch.Tensor, allowed: torch.Tensor, n: int, tiebreak: torch.Tensor | None = None
-) -> NDArray[np.int64]:
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+_FEW = 64
+"""Up to so many places are filled in one pass over the scores; for more, sorting them all is quicker."""
+
+
+def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int, tiebreak: torch.Tensor | None = None) -> IntArray:
     """(rows, n): positions of the n highest allowed scores, best first; -1 where fewer are allowed.
 
-    Equal scores are ordered by `tiebreak` (higher first) where given, then by position (lower first), so that
-    a list never depends on the sorting routine.
+    Tied scores are ordered by `tiebreak` (higher first) where given, and what is tied there too by position (lower
+    first), so that a list depends neither on the sorting routine nor on rounding.
     """
-    first = scores.double().contiguous().numpy()
-    second = first if tiebreak is None else tiebreak.double().contiguous().numpy()
+    first = scores.detach().double().contiguous().numpy()
+    second = np.empty((0, 0)) if tiebreak is None else tiebreak.detach().double().contiguous().numpy()
     return _top(first, second, allowed.contiguous().numpy(), n)
 
 
+def places(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
+    """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not."""
+    order = top_items(scores, allowed, scores.shape[1])
+    row, place = np.nonzero(order >= 0)
+    out = np.repeat(allowed.sum(dim=1, keepdim=True).numpy() + 1, scores.shape[1], axis=1)
+    out[row, order[row, place]] = place + 1
+    return out
+
+
+def place_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
+    """(rows,): where each row's own item (rows,) stands in the list of all columns of `scores` (rows, columns)."""
+    low, high = torch.aminmax(scores, dim=1, keepdim=True)
+    gap = TIE * torch.maximum(-low, high)
+    own = scores.gather(1, items[:, None])
+    # numpy counts a mask several times faster than torch.
+    out: IntArray = np.count_nonzero((scores > own + gap).numpy(), axis=1) + 1
+    near = np.count_nonzero((scores >= own - gap).numpy(), axis=1)
+    # Only an item that has another one within the gap can be tied.
+    tied = np.flatnonzero(near > out)
+    if len(tied):
+        rows = scores[torch.from_numpy(tied)]
+        out[tied] = places(rows, torch.ones_like(rows, dtype=torch.bool))[np.arange(len(tied)), items.numpy()[tied]]
+    return out
+
+
 @njit(nogil=True, cache=True)
-def _top(
-    first: NDArray[np.float64], second: NDArray[np.float64], allowed: NDArray[np.bool_], n: int
-) -> NDArray[np.int64]:
-    rows, columns = first.shape
+def _top(first: FloatArray, second: FloatArray, allowed: BoolArray, n: int) -> IntArray:
+    rows = len(first)
     best = np.full((rows, n), -1, dtype=np.int64)
     for row in range(rows):
-        filled = 0
-        for column in range(columns):
-            if not allowed[row, column]:
+        values, gap = first[row], _gap(first[row], allowed[row])
+        # One more than asked for tells whether the last place is tied with what comes after it.
+        chosen = _highest(values, allowed[row], n + 1)
+        if n > _FEW or (len(chosen) > n and _tied(values[chosen[n - 1]], values[chosen[n]], gap)):
+            chosen = np.flatnonzero(allowed[row])
+            chosen = chosen[np.argsort(-values[chosen])]
+        start = 0
+        for end in range(1, len(chosen) + 1):
+            if end < len(chosen) and _tied(values[chosen[end - 1]], values[chosen[end]], gap):
                 continue
-            a, b = first[row, column], second[row, column]
-            # Positions ascend, so a later column must be strictly better to go before an earlier one.
-            place = filled
-            while place > 0:
-                other = best[row, place - 1]
-                if a > first[row, other] or (a == first[row, other] and b > second[row, other]):
-                    place -= 1
-                else:
-                    break
-            if place == n:
-                continue
-            filled = min(filled + 1, n)
-            for position in range(filled - 1, place, -1):
-                best[row, position] = best[row, position - 1]
-            best[row, place] = column
+            if end - start > 1:
+                chosen[start:end] = _tie_broken(chosen[start:end], second, row, allowed)
+            start = end
+            if start >= n:
+                break
+        filled = min(n, len(chosen))
+        best[row, :filled] = chosen[:filled]
     return best
+
+
+@njit(nogil=True, cache=True)
+def _tie_broken(items: IntArray, second: FloatArray, row: int, allowed: BoolArray) -> IntArray:
+    """Tied items by the tiebreak, if there is one, and by position where that is tied as well."""
+    items = np.sort(items)
+    if not len(second):
+        return items
+    values, gap = second[row], _gap(second[row], allowed[row])
+    items = items[np.argsort(-values[items])]
+    start = 0
+    for end in range(1, len(items) + 1):
+        if end == len(items) or not _tied(values[items[end - 1]], values[items[end]], gap):
+            items[start:end] = np.sort(items[start:end])
+            start = end
+    return items
+
+
+@njit(nogil=True, cache=True)
+def _highest(values: FloatArray, allowed: BoolArray, n: int) -> IntArray:
+    """Positions of the n highest, best first, by insertion; none where that would take longer than sorting."""
+    best = np.empty(n if n <= _FEW + 1 else 0, dtype=np.int64)
+    filled = 0
+    for column in range(len(values) if len(best) else 0):
+        if not allowed[column]:
+            continue
+        place = filled
+        while place > 0 and values[column] > values[best[place - 1]]:
+            place -= 1
+        if place == n:
+            continue
+        filled = min(filled + 1, n)
+        for position in range(filled - 1, place, -1):
+            best[position] = best[position - 1]
+        best[place] = column
+    return best[:filled]
+
+
+@njit(nogil=True, cache=True)
+def _gap(values: FloatArray, allowed: BoolArray) -> float:
+    """The widest gap that still ties two neighbouring scores."""
+    largest = 0.0
+    for column in range(len(values)):
+        size = abs(values[column])
+        if allowed[column] and size > largest and size != np.inf:
+            largest = size
+    return TIE * largest
+
+
+@njit(nogil=True, cache=True)
+def _tied(higher: float, lower: float, gap: float) -> bool:
+    return higher == lower or higher - lower <= gap  # the first for two infinities

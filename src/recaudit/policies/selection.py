@@ -8,11 +8,12 @@ import torch
 from pydantic import Field
 
 from recaudit.policies.base import Policy, Tensor
+from recaudit.policies.ranking import top_items
 
 
 @final
 class Top1(Policy):
-    """The allowed item with the highest score, always; equal scores: the one that comes first.
+    """The allowed item with the highest score, always; of tied ones (`recaudit.ties`) the one that comes first.
 
     As a list of n: the n highest scores.
     """
@@ -72,9 +73,9 @@ class Power(Policy):
 
 
 def _is_top(scores: Tensor, allowed: Tensor) -> Tensor:
-    """True at the first of the highest allowed scores of each row."""
-    tops = (scores == scores.amax(dim=1, keepdim=True)) & allowed
-    return tops & (tops.cumsum(dim=1) == 1)
+    """True at the top item of each row, nowhere in a row without any."""
+    top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1)).to(scores.device)
+    return torch.zeros_like(allowed).scatter_(1, top.clamp(min=0), top >= 0)
 
 
 def _below_best(scores: Tensor, allowed: Tensor) -> Tensor:

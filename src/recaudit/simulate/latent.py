@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from recaudit.models.base import pad_matmul
+from recaudit.arithmetic import product
 from recaudit.seeding import generator
 from recaudit.simulate.environment import Environment
 from recaudit.simulate.population import FloatArray, IntArray, Population
@@ -160,6 +159,6 @@ class LatentPopulation(Population):
 
 
 def _products(rows: FloatArray, columns: FloatArray) -> FloatArray:
-    """`rows @ columns.T`, each row the same whichever others stand beside it."""
-    values: FloatArray = pad_matmul(torch.from_numpy(rows), torch.from_numpy(columns)).numpy()
+    """`rows @ columns.T`"""
+    values: FloatArray = product(rows, columns).numpy()
     return values

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-import torch
 from pydantic import Field, SerializeAsAny
 
-from recaudit.models.base import pad_matmul
+from recaudit.arithmetic import product
 from recaudit.seeding import generator
 from recaudit.simulate.choices import Choice, PicksBest
 from recaudit.simulate.environment import Environment, Repeats
@@ -80,8 +79,7 @@ class LatentScorePopulation(Population):
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): biases and both kinds of factors."""
-        rows, columns = torch.from_numpy(self.user_factors[users]), torch.from_numpy(self.item_factors)
-        values: FloatArray = pad_matmul(rows, columns).numpy()
+        values: FloatArray = product(self.user_factors[users], self.item_factors).numpy()
         values += self.offset + self.user_bias[users][:, None] + self.item_bias
         return values
 

@@ -68,7 +68,7 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
     if margin > _TIE:
         return BestBeta(math.inf, 1.0, 1.0, 1.0, (math.inf, math.inf), True, Status.SOLVED)
     problem = _Problem.checked(slope, intercept, target, lower, upper)
-    if top.reachable[0]:
+    if margin >= -_TIE:
         # Whatever the action, some other item scores as much, to within what is known of the margin.
         bound = math.log(0.5) if most <= 2 * _TIE else 0.0
         line = problem.line(LARGEST_BETA)

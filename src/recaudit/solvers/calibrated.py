@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from recaudit.arithmetic import core_count
 from recaudit.errors import InputError, did_you_mean
 from recaudit.solvers.calibrated_bound import Problem, upper_bound
 from recaudit.solvers.calibrated_kernel import (
@@ -181,7 +182,7 @@ def _greedy(
             evaluations[rows],
         )
 
-    cores = torch.get_num_threads()
+    cores = core_count()
     step = max(1, math.ceil(users / cores))
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(solve, (slice(start, start + step) for start in range(0, users, step))))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from recaudit.arithmetic import aligned
 from recaudit.errors import InputError
 
 Tensor = torch.Tensor
@@ -23,7 +24,7 @@ def as_double(name: str, values: Array, dimensions: int, shape: str) -> Tensor:
         raise InputError(name, received=type(values).__name__, expected=f"numbers, {shape}") from error
     if tensor.dim() != dimensions:
         raise InputError(name, received=f"an array of shape {tuple(tensor.shape)}", expected=shape)
-    return tensor
+    return aligned(tensor)
 
 
 def check_scores(slope: Tensor, intercept: Tensor) -> None:

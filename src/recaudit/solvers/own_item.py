@@ -36,6 +36,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import core_count
 from recaudit.errors import InputError
 from recaudit.policies import top_items
 from recaudit.solvers.checks import check_finite, check_positive
@@ -119,7 +120,7 @@ def largest_distance(
             found.vertex[rows],
         )
 
-    cores = torch.get_num_threads()
+    cores = core_count()
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(solve, _parts(len(scores), cores)))
     if (found.vertex == _NOT_FINITE).any():

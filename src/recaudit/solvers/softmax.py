@@ -31,8 +31,8 @@ from recaudit.solvers.workers import run_on_cores
 
 Tensor = torch.Tensor
 
-DEFAULT_MEMORY = 1 << 30
-"""Bytes that a solve on a CPU may hold beside its input and its answer, unless it is told otherwise."""
+DEFAULT_MEMORY = 1 << 29
+"""Bytes that a solve may hold for each core beside its input and its answer, unless it is told otherwise."""
 
 
 def maximize_softmax(
@@ -55,8 +55,8 @@ def maximize_softmax(
     `targets` (targets,): positions of items; `beta` > 0; `lower`, `upper`: numbers or (K,).
 
     A target is solved when the certificate on -log of its probability is at most `tol`, and bounded when that takes
-    more than `max_steps` Newton steps. `memory_limit` is in bytes, beside the input and the answer; by default
-    1 GiB, or a quarter of what is free on a CUDA `device`. `actions=False` leaves the maximisers out.
+    more than `max_steps` Newton steps. `memory_limit` is in bytes for each core, beside the input and the
+    answer; by default 512 MiB, or a sixth of a CUDA `device`. `actions=False` leaves the maximisers out.
     """
     slope = as_double("slope", slope, 2, "(items, K)")
     intercept = as_double("intercept", intercept, 1, "(items,)").to(slope.device)
@@ -121,9 +121,7 @@ class _Solver:
     beta: float
     tol: float
     device: torch.device
-    cores: int
     memory_limit: int
-    """For each core."""
     max_steps: int
     actions: bool
 
@@ -136,12 +134,13 @@ class _Solver:
         if place.type == "cuda" and not torch.cuda.is_available():
             raise InputError("device", received=device, expected="'cpu': torch finds no CUDA device here")
         if memory_limit is None:
-            memory_limit = torch.cuda.mem_get_info(place)[0] // 4 if place.type == "cuda" else DEFAULT_MEMORY
+            # What is there, not what is free: batches, and so the last bits, must not depend on who else computes.
+            on_gpu = place.type == "cuda"
+            memory_limit = torch.cuda.get_device_properties(place).total_memory // 6 if on_gpu else DEFAULT_MEMORY
         beta, tol = check_positive("beta", beta), check_positive("tol", tol)
         if max_steps < 1:
             raise InputError("max_steps", received=max_steps, expected="a whole number of 1 or more")
-        cores = torch.get_num_threads() if place.type == "cpu" else 1
-        return cls(beta, tol, place, cores, memory_limit // cores, max_steps, actions)
+        return cls(beta, tol, place, memory_limit, max_steps, actions)
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
@@ -166,7 +165,7 @@ class _Solver:
         counts = torch.bincount(owner, minlength=len(slope)).tolist()
         batches = plan_batches(counts, items, columns, self.memory_limit, on_cpu)
         if on_cpu:
-            run_on_cores(work, batches, self.cores)
+            run_on_cores(work, batches)
         else:
             for batch in batches:
                 work(batch)

@@ -1,7 +1,8 @@
 """Top-1 reachability: can an item be made the highest-scoring one (paper 000, section 4.1)?
 
 The margin of target i at the action a is min over j != i of s_i(a) - s_j(a). Its maximum over the box is a linear
-program, max t : (b_i - b_j).a + c_i - c_j >= t for all j != i; the item is top-1 reachable iff it is 0 or more.
+program, max t : (b_i - b_j).a + c_i - c_j >= t for all j != i. Where the margin is clearly positive the item is on top,
+where it is clearly negative it is not; in between the rule for ties decides (`recaudit.ties`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from recaudit.arithmetic import product
+from recaudit.policies.ranking import place_of
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.status import Status
+from recaudit.ties import TIE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -44,11 +48,12 @@ class Top1Margins:
     actions: FloatArray
     """(targets, K)"""
     reachable: BoolArray
-    """(targets,): whether some action makes the target a highest-scoring item, ties included."""
+    """(targets,): whether `actions` make the target the top item; of tied items the first is."""
+    settled: BoolArray
+    """(targets,): whether `reachable` is known: it is reached, or no action in the box does."""
     status: NDArray[np.str_]
     """(targets,): solved where `margin` is the largest one; bounded where the largest is between `margin` and
-    `upper`, which settles `reachable` all the same when `upper` is negative; failed where the linear program had
-    no answer."""
+    `upper`; failed where the linear program had no answer."""
 
 
 def top1_margin(
@@ -64,9 +69,8 @@ def top1_margin(
     """The largest margin of each target over the actions a with lower <= a <= upper.
 
     `slope` (items, K), `intercept` (items,): the scores s = slope @ a + intercept; `targets` (targets,): positions;
-    `lower`, `upper`: numbers or (K,). A target counts as reachable when its margin is at least -`tol`, in units of
-    the scores. Margins of reachable targets are exact to `tol`; how far an unreachable one is away is bounded, or
-    with `exact=True` solved too.
+    `lower`, `upper`: numbers or (K,). Margins of reachable targets are exact to `tol`, in units of the scores; how far
+    an unreachable one is away is bounded, or with `exact=True` solved too.
     """
     slopes = as_double("slope", slope, 2, "(items, K)")
     intercepts = as_double("intercept", intercept, 1, "(items,)")
@@ -111,7 +115,36 @@ class _Problem:
             bound[row], failed[row] = np.fmin(bound[row], upper), np.isnan(upper)
         status = np.where(bound <= margin + self.tol, Status.SOLVED.value, Status.BOUNDED.value)
         status[failed] = Status.FAILED.value
-        return Top1Margins(targets, margin, bound, actions, margin >= -self.tol, status)
+        reachable = self._on_top(targets, actions)
+        return Top1Margins(targets, margin, bound, actions, reachable, reachable | self._never(targets, bound), status)
+
+    def _on_top(self, targets: IntArray, actions: FloatArray) -> BoolArray:
+        """(targets,): whether each target is the top item after its own action (targets, K)."""
+        out = np.empty(len(targets), dtype=np.bool_)
+        height = max(1, _BLOCK // len(self.intercept))
+        for start in range(0, len(targets), height):
+            rows = slice(start, start + height)
+            scores = product(actions[rows], self.slope) + torch.from_numpy(self.intercept)
+            out[rows] = place_of(scores, torch.from_numpy(targets[rows])) == 1
+        return out
+
+    def _never(self, targets: IntArray, bound: FloatArray) -> BoolArray:
+        """(targets,): whether no action makes the target the top item, by the `bound` (targets,) on its margin.
+
+        Tied items stand in a chain of gaps, so that the top item may be as far below the best as all gaps together; and
+        a rival that comes first has to be left behind by more than one gap. A gap is `TIE` times the largest absolute
+        score, which lies between these two wherever in the box the action is.
+        """
+        middle, half = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
+        centre, reach = np.abs(self.slope @ middle + self.intercept), np.abs(self.slope) @ half
+        least, most = TIE * max(0.0, float((centre - reach).max())), TIE * float((centre + reach).max())
+        never: BoolArray = bound < -most * len(self.intercept)
+        for row in np.flatnonzero(~never & (bound <= most)):
+            target = targets[row]
+            ahead = self.slope[target] - self.slope[:target]
+            lead = ahead @ middle + np.abs(ahead) @ half + self.intercept[target] - self.intercept[:target]
+            never[row] = lead.min(initial=np.inf) < least
+        return never
 
     def _settled(self, margin: FloatArray, upper: FloatArray) -> BoolArray:
         """Where the margin is known, or known to be negative if that is enough."""

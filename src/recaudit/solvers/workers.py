@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-import torch
-
+from recaudit.arithmetic import core_count, one_thread
 from recaudit.solvers.batches import Batch
 
 
-def run_on_cores(work: Callable[[Batch], None], batches: Iterable[Batch], cores: int) -> None:
-    """Call `work` for every batch, each call in a thread whose torch operations stay on one core.
+def run_on_cores(work: Callable[[Batch], None], batches: Iterable[Batch], cores: int | None = None) -> None:
+    """Call `work` for every batch, side by side on the cores (all there are), each call with torch on one thread.
 
     Splitting one batch's matrix products over the cores would cost more in waiting for each other than it wins.
     Which core does what has no influence on the answers.
     """
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            for _ in pool.map(work, batches):
-                pass
-    finally:
-        # The initialiser sets it for its own thread, and as the default of threads that start later.
-        torch.set_num_threads(before)
+
+    def alone(batch: Batch) -> None:
+        with one_thread():
+            work(batch)
+
+    with ThreadPoolExecutor(cores or core_count()) as pool:
+        for _ in pool.map(alone, batches):
+            pass

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import core_count
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
@@ -135,7 +135,7 @@ class _Piece:
                 user_sums[s], user_counts[s], item_sums[s], item_counts[s], group_sums[s],
             )  # fmt: skip
 
-        with ThreadPoolExecutor(torch.get_num_threads()) as cores:
+        with ThreadPoolExecutor(core_count()) as cores:
             for _ in cores.map(work, range(stripes)):
                 pass
         return Overshoot(

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
+from recaudit.arithmetic import product
 from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
-from recaudit.models.base import pad_matmul
 from recaudit.models.wals import WALS
 from recaudit.seeding import generator
 
@@ -179,8 +179,7 @@ class FactorRelatedness(Relatedness):
 
     def block(self, users: IntArray) -> Tensor:
         """(len(users), items)"""
-        products = pad_matmul(torch.from_numpy(self.user_vectors[users]), torch.from_numpy(self.item_vectors))
-        return products.clamp(0, 1)
+        return product(self.user_vectors[users], self.item_vectors).clamp(0, 1)
 
     def pairs(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,)"""

@@ -9,8 +9,6 @@ bound that no action exceeds: sub-boxes are bounded one by one (`bounds`) and cu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -18,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import one_thread
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_box, as_double, check_finite, check_positive, check_scores
 from recaudit.solvers.dense_distance.family import Family, corners
@@ -90,20 +89,9 @@ def maximize_distance(
     if listed is not None:
         return problem.farthest_of(listed)
     search = Search(problem.family, problem.space, tol, max_boxes)
-    with _one_core():
+    with one_thread():  # a search is many short steps, and cores would wait for each other between them
         search.run(rng)
     return problem.answer(search)
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Torch on one core: a search is many short steps, and cores would wait for each other between them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def vertex_maximum(

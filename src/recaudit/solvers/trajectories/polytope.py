@@ -12,13 +12,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.ties import TIE
+
 FloatArray = NDArray[np.float64]
 Bits = NDArray[np.uint64]
 
 _FACETS = 64
 """Facets that fit into the bits of one number."""
-_ROUNDING = 1e-13
-"""Scores closer than this part of their size are equal."""
 
 
 class Polytope(NamedTuple):
@@ -63,11 +63,11 @@ def _region_of_top(
     slope: FloatArray, intercept: FloatArray, own: int, vertices: FloatArray, facets: Bits
 ) -> tuple[FloatArray, Bits, bool]:
     items, dimensions = slope.shape
-    # What double precision leaves of a score, with room for the sums it comes from.
+    # Scores closer than this part of their largest size are tied.
     size = np.abs(intercept).max()
     for d in range(dimensions):
         size += np.abs(slope[:, d]).max() * np.abs(vertices[:, d]).max()
-    tol = _ROUNDING * size
+    tol = TIE * size
     while True:
         margins, worst, lead = np.empty(len(vertices)), np.empty(len(vertices)), -tol
         cut = False
