@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import settings
 
 from recaudit.data import Interactions, splits, synthetic
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
+
+
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("fresh", deadline=None)
+settings.load_profile("same")  # `make properties` draws new cases
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that a contract of the `contracts` folder states are marked: `pytest -m contract` runs them."""
+    for item in items:
+        cls = getattr(item, "cls", None)
+        if cls is not None and any(base.__module__.startswith("contracts.") for base in cls.__mro__):
+            item.add_marker("contract")
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from recaudit.audits.calibration.measures import (
 from recaudit.errors import InputError
 
 FloatArray = NDArray[np.float64]
-quick = settings(max_examples=100, deadline=None)
+quick = settings(max_examples=100)
 distributions = arrays.arrays(np.float64, (3, 5), elements=st.floats(0, 1)).map(
     lambda rows: np.where(
         rows.sum(axis=1, keepdims=True) > 1e-6, rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-6), 0.2

@@ -146,7 +146,7 @@ class TestTheFastPath:
         assert found.user_counts.sum() == found.item_counts.sum()
         assert found.user_counts.sum() == pytest.approx((twin > 1e-6).sum(), abs=2)
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.integers(1, 12), st.integers(2, 30), st.integers(1, 9), st.integers(0, 999))
     def test_any_shape_and_any_seed(self, users: int, items: int, factors: int, rng: int) -> None:
         model = random_model(users, items, rng, factors)

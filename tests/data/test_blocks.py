@@ -103,7 +103,7 @@ def test_users_who_rated_nothing_are_left_out_of_the_truth_too() -> None:
     assert is_related(world, world.data).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 6), st.integers(1, 6), st.floats(0, 1), st.integers(0, 99))
 def test_every_group_is_in_an_on_block_whatever_their_number(rows: int, columns: int, share: float, rng: int) -> None:
     wanted = round(share * rows * columns)

@@ -61,7 +61,7 @@ def test_a_log_without_times_or_without_rows(tiny: Interactions) -> None:
     assert edited(empty, 1, [1], [2.0]).frame().rows() == [("bob", "b", 2.0, 0)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_an_edit_is_the_log_built_from_the_edited_frame(data: st.DataObject) -> None:
     pairs = data.draw(st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 5)), st.integers(1, 5), min_size=1))

@@ -348,23 +348,6 @@ def test_going_on_from_something_else_is_refused() -> None:
 # ---- training ----------------------------------------------------------------------------------------
 
 
-def test_the_number_of_threads_does_not_show() -> None:
-    """Sums over 5,000 inputs, which matrix libraries cut by the number of threads when they are handed over whole."""
-    draw = np.random.default_rng(0)
-    users, items = np.divmod(draw.choice(1000 * 70, 6000, replace=False), 70)
-    frame = pl.DataFrame({"user": users, "item": items, "rating": draw.uniform(1, 5, 6000)})
-    data = Interactions.from_frame(frame, scale=(1, 5))
-    recommender = CFNADE(hidden=500, epochs=1)
-    alone = recommender.fit(data)
-    everybody = alone.scores(np.arange(data.n_users))
-    torch.set_num_threads(2)
-    again = recommender.fit(data)
-    found, one = again.scores(np.arange(data.n_users)), again.scores(np.array([5]))
-    torch.set_num_threads(1)
-    assert torch.equal(found, everybody)
-    assert torch.equal(one, everybody[[5]])
-
-
 def test_another_seed_gives_another_model(model: CFNADEModel) -> None:
     again = SMALL.model_copy(update={"rows": model.rows}).fit(model.data, rng=4)
     assert not torch.equal(again.scores(EVERYBODY), model.scores(EVERYBODY))

@@ -110,7 +110,7 @@ def test_the_objective_is_the_sum_over_all_pairs(recommender: WALS) -> None:
     assert recommender.problem(data).objective(U, V) == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     recommender=st.builds(
         WALS,

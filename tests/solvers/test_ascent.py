@@ -58,7 +58,7 @@ def test_single_variables_are_moved_where_there_are_too_many_vertices() -> None:
     assert found.value[0] == pytest.approx(8 * 1.44)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.booleans())
 def test_nothing_that_was_evaluated_is_higher(seed: int, grid: bool) -> None:
     draw = np.random.default_rng(seed)

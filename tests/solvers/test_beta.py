@@ -101,7 +101,7 @@ def test_it_finds_what_a_search_over_beta_finds(seed: int) -> None:
         assert found.beta == pytest.approx(math.exp(twin.x), rel=1e-2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.floats(1e-3, 1e3))
 def test_no_beta_gives_more_than_the_upper_bound(seed: int, beta: float) -> None:
     slope, intercept = random_scores(seed, 8, 2)
@@ -110,7 +110,7 @@ def test_no_beta_gives_more_than_the_upper_bound(seed: int, beta: float) -> None
     assert largest(slope, intercept, 0, beta) <= math.log(found.upper) + 1e-9
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.floats(0.01, 20), st.floats(0.01, 20), st.floats(0, 1))
 def test_the_log_of_the_largest_probability_is_concave_in_beta(seed: int, a: float, b: float, share: float) -> None:
     """What the search stands on; the paper only says that some best beta exists."""

@@ -14,7 +14,7 @@ from recaudit.solvers.calibrated_exact import ExactList, best_list
 from solvers.calibrated_cases import Case, random_case
 
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=25)
 weightings = st.sampled_from(["none", "mrr", "ndcg"])
 
 

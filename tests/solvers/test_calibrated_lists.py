@@ -12,7 +12,7 @@ from solvers.calibrated_cases import Case, plain_greedy, random_case
 
 ROMANCE, ACTION = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 def romance_and_action(scores: np.ndarray, weight: float, size: int = 10) -> Case:

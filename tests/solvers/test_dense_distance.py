@@ -164,7 +164,7 @@ def test_boxes_are_never_more_than_allowed_and_more_of_them_never_loosen_the_bou
     assert more.value >= few.value - 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     items=st.integers(3, 12),

@@ -186,7 +186,7 @@ class TestAgainstBruteForce:
         np.testing.assert_allclose(solution.log_value, brute_force(problem), rtol=0, atol=1.1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     actions=st.integers(1, 4),

@@ -62,7 +62,7 @@ def test_the_same_vertices_as_qhull(count: int, size: int) -> None:
     assert vertices(points) == np.sort(ConvexHull(points).vertices).tolist()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(arrays(np.float64, st.tuples(st.integers(2, 12), st.integers(1, 4)), elements=st.integers(-4, 4).map(float)))
 def test_a_vertex_is_no_mixture_and_has_a_direction_that_shows_it(points: np.ndarray) -> None:
     found = hull_vertices(points, np.arange(len(points)))

@@ -116,7 +116,7 @@ def test_nothing_inside_the_box_is_farther_than_a_vertex(distance: Distance) -> 
         assert value == pytest.approx(twin(distance, scores[0], items[0], grid, edited[0, 0, :, -1], 2.0), abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     distance=st.sampled_from(DISTANCES),

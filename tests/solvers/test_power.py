@@ -49,7 +49,7 @@ def test_a_small_power_is_only_bounded_but_rightly() -> None:
     assert (np.exp(found.log_upper) >= grid - 1e-12).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.floats(0.3, 12), st.integers(1, 2))
 def test_bounds_hold_on_random_instances(seed: int, power: float, actions: int) -> None:
     draw = np.random.default_rng(seed)

@@ -208,7 +208,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem(np.array(rows), np.array(intercept), list(range(items)), beta, lower, lower + width)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problem=problems(), where=st.lists(st.floats(0, 1), min_size=3, max_size=3))
 def test_no_action_in_the_box_beats_the_upper_bound(problem: Problem, where: list[float]) -> None:
     solution = solve(problem)
@@ -223,7 +223,7 @@ def test_no_action_in_the_box_beats_the_upper_bound(problem: Problem, where: lis
     assert ((solution.value >= 0) & (solution.value <= 1)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems(), constant=numbers(-50, 50))
 def test_a_constant_added_to_all_scores_changes_nothing(problem: Problem, constant: float) -> None:
     moved = solve(replace(problem, intercept=problem.intercept + constant))
@@ -231,7 +231,7 @@ def test_a_constant_added_to_all_scores_changes_nothing(problem: Problem, consta
     np.testing.assert_allclose(moved.log_value, solve(problem).log_value, rtol=0, atol=1.1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems(), more=numbers(0, 3))
 def test_a_larger_box_reaches_no_less(problem: Problem, more: float) -> None:
     larger = solve(replace(problem, lower=problem.ends()[0] - more, upper=problem.ends()[1] + more))
@@ -239,7 +239,7 @@ def test_a_larger_box_reaches_no_less(problem: Problem, more: float) -> None:
     assert (larger.log_value >= solve(problem).log_value - 1.1e-6).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems(), column=st.lists(numbers(-3, 3), min_size=7, max_size=7))
 def test_one_more_action_that_may_be_left_at_zero_reaches_no_less(problem: Problem, column: list[float]) -> None:
     lower, upper = problem.ends()
@@ -249,7 +249,7 @@ def test_one_more_action_that_may_be_left_at_zero_reaches_no_less(problem: Probl
     assert (more.log_value >= solve(problem).log_value - 1.1e-6).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems(), data=st.data())
 def test_the_order_of_the_items_does_not_matter(problem: Problem, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(problem.slope))))

@@ -78,7 +78,7 @@ def test_whole_numbers_that_meet_in_many_points_are_no_trouble() -> None:
         assert total == pytest.approx(64.0, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 40), st.sampled_from([1e-6, 1.0, 100.0]))
 def test_a_quadratic_ends_where_no_vertex_promises_more(seed: int, size: int, count: int, curved: float) -> None:
     draw = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ def test_the_sign_and_the_direction_matter() -> None:
     assert found.value == 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(0, 1000), st.booleans())
 def test_the_budget_holds_and_no_point_is_asked_twice(budget: int, k: int, seed: int, grid: bool) -> None:
     box = Box.grid(STARS, k) if grid else ratings(k)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.ties import TIE
 
 FloatArray = NDArray[np.float64]
 
@@ -15,7 +16,7 @@ def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArra
     """(users,): nDCG@k of each user's held-out items, ranked among themselves by `scores` (ratings of `test`,).
 
     The gain of an item is its rating. Nothing that the user did not rate plays a part, so that a random order scores
-    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Equal scores: the
+    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Of tied scores the
     item that comes first. NaN for users without held-out items.
     """
     if k < 1:
@@ -28,6 +29,10 @@ def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArra
 def _gain(by: FloatArray, test: Interactions, k: int) -> FloatArray:
     """(users,): the discounted sum of ratings of the first k, in descending order of `by`."""
     order = np.lexsort((-by, test.users))
+    gap = np.zeros(test.n_users)
+    np.maximum.at(gap, test.users, TIE * np.abs(by))
+    apart = (by[order[:-1]] - by[order[1:]] > gap[test.users[1:]]) | (test.users[1:] != test.users[:-1])
+    order = order[np.lexsort((order, np.concatenate([[0], np.cumsum(apart)])[: len(order)]))]
     place = np.arange(len(test)) - np.repeat(test.indptr[:-1], test.user_counts)
     weights = np.where(place < k, test.ratings[order] / np.log2(place + 2), 0.0)
     sums: FloatArray = np.bincount(test.users, weights, test.n_users).astype(np.float64)

@@ -152,7 +152,7 @@ class BayesMFModel(FittedModel):
         """
         if not 0 <= draw < self.n_draws:
             raise InputError("draw", received=draw, expected=f"a whole number from 0 to {self.n_draws - 1}")
-        return self._ratings(self._products(users, slice(draw, draw + 1)).double())
+        return self._ratings(self._products(users, slice(draw, draw + 1)))
 
     def uncertainty(self, users: IntArray) -> Tensor:
         """(len(users), items): the posterior standard deviation of what each score estimates.
@@ -163,15 +163,15 @@ class BayesMFModel(FittedModel):
         squares = torch.zeros_like(mean)
         for draw in range(self.n_draws):
             # Welford: the sum of squares around the mean of the draws so far.
-            drawn = self._products(users, slice(draw, draw + 1)).double()
+            drawn = self._products(users, slice(draw, draw + 1))
             step = drawn - mean
             mean += step / (draw + 1)
             squares += step * (drawn - mean)
         return self.units.sd * torch.sqrt(squares / max(1, self.n_draws - 1))
 
     def _products(self, users: IntArray, draws: slice) -> Tensor:
-        """(len(users), items), single precision: the products of users and items, summed over these draws."""
-        rows, columns = self.user_draws[users, draws], self.item_draws[:, draws]
+        """(len(users), items): the products of users and items, summed over these draws."""
+        rows, columns = (held.astype(np.float64) for held in (self.user_draws[users, draws], self.item_draws[:, draws]))
         width = rows.shape[1] * rows.shape[2]
         return product(rows.reshape(len(rows), width), columns.reshape(len(columns), width))
 

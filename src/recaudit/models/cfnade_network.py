@@ -89,11 +89,7 @@ class Table:
 @final
 @dataclass(frozen=True)
 class Blocks:
-    """Columns cut into blocks of equal size, the last filled up with columns that nobody rates.
-
-    A sum over all columns is long enough for matrix libraries to cut it by the number of threads; in blocks of this
-    size they leave it whole, and a model is the same number by number on any number of cores.
-    """
+    """Columns cut into blocks of equal size, the last filled up with columns that nobody rates."""
 
     count: int
     size: int

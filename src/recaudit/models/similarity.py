@@ -16,6 +16,7 @@ from scipy import sparse
 
 from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]
 
@@ -67,8 +68,8 @@ def nearest(
     - pearson: the correlation of x and y over the shared columns, times `n / (n + shrinkage)`.
 
     A pair without a shared column is never a neighbour, nor one at or below `minimum`; where the similarity
-    is 0 / 0 (a row without variation) it is 0. Equal similarities: the row that comes first. `label` names
-    the progress bar.
+    is 0 / 0 (a row without variation) it is 0. Similarities within `ties.TIE` of each other are equal: the row that
+    comes first. `label` names the progress bar.
     """
     if similarity == "pearson":
         vectors = _shifted(vectors)
@@ -137,15 +138,17 @@ def _nearest_of_all(
             # Without shrinkage the scale is 0 where a norm is: then the product is 0 as well, and so no neighbour.
             others[found] = other
             values[found] = dots[row, other] / max(norms[row] * norms[other] + shrinkage, 1e-300)
-            found += other != row and values[found] > minimum
-        # The k-th largest: all above it are kept, and of those equal to it the first.
+            found += other != row and values[found] > minimum + TIE
+        # The k-th largest: all above it are kept, and of those tied with it the first.
         cut = _kth_largest(values[:found], k) if found > k else minimum
-        equal = k - np.sum(values[:found] > cut)
+        tied = k - np.sum(values[:found] > cut + TIE)
         filled = 0
         for place in range(found):
-            if values[place] == cut:
-                equal -= 1
-            if values[place] > cut or (values[place] == cut and equal >= 0):
+            above = values[place] > cut + TIE
+            if not above and values[place] >= cut - TIE:
+                tied -= 1
+                above = tied >= 0
+            if above:
                 neighbours[row, filled], weights[row, filled] = others[place], values[place]
                 filled += 1
     return neighbours, weights
@@ -207,7 +210,7 @@ def _nearest(
                     scale = norms[row] * norms[other] + shrinkage
                     value = sums[other, 1] / scale if scale > 0 else 0.0
                 sums[other] = 0.0
-                if other != row and value > minimum:
+                if other != row and value > minimum + TIE:
                     filled = _keep_best(neighbours[at], weights[at], filled, other, value)
     return neighbours, weights
 
@@ -280,7 +283,7 @@ def _keep_best(ids: NDArray[np.int32], values: FloatArray, filled: int, new: int
 @njit(cache=True)
 def _is_worse(value: float, position: int, other_value: float, other_position: int) -> bool:
     """Less similar, or as similar and further down the list."""
-    return value < other_value or (value == other_value and position > other_position)
+    return value < other_value - TIE or (value <= other_value + TIE and position > other_position)
 
 
 @njit(parallel=True, cache=True)

@@ -137,14 +137,28 @@ class _Problem:
         """
         middle, half = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
         centre, reach = np.abs(self.slope @ middle + self.intercept), np.abs(self.slope) @ half
-        least, most = TIE * max(0.0, float((centre - reach).max())), TIE * float((centre + reach).max())
+        most = TIE * float((centre + reach).max())
         never: BoolArray = bound < -most * len(self.intercept)
-        for row in np.flatnonzero(~never & (bound <= most)):
+        close = np.flatnonzero(~never & (bound <= most))
+        least = TIE * (float((centre - reach).max()) if (centre > reach).any() or not len(close) else self._least())
+        for row in close:
             target = targets[row]
             ahead = self.slope[target] - self.slope[:target]
             lead = ahead @ middle + np.abs(ahead) @ half + self.intercept[target] - self.intercept[:target]
             never[row] = lead.min(initial=np.inf) < least
         return never
+
+    def _least(self) -> float:
+        """What the largest absolute score is at least, wherever in the box the action is: a linear program."""
+        ones = np.ones(len(self.intercept))
+        answer = linprog(
+            np.append(np.zeros(len(self.lower)), 1.0),
+            np.vstack([np.column_stack([sign * self.slope, -ones]) for sign in (1.0, -1.0)]),
+            np.concatenate([-self.intercept, self.intercept]),
+            bounds=[*zip(self.lower, self.upper, strict=True), (0, None)],
+            method="highs",
+        )
+        return 0.0 if answer.fun is None else float(answer.fun)
 
     def _settled(self, margin: FloatArray, upper: FloatArray) -> BoolArray:
         """Where the margin is known, or known to be negative if that is enough."""
