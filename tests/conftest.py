@@ -10,7 +10,6 @@ from recaudit.data import Interactions, splits, synthetic
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 
-
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("fresh", deadline=None)
 settings.load_profile("same")  # `make properties` draws new cases

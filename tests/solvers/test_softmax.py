@@ -54,7 +54,7 @@ class TestLittleMemory(SoftmaxContract):
     def solve(self, problem: Problem) -> SoftmaxSolution:
         p = problem
         items, actions = p.slope.shape
-        limit = least_memory(items, actions, targets=4) * torch.get_num_threads()
+        limit = least_memory(items, actions, targets=4)
         return maximize_softmax(p.slope, p.intercept, p.targets, p.beta, p.lower, p.upper, memory_limit=limit)
 
 

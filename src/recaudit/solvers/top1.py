@@ -145,7 +145,7 @@ class _Problem:
             target = targets[row]
             ahead = self.slope[target] - self.slope[:target]
             lead = ahead @ middle + np.abs(ahead) @ half + self.intercept[target] - self.intercept[:target]
-            never[row] = lead.min(initial=np.inf) < least
+            never[row] = lead.min(initial=np.inf) <= least
         return never
 
     def _least(self) -> float:
