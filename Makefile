@@ -2,13 +2,23 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint contracts properties format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
 
 test: lint
 	$(BIN)/python -m pytest -n auto
+
+# What every part must do, computed by the instructions of other processors.
+contracts: .venv/test.stamp
+	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m contract
+	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m contract
+
+# Property tests on new cases: `make test` draws the same ones each time.
+SEEDS ?= 1 2 3 4 5 6 7 8 9 10
+properties: .venv/test.stamp
+	for seed in $(SEEDS); do $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=fresh --hypothesis-seed=$$seed || exit 1; done
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
