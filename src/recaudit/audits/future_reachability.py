@@ -123,7 +123,10 @@ class Follow:
         )
         logs = ask.policy.log_probabilities(scores, torch.from_numpy(candidates)).numpy()
         gain = everybody.rank_gain[answered]
-        frame = ask.frame(users, asked, solvable, logs, answer, gain, solution.items[answered])
+        choices = np.maximum(
+            candidates.sum(axis=1) - self.future.k, 0
+        )  # what is shown on the way is not recommended again
+        frame = ask.frame(users, asked, solvable, logs, answer, gain, solution.items[answered], choices)
         told = np.zeros(len(frame), dtype=bool)
         told[solvable[asked]] = solution.items[answered, 0] >= 0
         return frame.with_columns(pl.when(pl.Series(told)).then(pl.col("rank_gain")).alias("rank_gain"))

@@ -47,9 +47,12 @@ class Inquiry:
     device: str
 
     def asked(self, candidates: BoolArray) -> BoolArray:
-        """(users, items): the pairs that get a row; `candidates` (users, items)."""
+        """(users, items): the pairs that get a row; `candidates` (users, items).
+
+        Where no targets are named, the candidates; for a user without any, every item, none of which can be answered.
+        """
         if self.targets is None:
-            return candidates
+            return candidates | ~candidates.any(axis=1, keepdims=True)
         asked = np.zeros_like(candidates)
         asked[:, self.targets] = True
         return asked
@@ -63,11 +66,13 @@ class Inquiry:
         answer: Answer,
         rank_gain: IntArray,
         acted: IntArray,
+        choices: IntArray,
     ) -> pl.DataFrame:
         """A row for each pair asked about; those that are not solvable have the status not_applicable.
 
         `asked`, `solvable` and `log_baseline` are (users, items); `answer`, `rank_gain` (pairs,) and `acted`
         (pairs, actions), the positions of the acted-on items with -1 for none, are in the order of the solvable pairs.
+        `choices` (users,): how many items the policy chooses from.
         """
         row, item = np.nonzero(asked)
         solved = solvable[asked]
@@ -93,6 +98,7 @@ class Inquiry:
             "baseline": np.exp(start),
             "lift": spread(lift),
             "rank_gain": spread(rank_gain.astype(np.float64)).cast(pl.Int32),
+            "candidates": choices[row].astype(np.int32),
         }
         frame = pl.DataFrame(columns)
         return frame.with_columns(*self._action_columns(solved, answer, acted)) if self.best_actions else frame

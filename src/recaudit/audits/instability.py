@@ -120,12 +120,10 @@ def instability(
         _solver(question, edits, len(asked[0]), budget, rng), blocks(asked[0], VIEWERS), "instability"
     )
     frames: list[pl.DataFrame] = []
-    bounded: list[int] = []
 
     def tallies() -> Iterator[Tally]:
         for part in parts:
             frames.append(part.frame)
-            bounded.append(part.bounded)
             yield part.tally
 
     tally = Tally.joined(tallies())
@@ -140,7 +138,7 @@ def instability(
         "rng": rng,
     }
     frame = pl.concat(frames, rechunk=False)
-    return Instability(log, settings, question.distance, frame, tally, sum(bounded), *asked)
+    return Instability(log, settings, question.distance, frame, tally, *asked)
 
 
 def _positions(log: Interactions, ids: Iterable[object] | None, argument: str) -> IntArray:

@@ -106,16 +106,14 @@ class Part:
     frame: pl.DataFrame
     """A row for each pair, or none where they are not kept."""
     tally: Tally
-    bounded: int
-    """How many values are not the largest distance itself, for all that is known."""
 
     @classmethod
     def of(cls, ask: InstabilityQuestion, found: Pairs, members: FloatArray) -> Part:
         """The sums of these pairs and, where they are kept, their rows; nobody is their own editor."""
         asked = found.viewers[:, None] != ask.editors[None, :]
         value = np.where(asked & (found.items >= 0).any(axis=1), found.value, np.nan)
-        tally = Tally.of(value, asked, members, ask.distance, ask.threshold)
-        return cls(_frame(ask, found, value, asked), tally, int((~np.isnan(value) & ~found.solved).sum()))
+        tally = Tally.of(value, found.solved, asked, members, ask.distance, ask.threshold)
+        return cls(_frame(ask, found, value, asked), tally)
 
 
 def _frame(ask: InstabilityQuestion, found: Pairs, values: FloatArray, asked: BoolArray) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from recaudit.audits.best_response import check_device
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.future_reachability import Follow
 from recaudit.audits.inquiry import Baseline, Inquiry
@@ -76,7 +77,8 @@ def reachability(
 
     Where scores are no affine function of the ratings, each pair is searched for instead, by gradient ascent or, for
     a system that can only be asked, within a `budget` of queries a pair: a lower bound, with the status bounded.
-    `solver="gradient"` does the same for every model: the method of paper 001, for comparison.
+    `solver="gradient"` does the same for every model: the method of paper 001, for comparison. A `device` other than
+    the CPU serves the exact solver of softmax, and is refused elsewhere.
     """
     actions, policy = actions or NextK(10), policy or Softmax()
     log = observed_log(model, data, actions)
@@ -84,21 +86,25 @@ def reachability(
     if baseline not in ("scores", "predicted", "factual"):
         raise InputError("baseline", received=baseline, expected="'scores', 'predicted' or 'factual'")
     check_length(slate, "slate")
-    everybody = np.arange(log.n_users)
-    positions = everybody if users is None else np.unique(log.users_at(users))
-    wanted = None if targets is None else log.items_at(targets)
+    positions = np.arange(log.n_users) if users is None else np.unique(log.users_at(users))
+    wanted = None if targets is None else np.unique(log.items_at(targets))
+    for argument, asked in (("users", positions), ("targets", wanted)):
+        if asked is not None and not len(asked):
+            raise InputError(argument, received="no ids", expected=f"at least one, or None for all {argument}")
     inquiry = Inquiry(
         model, log, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device
     )
     if solver not in ("exact", "gradient"):
         raise InputError("solver", received=solver, expected="'exact' or 'gradient'")
     affine = issubclass(model.response, AffineResponse)
+    exact = affine and solver == "exact" and not isinstance(actions, Future)
+    check_device(device, policy, actions, slate, exact)
     work: Follow | Search | SearchFuture | Solve
     if isinstance(actions, Future):
         work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions, budget)
         if not affine:
             check_pairs(inquiry, positions)
-    elif solver == "exact" and affine:
+    elif exact:
         work = Solve(inquiry, actions)
     else:
         check_pairs(inquiry, positions)

@@ -90,7 +90,8 @@ class SearchFuture:
         status = np.full(len(joined.log_value), Status.BOUNDED.value, dtype="<U14")
         answer = Answer(joined.log_value, joined.log_value, np.zeros(len(status)), status, joined.ratings)
         logs = ask.policy.log_probabilities(scores, allowed).numpy()
-        frame = ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items)
+        choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
+        frame = ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items, choices)
         if not self._opaque:
             return frame
         queries = np.full(len(frame), np.nan)

@@ -114,8 +114,9 @@ class Search:
         status = np.full(len(found.log_value), Status.BOUNDED.value)
         answer = Answer(found.log_value, found.log_lower, np.zeros(len(status)), status, found.actions)
         gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - found.rank
-        acted = np.repeat(items, solvable.sum(axis=1), axis=0)
-        frame = ask.frame(users, asked, solvable, self.log_probabilities(before, allowed).numpy(), answer, gain, acted)
+        acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
+        logs = self.log_probabilities(before, allowed).numpy()
+        frame = ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
         if not issubclass(model.response, OpaqueResponse):
             return frame
         queries = np.full(len(frame), np.nan)

@@ -58,7 +58,8 @@ class Solve:
             with np.errstate(divide="ignore"):
                 logs = np.log(-np.expm1(ask.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
         gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
-        return ask.frame(users, asked, solvable, logs, answer, gain, np.repeat(items, solvable.sum(axis=1), axis=0))
+        acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
+        return ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
         ask = self.inquiry

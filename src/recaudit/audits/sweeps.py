@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import polars as pl
 
@@ -27,6 +27,7 @@ from recaudit.interventions import Actions, Future, Past
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Policy, Softmax
 from recaudit.solvers.distances import Distance
+from recaudit.status import Status
 
 AuditName = Literal["reachability", "instability"]
 Kind = Literal["past", "future"]
@@ -122,7 +123,7 @@ def sweep_horizon(
 
 
 def sweep_beta(
-    model: FittedModel,
+    model: Recommender | FittedModel,
     data: Interactions | None = None,
     *,
     audit: AuditName = "reachability",
@@ -140,17 +141,24 @@ def sweep_beta(
     """Reachability or instability under softmax with each beta: small, anything may be shown; large, the top item.
 
     `actions` are the ratings that are free, the user's own or the editor's (default: the last 5), and `data` the log
-    with them, as in `reachability` and `instability`; the rest as in `sweep_horizon`.
+    with them, as in `reachability` and `instability`; the rest as in `sweep_horizon`. A recommender in place of the
+    model is fitted to `data`, for `Past(k)` without everybody's last k ratings.
     """
     free = actions or Past(5)
-    log = model.data if data is None else data
+    if isinstance(model, Recommender):
+        if data is None:
+            raise InputError("data", received="None", expected="the log to fit the recommender to")
+        fitted = model.fit(free.before(data) if isinstance(free, Past) else data, rng)
+    else:
+        fitted = model
+    log = fitted.data if data is None else data
     others = _others(log, audit, targets, editors, rng)
     bootstrap = Bootstrap(confidence, samples, rng)
     asked = _Asked(audit, asked_users(log, users, rng), others, distance, bootstrap, engine)
 
     def points() -> Iterator[tuple[float, pl.DataFrame]]:
         for beta in track(betas, f"{audit} by beta", len(betas)):
-            yield beta, asked.summary(model, data, free, Softmax(beta=beta))
+            yield beta, asked.summary(fitted, data, free, Softmax(beta=beta))
 
     return Sweep(audit, {"actions": repr(free), **asked.told}, _curves("beta", points()))
 
@@ -165,11 +173,12 @@ def _curves(over: str, points: Iterable[tuple[float, pl.DataFrame]]) -> pl.DataF
     return pl.concat(rows).select(SERIES_SCHEMA.keys())
 
 
-def _cell(row: Mapping[str, float | None]) -> str:
+def _cell(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return str(row["status"])
     interval = "" if row["lower"] is None else f" [{row['lower']:.4f}, {row['upper']:.4f}]"
-    return f"{row['value']:.4f}{interval}"
+    bound = ">= " if row["status"] == Status.BOUNDED else ""
+    return f"{bound}{row['value']:.4f}{interval}"
 
 
 @final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, final
 
 import numpy as np
@@ -123,7 +124,8 @@ class NextK(Actions):
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return top_items(model.scores(users), torch.from_numpy(~(log or model.data).seen(users)), self.k)
+        k = min(self.k, model.data.n_items)
+        return top_items(model.scores(users), torch.from_numpy(~(log or model.data).seen(users)), k)
 
 
 @final
@@ -132,15 +134,21 @@ class GivenItems(Actions):
     """Ratings of the same given items for every user, seen or not."""
 
     ids: Annotated[tuple[int | str, ...], Field(min_length=1)]
-    """The items' ids."""
+    """The items' ids, each once."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
     changes: PositiveInt | None = None
     """How many of them may be changed; all, by default."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_distinct(self.ids, self.ids)
+
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return np.tile(model.data.items_at(self.ids), (len(users), 1))
+        positions = model.data.items_at(self.ids)
+        _check_distinct(self.ids, positions.tolist())
+        return np.tile(positions, (len(users), 1))
 
 
 @final
@@ -195,4 +203,11 @@ def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.T
     """k of the items in `among` (users, items), uniformly; a user's draw follows from the seed and the ids."""
     data = model.data
     draws = uniforms(derive(rng, "actions"), data.user_keys[users][:, None], data.item_keys[None, :])
-    return top_items(torch.from_numpy(draws), among, k)
+    return top_items(torch.from_numpy(draws), among, min(k, data.n_items))
+
+
+def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> None:
+    """That these `ids`, or the positions of their `items` in the log, are all different: an item has one rating."""
+    again = [given for place, given in enumerate(ids) if items[place] in items[:place]]
+    if again:
+        raise InputError("ids", received=f"{again[0]!r} twice", expected="each item once: it has one rating to give")
