@@ -19,6 +19,7 @@ from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
 from recaudit.seeding import derive
@@ -134,7 +135,7 @@ class Follow:
     @property
     def _ratings(self) -> Interval | Stars:
         """A single rating is a star."""
-        ratings = self.future.ratings or Interval(*self.inquiry.log.scale)
+        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
         return Stars(ratings.low, ratings.high) if ratings.low == ratings.high else ratings
 
     @property

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recaudit.audits.candidates import Candidates
+from recaudit.audits.clicks import told_ratings
 from recaudit.audits.drawn_instability import DrawnEdits
 from recaudit.audits.inquiry import Baseline
 from recaudit.audits.instability_question import InstabilityQuestion
@@ -103,6 +104,7 @@ def instability(
             expected="a row a pair to hold them",
             remedy="Pass pairs=True, or fewer viewers and editors.",
         )
+    ratings = told_ratings(model, log, edits, asked[1], rng)
     question = InstabilityQuestion(
         model,
         log,
@@ -129,6 +131,7 @@ def instability(
     tally = Tally.joined(tallies())
     settings = {
         "edits": repr(edits),
+        **ratings,
         "policy": repr(policy),
         "distance": distance,
         "item": item,

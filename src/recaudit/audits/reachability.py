@@ -15,6 +15,7 @@ import polars as pl
 
 from recaudit.audits.best_response import check_device
 from recaudit.audits.candidates import Candidates
+from recaudit.audits.clicks import told_ratings
 from recaudit.audits.future_reachability import Follow
 from recaudit.audits.inquiry import Baseline, Inquiry
 from recaudit.audits.lists import check_length
@@ -99,6 +100,7 @@ def reachability(
     affine = issubclass(model.response, AffineResponse)
     exact = affine and solver == "exact" and not isinstance(actions, Future)
     check_device(device, policy, actions, slate, exact)
+    ratings = told_ratings(model, log, actions, positions, rng)
     work: Follow | Search | SearchFuture | Solve
     if isinstance(actions, Future):
         work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions, budget)
@@ -114,6 +116,7 @@ def reachability(
     parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
     settings = {
         "actions": repr(actions),
+        **ratings,
         "policy": repr(policy),
         "candidates": candidates,
         "baseline": baseline,

@@ -19,7 +19,8 @@ from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.audits.searched_reachability import check_policy, rating_box
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions import Future, Interval
+from recaudit.interventions import Future
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
 from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import DifferentiableResponse
@@ -108,7 +109,7 @@ class SearchFuture:
         return self.budget // self.future.k
 
     def _search(self, system: _System, targets: IntArray) -> _Found:
-        ratings = self.future.ratings or Interval(*self.inquiry.log.scale)
+        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
         k = self.future.k
         box = rating_box(ratings, k)
         seed = derive(self.inquiry.rng, "future search", self.inquiry.log.user_ids[system.user])

@@ -21,6 +21,7 @@ from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, Stars
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
@@ -135,7 +136,7 @@ class Search:
         ask = self.inquiry
         if ask.baseline == "predicted":
             scores = ask.model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-            return scores.clamp(*ask.log.scale).numpy()
+            return scores.clamp(*rating_range(ask.log.scale)).numpy()
         if ask.baseline == "factual" or ask.model.predicts_ratings:
             return self.actions.unchanged(ask.model, users, items, ask.log)
         return None
@@ -152,7 +153,7 @@ class Search:
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
     ) -> _Part:
         """The best found for each target of one user; `candidates` and `targets` (items,) are True at theirs."""
-        box = rating_box(self.actions.ratings or Interval(*self.inquiry.log.scale), len(response.items))
+        box = rating_box(free_ratings(self.actions.ratings, self.inquiry.log.scale), len(response.items))
         among = np.flatnonzero(candidates)
         at = _Targets(self, torch.from_numpy(among), np.searchsorted(among, np.flatnonzero(targets)))
         seed = derive(self.inquiry.rng, "search", self.inquiry.log.user_ids[user])

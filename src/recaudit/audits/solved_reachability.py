@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
-from recaudit.interventions import Actions, Interval
+from recaudit.interventions import Actions
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.response import AffineResponses
 
 IntArray = NDArray[np.int64]
@@ -45,7 +46,7 @@ class Solve:
             response.slope,
             response.intercept.masked_fill(~allowed, -torch.inf),
             torch.from_numpy(solvable),
-            self.actions.ratings or Interval(*log.scale),
+            free_ratings(self.actions.ratings, log.scale),
             self.actions.changes,
             self.actions.unchanged(model, limited, items[: len(limited)], log),
             ask.slate,
@@ -69,7 +70,7 @@ class Solve:
         if ask.baseline == "factual":
             given = torch.from_numpy(self.actions.unchanged(ask.model, users, items, ask.log))
         else:
-            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*ask.log.scale)
+            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(ask.log.scale))
         return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
 
 

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions.ratings import STRICT, Ratings, Stars
+from recaudit.interventions.ratings import STRICT, Ratings, Stars, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive, uniforms
@@ -28,8 +28,9 @@ class Actions(ABC):
     """A user's own ratings of some items, free within what a rating may be.
 
     Every action space has two fields more. `ratings`: what a changed rating may be, or None for any number on the
-    log's scale. `changes`: how many of the ratings may be changed, or None for all of them; it takes stars, since
-    with an interval the problem is not convex and has no exact solver.
+    log's scale; in a log of clicks, where every rating is 1, that or 0. `changes`: how many of the ratings may be
+    changed, or None for all of them; it takes stars, since with an interval the problem is not convex and has no exact
+    solver.
     """
 
     ratings: Ratings | None
@@ -59,7 +60,8 @@ class Actions(ABC):
         The rating that the user gave. An item not rated yet would be rated as the model predicts, within the scale:
         that is how far from "no strategy" a change is counted. 0 where -1 fills up.
         """
-        ratings = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0))).clamp(*model.data.scale).numpy()
+        predicted = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
+        ratings = predicted.clamp(*rating_range(model.data.scale)).numpy()
         given = np.zeros_like(items, dtype=bool)
         for row, user in enumerate(users):
             history, known = (log or model.data).history(int(user))
@@ -194,7 +196,7 @@ class Future:
     k: PositiveInt = 5
     """How many items are shown and rated."""
     ratings: Ratings | None = None
-    """What a rating may be, or None for any number on the log's scale."""
+    """What a rating may be, or None for any number on the log's scale, or 0 or 1 in a log of clicks."""
     follows: InstanceOf[Policy] = Top1()
     """How each next item is chosen: the top one, or drawn by this policy."""
 
