@@ -43,7 +43,7 @@ def test_a_0_is_no_click_where_scores_add_up_clicks(clicks: Interactions, recomm
     found = ra.reachability(model, actions=HistoryEdits(3), policy=Softmax(beta=5), users=USERS[:1], best_actions=True)
     assert (found.settings["zero"], found.settings["ratings"]) == ("no rating", repr(Stars(0, 1)))
     assert found.counts()["solved"] == len(found.frame)
-    assert found.frame["lift"].max() > 1.01
+    assert (found.frame["lift"] > 1.01).any()
     user = int(clicks.users_at(USERS[:1])[0])
     items = HistoryEdits(3).items(model, np.array([user]), 0)[0]
     free = np.flatnonzero(~clicks.seen(np.array([user]))[0])
@@ -89,7 +89,7 @@ def test_others_clicks_are_asked_the_same_way(clicks: Interactions) -> None:
     model = WALS(factors=3, iterations=5, center="none", regularization=0.1).fit(clicks)
     found = ra.instability(model, edits=Past(2), viewers=USERS, editors=USERS)
     assert found.settings["ratings"] == repr(Stars(0, 1))
-    assert found.frame["value"].min() > 0
+    assert (found.frame["value"] > 0).all()
 
 
 def test_logs_with_a_scale_say_it_too(world: World) -> None:

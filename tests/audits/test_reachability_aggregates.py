@@ -53,7 +53,8 @@ class TestDiscoveryOfSomeTargets:
 
     def test_sweeps_and_correlations_follow(self, world: World) -> None:
         ids = world.data.item_ids.to_list()[:8]
-        recommender, asked = ALS(factors=3, iterations=3), {"targets": ids, "users": USERS}
+        recommender = ALS(factors=3, iterations=3)
+        asked: dict[str, Any] = {"targets": ids, "users": USERS}
         fitted = recommender.fit(Past(2).before(world.data))
         curve = sweep_beta(recommender, world.data, actions=Past(2), betas=[2.0], samples=5, **asked)
         found = ra.reachability(fitted, world.data, actions=Past(2), policy=Softmax(beta=2), **asked)
@@ -102,7 +103,8 @@ class TestHowAggregatesStand:
         result = replace(found, frame=frame).aggregate(samples=5)
         assert set(result.frame["status"]) == {"solved"}
         assert result.frame["excluded"].to_list() == [1] * 3
-        assert result.settings["statuses"]["failed"] == int((frame["user"] == USERS[0]).sum())
+        assert result.settings["statuses"] == replace(found, frame=frame).counts()
+        assert replace(found, frame=frame).counts()["failed"] == (frame["user"] == USERS[0]).sum()
         alone = replace(found, frame=frame.filter(lost), users=found.users[:1]).aggregate(samples=5)
         assert set(alone.frame["status"]) == {"failed"}
         assert alone.frame["value"].null_count() == 3
@@ -128,7 +130,7 @@ def test_the_weakest_of_what_counts() -> None:
     values, everybody = np.array([0.5, 0.25, np.nan]), np.ones(3)
     statuses = np.array(["solved", "bounded", "failed"])
 
-    def stands(members: list[float]) -> Status:
+    def stands(members: list[int]) -> Status:
         return mean("lift", values, np.array(members), statuses=statuses).status
 
     assert mean("lift", values, everybody).status is Status.SOLVED

@@ -135,7 +135,7 @@ _ALL = [
         "Discovery",
         "The share of a user's target items that the user could make likelier than by chance by rating strategically; "
         "the baseline is the share that is so already. Averaged over users (Curmei, Dean, Recht 2021, Equation 3).",
-        "share of targets with rho* > 1 / number of targets",
+        "share of targets with rho* > 1 / number of items that the policy chooses from",
         "0 to 1; 0: nothing can be made likelier than a uniform draw; 1: everything can.",
         "higher",
     ),
