@@ -163,9 +163,9 @@ def check_device(device: str, policy: Policy, actions: object, slate: int, exact
     if kind == "cpu":
         return
     if not (exact and slate == 1 and isinstance(policy, Softmax)):
-        kinds = " or ".join(kind.__name__ for kind in _SOFTMAX)
+        kinds = " or ".join(ratings.__name__ for ratings in _SOFTMAX)
         raise NotSupportedError(
-            f"device={device!r} is used by the exact solver of Softmax, for ratings in an {kinds} and one recommended "
+            f"device={device!r} is used by the exact solver of Softmax, for {kinds} ratings and one recommended "
             f"item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device out."
         )
     check_present(device)

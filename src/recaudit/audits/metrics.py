@@ -145,7 +145,7 @@ _ALL = [
         "The chance that a target item is shown to a user who does the best for it, averaged over targets and users; "
         "the baseline is the chance without strategy (Curmei, Dean, Recht 2021, Equation 3).",
         "mean of rho*",
-        "0 to 1; far below 1 over the number of targets: an item that hardly anybody can get.",
+        "0 to 1; far below 1 over the number of candidates: an item that hardly anybody can get.",
         "higher",
     ),
     Metric(

@@ -235,17 +235,17 @@ class _Matrices:
         """(asked users,) each: what every user can reach; NaN for users without an answer."""
         count = np.count_nonzero(~np.isnan(self.value), axis=1)
         counts = np.where(count > 0, count, np.nan)
+        lifted = ~np.isnan(self.lift)
+        lifts = np.where(lifted.any(axis=1), lifted.sum(axis=1), np.nan)
         cut = (1 / self.candidates if threshold is None else np.full(len(counts), threshold))[:, None]
         # Where the baseline is 0 a ratio says nothing: a user who can lift such an item is excluded from the mean lift,
         # and counted; an item that stays at 0 has no lift.
-        lifted = ~np.isnan(self.lift)
         with np.errstate(divide="ignore"):
             logs = np.where(lifted, np.log(self.lift), 0.0).sum(axis=1)
         return {
             "discovery": (self.value > cut).sum(axis=1) / counts,
             "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
-            "log_lift": np.where(np.isfinite(logs), logs, np.nan)
-            / np.where(lifted.any(axis=1), lifted.sum(axis=1), np.nan),
+            "log_lift": np.where(np.isfinite(logs), logs, np.nan) / lifts,
             "availability": np.nansum(self.value, axis=1) / counts,
             "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -25,12 +25,12 @@ class Edit:
     ratings: tuple[float, ...]
 
     @classmethod
-    def of(cls, log: Interactions, user: object, row: Mapping[str, list[object]]) -> Edit | None:
+    def of(cls, log: Interactions, user: object, row: Mapping[str, Any]) -> Edit | None:
         """The best ratings of a pair's row, given by the user with this id; None where there are none."""
         if row["action_items"] is None:
             return None
         items = log.items_at(row["action_items"]).tolist()
-        return cls(int(log.users_at([user])[0]), tuple(items), tuple(map(float, np.array(row["action_ratings"]))))
+        return cls(int(log.users_at([user])[0]), tuple(items), tuple(row["action_ratings"]))
 
     def written(self, log: Interactions) -> Interactions:
         """The log with these ratings; in a log of clicks, where every rating is the same, a 0 takes one away."""
