@@ -109,7 +109,7 @@ class TestHowAggregatesStand:
         assert set(alone.frame["status"]) == {"failed"}
         assert alone.frame["value"].null_count() == 3
 
-    def test_instability_and_agency(self, world: World) -> None:
+    def test_instability(self, world: World) -> None:
         """A recurrent model's distances are found by trying ratings of an interval: lower bounds."""
         recommender = RecurrentRecommender(hidden=4, epochs=1)
         found = ra.instability(

@@ -12,6 +12,7 @@ from typing import Any, Literal, final
 import polars as pl
 
 from recaudit.audits.fits import Fits
+from recaudit.audits.inquiry import check_count
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
 from recaudit.audits.intervals import Bootstrap
@@ -96,6 +97,8 @@ def sweep_horizon(
     `users` are those whose recommendations are looked at (the viewers of instability), `targets` the items of
     reachability, `editors` those who rate in instability: ids, or how many to draw at random, or None for all.
     """
+    for horizon in horizons:
+        check_count(horizon, "horizons", "ratings that are free")
     kinds: dict[Kind, type[Past | Future]] = {"past": Past, "future": Future}
     if kind not in kinds:
         raise InputError("kind", received=kind, expected="'past' or 'future'")
