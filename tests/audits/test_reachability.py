@@ -250,7 +250,7 @@ class TestWhatDoesNotApply:
 
     def test_one_item_cannot_be_rated_twice(self, split: Split, model: Any) -> None:
         item = split.train.item_ids[0]
-        with pytest.raises(ValidationError, match=f"ids: received '{item}' twice; expected each item once"):
+        with pytest.raises(ValidationError, match=f"ids: received '{item}' and '{item}', the same item; expected each"):
             GivenItems((item, item))
         for fitted in (model, ItemKNN(neighbours=5).fit(split.train)):
             with pytest.raises(InputError, match=r"items: received \[4, 4\]; expected a list of distinct"):

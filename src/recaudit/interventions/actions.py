@@ -209,7 +209,8 @@ def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.T
 
 
 def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> None:
-    """That these `ids`, or the positions of their `items` in the log, are all different: an item has one rating."""
-    again = [given for place, given in enumerate(ids) if items[place] in items[:place]]
-    if again:
-        raise InputError("ids", received=f"{again[0]!r} twice", expected="each item once: it has one rating to give")
+    """That `ids` name different items; `items` are these ids, or where they stand in the log."""
+    for place, item in enumerate(items):
+        if item in items[:place]:
+            both = f"{ids[items.index(item)]!r} and {ids[place]!r}, the same item"
+            raise InputError("ids", received=both, expected="each item once: it has one rating to give")
