@@ -11,7 +11,8 @@ class Status(StrEnum):
     SOLVED = "solved"
     """The value is exact, to the stated tolerance."""
     BOUNDED = "bounded"
-    """The truth lies between `lower` and `upper`; the value is the best found."""
+    """The truth lies between `lower` and `upper`; the value is the best found. An aggregate of such values is a lower
+    bound itself."""
     FAILED = "failed"
     """No value was found; the row counts as failed in every aggregate."""
     NOT_APPLICABLE = "not_applicable"

@@ -14,9 +14,9 @@ from recaudit.audits.agency import agency
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
-from recaudit.errors import NotSupportedError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Past
-from recaudit.models import ALS, EASE, TopPop
+from recaudit.models import ALS, EASE, RecurrentRecommender, TopPop
 from recaudit.policies import Softmax
 
 RECOMMENDER = ALS(factors=4, iterations=2)
@@ -228,3 +228,16 @@ class TestWithoutAnAnswer:
     def test_a_model_that_knows_nothing_says_so(self, log: Interactions) -> None:
         with pytest.raises(NotSupportedError, match="no formula says"):
             agency(TopPop(), log, **ASKED)
+
+    @pytest.mark.parametrize("argument", ["users", "targets", "editors"])
+    def test_somebody_must_be_asked(self, log: Interactions, argument: str) -> None:
+        with pytest.raises(InputError, match=f"{argument}: received no ids; expected at least one"):
+            agency(ALS(factors=3), log, **{**ASKED, argument: []})
+        with pytest.raises(InputError, match=r"k: received 1\.5; expected a number of ratings"):
+            agency(ALS(factors=3), log, **{**ASKED, "k": 1.5})
+
+    def test_what_was_only_searched_for_is_bounded_everywhere(self, log: Interactions) -> None:
+        asked: dict[str, Any] = {"users": 3, "followed": 1, "targets": 4, "editors": 3, "samples": 5}
+        found = agency(RecurrentRecommender(hidden=4, epochs=1), log, k=2, horizons=(), betas=(1.0,), **asked)
+        for frame in (found.frame, found.groups, found.series):
+            assert set(frame.drop_nulls("value")["status"]) == {"bounded"}

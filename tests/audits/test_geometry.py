@@ -111,11 +111,13 @@ def test_what_cannot_be_asked_is_not_applicable_and_stops_nobody(tiny: Interacti
     assert "1 settled" in found.summary()
 
 
-def test_a_user_without_candidates_has_no_pairs(tiny: Interactions) -> None:
+def test_nothing_applies_to_a_user_without_candidates(tiny: Interactions) -> None:
     """ada has rated all but d, and d is acted on."""
     model = from_factors(np.ones((3, 1)), np.array([[1.0], [0.5], [-1.0], [2.0]]), tiny)
     found = geometry(model, users=["ada", "bob"], actions=NextK(1))
-    assert found.frame["user"].unique().to_list() == ["bob"]
+    statuses = dict(found.frame.group_by("user").agg(pl.col("status").unique()).iter_rows())
+    assert statuses["ada"] == ["not_applicable"]
+    assert "not_applicable" not in statuses["bob"]
     assert found.users["actions"].to_list() == [1, 1]
 
 

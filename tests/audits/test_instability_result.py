@@ -105,7 +105,8 @@ def test_the_histogram_counts_every_pair(result: Instability) -> None:
 def test_the_histogram_of_a_distance_without_end_has_an_open_last_bin() -> None:
     # 1 - exp(-KL) = 0, 0.5, 0.999999: the first, the sixth and the last of ten bins.
     values = np.array([[0.0, np.log(2) + 1e-9, -np.log(1e-6)]])
-    tally = Tally.of(values, np.ones((1, 3), dtype=bool), np.ones((3, 1)), "kl", 0.5)
+    every = np.ones((1, 3), dtype=bool)
+    tally = Tally.of(values, every, every, np.ones((3, 1)), "kl", 0.5)
     assert np.flatnonzero(tally.bins.reshape(10, BINS // 10).sum(axis=1)).tolist() == [0, 5, 9]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import ValidationError
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import spearmanr
@@ -13,7 +14,7 @@ import recaudit as ra
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import DataError, InputError, NotSupportedError
-from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
+from recaudit.interventions import Future, FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import ALS, BiasedMF, ItemKNN, UserKNN, from_factors
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1
 from recaudit.status import Status
@@ -204,10 +205,17 @@ class TestWhatDoesNotApply:
         assert result.frame["item"].to_list() == names[1:]
         assert result.frame["status"].to_list() == ["not_applicable", "solved"]
 
-    def test_more_actions_than_items_leave_nothing_to_ask_for(self, model: Any) -> None:
-        result = ra.reachability(model, actions=NextK(500), users=USERS)
-        assert result.frame.is_empty()
-        assert result.aggregate(samples=5).frame["status"].to_list() == ["not_applicable"] * 3
+    @pytest.mark.parametrize("kind", [NextK, FutureEdits])
+    def test_where_every_unseen_item_is_acted_on_nothing_can_be_recommended(self, model: Any, kind: Any) -> None:
+        unseen = int((~model.data.seen(model.data.users_at(USERS[:1]))).sum())
+        for k in (unseen, 500):
+            result = ra.reachability(model, actions=kind(k), users=USERS[:1])
+            assert result.frame["item"].to_list() == model.data.item_ids.to_list()
+            assert result.counts()["not_applicable"] == len(result.frame)
+            assert set(result.frame["candidates"]) == {0}
+            assert result.aggregate(samples=5).frame["status"].to_list() == ["not_applicable"] * 3
+            assert "not_applicable" in repr(result)
+        assert ra.reachability(model, actions=kind(unseen - 1), users=USERS[:1]).frame["status"].to_list() == ["solved"]
 
     def test_counts_and_aggregates_say_so(self, split: Split) -> None:
         train = split.train.subset(split.train.users != 3)
@@ -233,6 +241,49 @@ class TestWhatDoesNotApply:
             ra.reachability(model, users=["nobody"])
         with pytest.raises(InputError, match="tol"):
             ra.reachability(model, tolerance=0, users=USERS)
+        with pytest.raises(InputError, match=r"slate: received 1\.5; expected a number of items"):
+            ra.reachability(model, slate=1.5, users=USERS)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="users: received no ids"):
+            ra.reachability(model, users=[])
+        with pytest.raises(InputError, match="targets: received no ids"):
+            ra.reachability(model, targets=[])
+
+    def test_one_item_cannot_be_rated_twice(self, split: Split, model: Any) -> None:
+        item = split.train.item_ids[0]
+        with pytest.raises(ValidationError, match=f"ids: received '{item}' and '{item}', the same item; expected each"):
+            GivenItems((item, item))
+        for fitted in (model, ItemKNN(neighbours=5).fit(split.train)):
+            with pytest.raises(InputError, match=r"items: received \[4, 4\]; expected a list of distinct"):
+                fitted.own_responses(np.array([0, 1]), np.array([[3, -1, -1], [4, 4, -1]]))
+            with pytest.raises(InputError, match=r"items: received \[-2\]"):
+                fitted.own_responses(np.array([0]), np.array([[-2, -1]]))
+            assert fitted.own_responses(np.array([0]), np.array([[3, -1, -1]])).slope.shape[2] == 3
+        with pytest.raises(InputError, match=r"items: received \[4, 4\]"):
+            model.edited_items(np.array([0]), np.array([[4, 4]]), np.ones((1, 2, 1)))
+
+
+class TestDevices:
+    @pytest.mark.parametrize("device", ["cuda", "meta"])
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            {"policy": Top1()},
+            {"policy": EpsilonGreedy()},
+            {"policy": Power()},
+            {"slate": 2},
+            {"actions": Future(2)},
+            {"solver": "gradient"},
+        ],
+        ids=str,
+    )
+    def test_one_that_would_stand_idle_is_refused(self, model: Any, device: str, asked: dict[str, Any]) -> None:
+        with pytest.raises(NotSupportedError, match=f"device='{device}' is used by .* Softmax, .* Interval or Stars"):
+            ra.reachability(model, users=USERS, device=device, **asked)
+
+    @pytest.mark.parametrize("device", ["meta", "gpu", "", 3.5])
+    def test_one_that_is_not_here_is_refused(self, model: Any, device: Any) -> None:
+        with pytest.raises(InputError, match="device"):
+            ra.reachability(model, users=USERS, device=device)
 
 
 @pytest.fixture(scope="module")
@@ -282,8 +333,17 @@ class TestAggregates:
         row = table.row(by_predicate=pl.col("with") == "best availability", named=True)
         assert row["spearman"] == pytest.approx(expected)
 
-    def test_it_prints_what_it_found(self, result: Any) -> None:
+    def test_it_prints_what_it_found(self, result: Any, model: Any) -> None:
         assert f"{len(result.frame):,} pairs: {len(result.frame):,} solved" in result.summary()
+        top = ra.reachability(model, actions=NextK(2), policy=Top1(), users=USERS)  # nearly every baseline is 0
+        assert "nan" not in repr(top)
+        assert "of 2 pairs with a baseline above 0" in repr(top)
+
+    def test_a_threshold_of_0_is_one(self, result: Any) -> None:
+        aggregated = result.aggregate(threshold=0.0, samples=5)
+        assert (aggregated["discovery"], aggregated.settings["threshold"]) == (1.0, 0.0)
+        with pytest.raises(InputError, match="threshold: received nan"):
+            result.aggregate(threshold=np.nan)
 
 
 def test_numbers_do_not_depend_on_engine_or_company(model: Any) -> None:

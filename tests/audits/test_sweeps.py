@@ -83,6 +83,15 @@ def test_beta_alone_changes_along_a_sweep_of_beta(log: Interactions) -> None:
     assert point(sweep, 0.5, "lift") < point(sweep, 4, "lift")
 
 
+@pytest.mark.parametrize("actions", [Past(2), Future(1)], ids=str)
+def test_a_recommender_is_fitted_to_what_came_before(log: Interactions, actions: Past | Future) -> None:
+    fitted = RECOMMENDER.fit(actions.before(log) if isinstance(actions, Past) else log, rng=3)
+    unfitted, known = (sweep_beta(model, log, actions=actions, betas=[2.0], **ASKED) for model in (RECOMMENDER, fitted))
+    assert_frame_equal(unfitted.frame, known.frame, rel_tol=1e-9)
+    with pytest.raises(InputError, match="data: received None; expected the log to fit the recommender to"):
+        sweep_beta(RECOMMENDER)
+
+
 def test_beta_of_instability_without_another_log(log: Interactions) -> None:
     sweep = sweep_beta(RECOMMENDER.fit(log), audit="instability", betas=(1,), users=3, editors=3, samples=5)
     assert set(sweep.frame["metric"]) == {"instability", "max_instability", "unstable_share"}
@@ -104,6 +113,7 @@ def test_it_prints_a_line_for_each_point(log: Interactions) -> None:
         ({"editors": 3}, "editors for instability"),
         ({"audit": "instability", "targets": 3}, "targets for reachability"),
         ({"horizons": ()}, "at least one"),
+        ({"horizons": (1, 1.5)}, "horizons: received 1.5; expected a number of ratings that are free: whole"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(log: Interactions, wrong: dict[str, Any], match: str) -> None:

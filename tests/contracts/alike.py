@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
+from polars.testing import assert_frame_equal
 
 
-def assert_alike(one: pl.DataFrame, other: pl.DataFrame, rtol: float = 1e-9) -> None:
+def assert_alike(one: pl.DataFrame, other: pl.DataFrame) -> None:
     """The same rows, ids, items, ranks and statuses; numbers equal to 1e-9."""
-    assert one.schema == other.schema
-    assert len(one) == len(other)
-    for name in one.columns:
-        if one[name].dtype.is_float():
-            a, b = (frame[name].fill_null(np.nan).to_numpy() for frame in (one, other))
-            np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * 1e-3, err_msg=name)
-        else:
-            assert one[name].equals(other[name]), name
+    assert_frame_equal(one, other, rel_tol=1e-9, abs_tol=1e-12)

@@ -3,10 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from recaudit.data import Interactions
 from recaudit.data.splits import Split
+from recaudit.errors import InputError
 from recaudit.interventions import Actions, FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import BiasedMF
 
@@ -41,6 +44,13 @@ def test_next_k_are_the_best_unseen(model: Any) -> None:
 def test_given_items_are_the_same_for_everybody(model: Any) -> None:
     ids = model.data.item_ids[[5, 2]].to_list()
     np.testing.assert_array_equal(GivenItems(tuple(ids)).items(model, USERS, 0), [[5, 2]] * 3)
+
+
+def test_ids_that_turn_out_to_be_one_item_are_refused() -> None:
+    frame = pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 3], "rating": [1.0, 2.0, 3.0]})
+    model = BiasedMF(factors=1, epochs=1).fit(Interactions.from_frame(frame, scale=(1, 5)))
+    with pytest.raises(InputError):
+        GivenItems((1, "1")).items(model, np.array([0]), 0)
 
 
 @pytest.mark.parametrize("actions", [HistoryEdits(5), FutureEdits(5), NextK(5)])

@@ -24,6 +24,7 @@ from recaudit.audits.folding import (
 )
 from recaudit.audits.geometry import Geometry, geometry
 from recaudit.audits.instability import instability
+from recaudit.audits.instability_fidelity import instability_fidelity
 from recaudit.audits.instability_result import Instability
 from recaudit.audits.lists import recommend
 from recaudit.audits.metrics import METRICS, Metric
@@ -65,6 +66,7 @@ __all__ = [
     "folding_tuning",
     "geometry",
     "instability",
+    "instability_fidelity",
     "item_tiers",
     "neighbours",
     "reachability",

@@ -22,7 +22,8 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
-from recaudit.interventions import Actions, Interval, Past
+from recaudit.interventions import Actions, Past
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
 from recaudit.models.black_box import as_black_box
 from recaudit.models.response import AffineResponse
@@ -233,7 +234,7 @@ class _SearchDistances:
             baseline_scores=scores if start is None else self.model.respond(*pair).scores(start),
             allowed=allowed,
             beta=self.beta,
-            ratings=self.edits.ratings or Interval(*self.log.scale),
+            ratings=free_ratings(self.edits.ratings, self.log.scale),
             distance=self.distance,
             start=start,
             rng=derive(self.rng, "search", ids[viewer], ids[editor]),

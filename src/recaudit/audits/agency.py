@@ -14,13 +14,14 @@ from recaudit.audits.agency_parts import OTHERS, OWN, Part, Scope, others_rating
 from recaudit.audits.contrasts import item_tiers, user_tiers
 from recaudit.audits.fits import Fits
 from recaudit.audits.groups import groupings
+from recaudit.audits.inquiry import check_count
 from recaudit.audits.intervals import Bootstrap, row
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result, item_table
 from recaudit.audits.samples import Asked, asked_items, asked_users, some_users
 from recaudit.audits.sweeps import BETAS, HORIZONS, Kind
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
-from recaudit.errors import NotSupportedError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Softmax
 from recaudit.solvers.distances import Distance
@@ -73,6 +74,7 @@ def agency(
     What a model cannot answer has the status not_applicable, and the settings have it under `left_out`, by reason; a
     model that can answer nothing raises `NotSupportedError`.
     """
+    check_count(k, "k", "ratings that are free")
     asked = asked_users(data, users, rng)
     scope = Scope(
         recommender=recommender,
@@ -91,6 +93,9 @@ def agency(
         bootstrap=Bootstrap(confidence, samples, rng),
         engine=engine,
     )
+    for argument, ids in (("users", scope.users), ("targets", scope.targets), ("editors", scope.editors)):
+        if not ids:
+            raise InputError(argument, received="no ids", expected="at least one, or None for all")
     parts: list[Part] = []
     left_out: dict[str, list[str]] = {}
     statuses: dict[str, dict[str, int]] = {}

@@ -120,11 +120,11 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
     )
     metric, lifts = f"{when}_lift", Lifts.of(found)
     drawn, everybody = lifts.weights(scope.targets), np.ones(len(found.users))
-    logs = lifts.logs(drawn)
+    logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
     ratios = [
-        mean(metric, logs, everybody, transform=np.exp),
-        mean(f"{when}_mean_lift", lifts.means(drawn), everybody),
-        mean(f"{when}_doubled", lifts.shares(drawn, 2.0), everybody),
+        mean(metric, logs, everybody, transform=np.exp, statuses=statuses),
+        mean(f"{when}_mean_lift", lifts.means(drawn), everybody, statuses=statuses),
+        mean(f"{when}_doubled", lifts.shares(drawn, 2.0), everybody, statuses=statuses),
         *_lift_by_group(scope.groupings, metric, lifts, drawn),
     ]
     summary, groups = aggregate(ratios, scope.bootstrap)
@@ -143,14 +143,13 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
 def _lift_by_group(groupings: list[Grouping], metric: str, lifts: Lifts, drawn: FloatArray) -> list[Ratio]:
     """Over the users of a group, or over everybody's items of a group."""
     ratios = []
-    own, positions = lifts.logs(drawn), lifts.found.users
+    positions = lifts.found.users
     for grouping in groupings:
         for group, weights in zip(grouping.names, grouping.weights.T, strict=True):
-            if grouping.over == "users":
-                values, members = own, weights[positions]
-            else:
-                values, members = lifts.logs(drawn * weights), np.ones(len(positions))
-            ratios.append(mean(metric, values, members, grouping.by, group, transform=np.exp))
+            of_users = grouping.over == "users"
+            items, members = (drawn, weights[positions]) if of_users else (drawn * weights, np.ones(len(positions)))
+            named, statuses = (grouping.by, group), lifts.statuses(items)
+            ratios.append(mean(metric, lifts.logs(items), members, *named, transform=np.exp, statuses=statuses))
     return ratios
 
 
@@ -235,7 +234,7 @@ def _editor_contrast(scope: Scope, model: FittedModel, when: Kind) -> pl.DataFra
         pl.lit(f"{when}_instability").alias("metric"),
         "value",
         pl.col("lower", "upper").fill_nan(None),
-        pl.lit(Status.SOLVED.value).alias("status"),
+        "status",
         pl.lit(None, pl.Float64).alias("baseline"),
         pl.col("viewers").cast(pl.Int64).alias("users"),
         (len(scope.users) - pl.col("viewers")).cast(pl.Int64).alias("excluded"),

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.arithmetic import product
-from recaudit.errors import NotSupportedError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
+from recaudit.models.devices import check_device as check_present
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.policies.ranking import place_of
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
@@ -71,9 +72,7 @@ def best_response(policy: Policy, question: Question) -> Answer:
             )
         return _one_by_one(partial(_slate_user, policy.beta, question), question)
     if isinstance(policy, Softmax):
-        if isinstance(question.ratings, Stars):
-            return _softmax_stars(policy.beta, question, question.ratings.values)
-        return _softmax(policy.beta, question)
+        return _SOFTMAX[type(question.ratings)](policy.beta, question)
     if question.changes is not None:
         raise NotSupportedError(
             f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
@@ -105,8 +104,10 @@ def _softmax(beta: float, question: Question) -> Answer:
     return Answer(found.log_value, found.log_lower, found.log_upper, found.status, found.actions)
 
 
-def _softmax_stars(beta: float, question: Question, values: FloatArray) -> Answer:
+def _softmax_stars(beta: float, question: Question) -> Answer:
     """Users one by one, side by side on the cores of a CPU."""
+    assert isinstance(question.ratings, Stars)
+    values = question.ratings.values
     parts = [_no_answer(question)] * len(question.slope)
 
     def work(batch: Batch) -> None:
@@ -143,6 +144,33 @@ def _softmax_stars_user(beta: float, question: Question, values: FloatArray, use
     actions[:] = values[0] if unchanged is None else unchanged
     actions[:, moving] = found.actions
     return Answer(found.log_value, found.log_lower, found.log_upper, found.status, actions)
+
+
+_SOFTMAX: dict[type[Interval | Stars], Callable[[float, Question], Answer]] = {
+    Interval: _softmax,
+    Stars: _softmax_stars,
+}
+"""The solvers that work on the question's device; all others are for the CPU."""
+
+
+def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
+    """Refuse a device that this machine has not, or that would stand idle.
+
+    `exact` says whether `best_response` answers, and not a search or a roll-out.
+    """
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise InputError("device", received=device, expected="'cpu', 'cuda' or 'cuda:0', ...") from None
+    if kind == "cpu":
+        return
+    if not (exact and slate == 1 and isinstance(policy, Softmax)):
+        kinds = " or ".join(ratings.__name__ for ratings in _SOFTMAX)
+        raise NotSupportedError(
+            f"device={device!r} is used by the exact solver of Softmax, for {kinds} ratings and one recommended "
+            f"item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device out."
+        )
+    check_present(device)
 
 
 def _slate_user(beta: float, question: Question, user: int) -> Answer:

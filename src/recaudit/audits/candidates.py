@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval
+from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 
 IntArray = NDArray[np.int64]
@@ -49,7 +50,7 @@ class OwnScores:
     @classmethod
     def of(cls, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> OwnScores:
         """The response of the user at this position; ratings that are not an interval are refused."""
-        ratings = actions.ratings or Interval(*model.data.scale)
+        ratings = actions.ratings or Interval(*rating_range(model.data.scale))
         if not isinstance(ratings, Interval):
             raise NotSupportedError(
                 f"Geometry is about intervals of ratings; {ratings!r} is not one. "

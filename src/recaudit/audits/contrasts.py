@@ -13,14 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.audits.intervals import Bootstrap
+from recaudit.audits.intervals import Bootstrap, weakest
 from recaudit.audits.lifts import Lifts
 from recaudit.audits.reachability_result import Reachability
 from recaudit.audits.result import SUMMARY_SCHEMA
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import Keys, derive, uniforms
-from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]
 
@@ -94,7 +93,8 @@ def contrast_items(
     Rows of metric "lift" are geometric means, and "first / second" is how many times further the first group can be
     lifted: 1 where there is no difference. Rows of "mean_lift" are arithmetic means, as in the paper's Table II, with
     "first - second". A user's own mean comes first; intervals are bootstrapped over the users who have pairs in both
-    groups, and `excluded` counts the others.
+    groups, and `excluded` counts the others. Where lifts are lower bounds a group's mean is one too, and is called
+    bounded; so is the ratio or difference of two groups, which may then be off either way.
     """
     lifts = Lifts.of(found)
     weights = [lifts.weights(ids) for ids in (first, second)]
@@ -107,6 +107,8 @@ def contrast_items(
             expected="items of this result, each group with pairs that have an answer",
         )
     bootstrap = Bootstrap(confidence, samples, rng)
+    stand = [lifts.statuses(weight)[both] for weight in weights]
+    statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
     columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]
     value, lower, upper = _paired_means(columns, bootstrap)
     for ends in (value, lower, upper):
@@ -118,7 +120,7 @@ def contrast_items(
             "value": value,
             "lower": pl.Series(lower).fill_nan(None),
             "upper": pl.Series(upper).fill_nan(None),
-            "status": Status.SOLVED.value,
+            "status": statuses * 2,
             "baseline": None,
             "users": int(both.sum()),
             "excluded": int((~both).sum()),

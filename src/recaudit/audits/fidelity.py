@@ -20,13 +20,13 @@ import torch
 from recaudit.audits.candidates import BoolArray, Candidates, FloatArray, IntArray, candidate_items
 from recaudit.audits.fidelity_result import SCHEMA, Fidelity
 from recaudit.audits.reachability import reachability
-from recaudit.data.interactions import Interactions
+from recaudit.audits.refits import Edit, Refit, causes, log_error
+from recaudit.audits.samples import asked_users
 from recaudit.engines import Engine, Serial
-from recaudit.errors import InputError, RecauditError
+from recaudit.errors import InputError
 from recaudit.interventions import Actions, NextK
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Policy, Softmax
-from recaudit.seeding import derive, uniforms
 from recaudit.status import Status
 
 
@@ -49,30 +49,21 @@ def fidelity(
     ids, or how many items with the highest promise to take for each user. `actions` (default: the next 10
     items), `policy` (default: softmax with beta = 1) and `candidates` as for `reachability`; the candidates stay
     those of the log as it was. Every distinct action costs a refit, and two with `other_rng`. Ratings that the
-    actions allow must be on the log's scale.
+    actions allow must be on the log's scale; in a log of clicks, where every rating is the same, a 0 takes one away.
     """
     actions, policy, engine, data = actions or NextK(10), policy or Softmax(), engine or Serial(), model.data
-    chosen = _drawn(data, users, rng) if isinstance(users, int) else np.unique(data.users_at(users))
-    if not len(chosen):
-        raise InputError("users", received="no users", expected="at least one user")
+    chosen = np.unique(data.users_at(asked_users(data, users, rng)))
     promises = _promises(model, actions, policy, chosen, targets, candidates, rng)
-    edits = [_edit(data, row) for row in promises.iter_rows(named=True)]
-    distinct = list(dict.fromkeys(edit for edit in edits if edit is not None))
-
-    def refits(seed: int | None) -> dict[_Edit, FloatArray | str]:
-        if seed is None:
-            return {}
-        found = engine.map(_Refit(recommender, data, seed), distinct, "fidelity")
-        return dict(zip(distinct, found, strict=True))
-
-    same, other = refits(rng), refits(other_rng)
+    edits = [Edit.of(data, row["user"], row) for row in promises.iter_rows(named=True)]
+    same = Refit(recommender, data, chosen, rng).all(edits, engine)
+    other = {} if other_rng is None else Refit(recommender, data, chosen, other_rng).all(edits, engine)
     allowed = candidate_items(data, chosen, actions.items(model, chosen, rng), candidates)
     before = model.scores(chosen).numpy()
     rows = []
     for promise, edit in zip(promises.iter_rows(named=True), edits, strict=True):
         at = int(np.searchsorted(chosen, data.users_at([promise["user"]])[0]))
         stand = _Stand(policy, allowed[at], int(data.items_at([promise["item"]])[0]))
-        rows.append(_compare(promise, stand, model, before[at], edit, same, other))
+        rows.append(_compare(promise, stand, model, before, at, edit, same, other))
     control = np.abs(recommender.fit(data, rng).scores(chosen).numpy() - before).max()
     return Fidelity(
         {
@@ -84,36 +75,8 @@ def fidelity(
         },
         pl.concat([promises.select("user", "item"), pl.DataFrame(rows, SCHEMA)], how="horizontal"),
         float(control),
-        tuple(dict.fromkeys(found for found in [*same.values(), *other.values()] if isinstance(found, str))),
+        causes(same, other),
     )
-
-
-@final
-@dataclass(frozen=True)
-class _Edit:
-    """The ratings (positions) that a user writes into the log."""
-
-    user: int
-    items: tuple[int, ...]
-    ratings: tuple[float, ...]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Refit:
-    """An edit in, the user's scores (items,) after a refit out, or why there are none; pure and picklable."""
-
-    recommender: Recommender
-    data: Interactions
-    rng: int
-
-    def __call__(self, edit: _Edit) -> FloatArray | str:
-        log = self.data.with_ratings(edit.user, np.array(edit.items), np.array(edit.ratings))
-        try:
-            scores = self.recommender.fit(log, self.rng).scores(np.array([edit.user]))[0].numpy()
-        except RecauditError as error:
-            return str(error)
-        return scores if np.isfinite(scores).all() else "the refitted model has scores that are NaN or infinite"
 
 
 @final
@@ -134,14 +97,6 @@ class _Stand:
         """1 + how many candidates score higher, by more than rounding."""
         own = scores[self.item]
         return 1 + int((scores[self.allowed] > own + 1e-12 * abs(own)).sum())
-
-
-def _drawn(data: Interactions, count: int, rng: int) -> IntArray:
-    """Positions of `count` users, or of all if there are fewer; the draw follows from the seed and the ids."""
-    if count < 1:
-        raise InputError("users", received=count, expected="ids, or how many users to draw, 1 or more")
-    draws = uniforms(derive(rng, "fidelity"), data.user_keys, np.zeros(1, dtype=np.uint64))
-    return np.sort(np.argsort(draws, kind="stable")[:count])
 
 
 def _promises(
@@ -174,37 +129,29 @@ def _promises(
     )
 
 
-def _edit(data: Interactions, promise: Mapping[str, Any]) -> _Edit | None:
-    """The ratings behind a promise; None where there is no promise."""
-    if promise["value"] is None:
-        return None
-    user, items = data.users_at([promise["user"]])[0], data.items_at(promise["action_items"])
-    return _Edit(int(user), tuple(items.tolist()), tuple(promise["action_ratings"]))
-
-
 def _compare(
     promise: Mapping[str, Any],
     stand: _Stand,
     model: FittedModel,
     before: FloatArray,
-    edit: _Edit | None,
-    same: Mapping[_Edit, FloatArray | str],
-    other: Mapping[_Edit, FloatArray | str],
+    at: int,
+    edit: Edit | None,
+    same: Mapping[Edit, FloatArray | str],
+    other: Mapping[Edit, FloatArray | str],
 ) -> dict[str, object]:
-    """One row of the frame."""
+    """One row of the frame; `before` and what the refits give are (users, items), with the pair's user in row `at`."""
     row: dict[str, object] = {name: promise[name] for name in ("baseline", "status")}
     if edit is None:
         return row
     response = model.respond(edit.user, edit.user, np.array(edit.items))
     row["promised"] = promise["value"]
-    row["rank_baseline"] = stand.rank(before)
+    row["rank_baseline"] = stand.rank(before[at])
     row["rank_promised"] = stand.rank(response.scores(np.array(edit.ratings)).numpy())
     after, again = same[edit], other.get(edit)
     if isinstance(again, np.ndarray):
-        row["realised_other_rng"] = stand.probability(again)
+        row["realised_other_rng"] = stand.probability(again[at])
     if isinstance(after, str):
         return {**row, "status": Status.FAILED.value}
-    realised = stand.probability(after)
-    with np.errstate(divide="ignore"):
-        error = 0.0 if realised == promise["value"] else float(np.log(realised) - np.log(promise["value"]))
-    return {**row, "realised": realised, "error": error, "rank_realised": stand.rank(after)}
+    realised = stand.probability(after[at])
+    told = {"realised": realised, "error": log_error(realised, promise["value"])}
+    return {**row, **told, "rank_realised": stand.rank(after[at])}

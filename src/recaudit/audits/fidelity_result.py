@@ -28,6 +28,8 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "status": STATUS,
 }
 """The columns after `user` and `item`; see `Fidelity`."""
+DISTANCE_SCHEMA = {name: kind for name, kind in SCHEMA.items() if not name.startswith("rank_")}
+"""The columns after `viewer` and `editor`."""
 
 
 @final
@@ -37,15 +39,15 @@ class Fidelity:
 
     settings: Mapping[str, object]
     frame: pl.DataFrame
-    """One row a pair: user, item, and
+    """One row a pair: user and item of reachability, viewer and editor of instability, and
 
-    - baseline: the item's probability before anything was rated;
-    - promised: rho*, its probability after the best ratings, by the model's response;
-    - realised: its probability after a refit on the log with those ratings; realised_other_rng: after a refit with
-      another seed, where that was asked for;
+    - baseline: the item's probability before anything was rated; the distance before, which is 0;
+    - promised: rho*, its probability after the best ratings, by the model's response; the largest distance;
+    - realised: the probability after a refit on the log with those ratings, or how far that is from a refit on the log
+      as it is; realised_other_rng: the same with another seed, where that was asked for;
     - error: log(realised / promised), 0 where the promise is kept, below 0 where less came;
-    - rank_baseline, rank_promised, rank_realised: the item's place among the candidates;
-    - status: as reachability has it, or failed where the refit did not succeed."""
+    - rank_baseline, rank_promised, rank_realised, of reachability: the item's place among the candidates;
+    - status: as the audit has it, or failed where the refit did not succeed."""
     control: float
     """The largest difference between a score of the model and of a refit on the log as it is. 0 for a recommender
     that gives the same model for the same log and seed; else the errors hold this noise too, or the recommender or

@@ -19,6 +19,7 @@ from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
 from recaudit.seeding import derive
@@ -123,7 +124,10 @@ class Follow:
         )
         logs = ask.policy.log_probabilities(scores, torch.from_numpy(candidates)).numpy()
         gain = everybody.rank_gain[answered]
-        frame = ask.frame(users, asked, solvable, logs, answer, gain, solution.items[answered])
+        choices = np.maximum(
+            candidates.sum(axis=1) - self.future.k, 0
+        )  # what is shown on the way is not recommended again
+        frame = ask.frame(users, asked, solvable, logs, answer, gain, solution.items[answered], choices)
         told = np.zeros(len(frame), dtype=bool)
         told[solvable[asked]] = solution.items[answered, 0] >= 0
         return frame.with_columns(pl.when(pl.Series(told)).then(pl.col("rank_gain")).alias("rank_gain"))
@@ -131,7 +135,7 @@ class Follow:
     @property
     def _ratings(self) -> Interval | Stars:
         """A single rating is a star."""
-        ratings = self.future.ratings or Interval(*self.inquiry.log.scale)
+        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
         return Stars(ratings.low, ratings.high) if ratings.low == ratings.high else ratings
 
     @property

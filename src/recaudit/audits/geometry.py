@@ -55,7 +55,7 @@ class Geometry:
       every vertex would be reachable (Proposition 2); within bounds a vertex may be out of reach. An item that is
       no vertex may be reachable either way;
     - status: solved when both questions are settled, else bounded or failed; not_applicable for an item that is no
-      candidate, or a user without an action."""
+      candidate (any item, for a user without candidates), or a user without an action."""
     users: pl.DataFrame
     """One row a user: user, actions (how many ratings are free), rich_actions (Definition 3; of factor models), and
     status: not_applicable for a user without an action and for models that have no factors."""
@@ -129,7 +129,8 @@ class _Examine:
     def __call__(self, user: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         data = self.model.data
         own = OwnScores.of(self.model, user, self.actions, self.candidates, self.rng)
-        asked = own.candidates if self.targets is None else self.targets
+        every = own.candidates if len(own.candidates) else np.arange(data.n_items)
+        asked = every if self.targets is None else self.targets
         solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
         ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
         found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))

@@ -14,6 +14,7 @@ from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.reachability_result import STATUS
 from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
@@ -48,9 +49,12 @@ class Inquiry:
     device: str
 
     def asked(self, candidates: BoolArray) -> BoolArray:
-        """(users, items): the pairs that get a row; `candidates` (users, items)."""
+        """(users, items): the pairs that get a row; `candidates` (users, items).
+
+        Where no targets are named, the candidates; for a user without any, every item, none of which can be answered.
+        """
         if self.targets is None:
-            return candidates
+            return candidates | ~candidates.any(axis=1, keepdims=True)
         asked = np.zeros_like(candidates)
         asked[:, self.targets] = True
         return asked
@@ -64,11 +68,13 @@ class Inquiry:
         answer: Answer,
         rank_gain: IntArray,
         acted: IntArray,
+        choices: IntArray,
     ) -> pl.DataFrame:
         """A row for each pair asked about; those that are not solvable have the status not_applicable.
 
         `asked`, `solvable` and `log_baseline` are (users, items); `answer`, `rank_gain` (pairs,) and `acted`
         (pairs, actions), the positions of the acted-on items with -1 for none, are in the order of the solvable pairs.
+        `choices` (users,): how many items the policy chooses from.
         """
         row, item = np.nonzero(asked)
         solved = solvable[asked]
@@ -94,6 +100,7 @@ class Inquiry:
             "baseline": np.exp(start),
             "lift": spread(lift),
             "rank_gain": spread(rank_gain.astype(np.float64)).cast(pl.Int32),
+            "candidates": choices[row].astype(np.int32),
         }
         frame = pl.DataFrame(columns)
         return frame.with_columns(*self._action_columns(solved, answer, acted)) if self.best_actions else frame
@@ -115,6 +122,12 @@ class Inquiry:
             pl.Series("action_items", ids, pl.List(self.log.item_ids.dtype)),
             pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
         ]
+
+
+def check_count(n: object, argument: str, of: str) -> None:
+    """That `n` is how many there are of something, one or more."""
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+        raise InputError(argument, received=n, expected=f"a number of {of}: whole, 1 or more")
 
 
 def ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recaudit.audits.candidates import Candidates
+from recaudit.audits.clicks import told_ratings
 from recaudit.audits.drawn_instability import DrawnEdits
 from recaudit.audits.inquiry import Baseline
 from recaudit.audits.instability_question import InstabilityQuestion
@@ -103,6 +104,7 @@ def instability(
             expected="a row a pair to hold them",
             remedy="Pass pairs=True, or fewer viewers and editors.",
         )
+    ratings = told_ratings(model, log, edits, asked[1], rng)
     question = InstabilityQuestion(
         model,
         log,
@@ -120,17 +122,16 @@ def instability(
         _solver(question, edits, len(asked[0]), budget, rng), blocks(asked[0], VIEWERS), "instability"
     )
     frames: list[pl.DataFrame] = []
-    bounded: list[int] = []
 
     def tallies() -> Iterator[Tally]:
         for part in parts:
             frames.append(part.frame)
-            bounded.append(part.bounded)
             yield part.tally
 
     tally = Tally.joined(tallies())
     settings = {
         "edits": repr(edits),
+        **ratings,
         "policy": repr(policy),
         "distance": distance,
         "item": item,
@@ -140,7 +141,7 @@ def instability(
         "rng": rng,
     }
     frame = pl.concat(frames, rechunk=False)
-    return Instability(log, settings, question.distance, frame, tally, sum(bounded), *asked)
+    return Instability(log, settings, question.distance, frame, tally, *asked)
 
 
 def _positions(log: Interactions, ids: Iterable[object] | None, argument: str) -> IntArray:

@@ -17,6 +17,7 @@ from recaudit.audits.instability_tally import Tally
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.interventions import Actions, Interval, Stars
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse
 from recaudit.solvers.distances import Distance
@@ -54,7 +55,7 @@ class InstabilityQuestion:
 
         A score that is affine in the rating is lowest at one end and highest at the other.
         """
-        allowed = ratings or Interval(*self.log.scale)
+        allowed = free_ratings(ratings, self.log.scale)
         values = allowed.values if isinstance(allowed, Stars) else np.linspace(allowed.low, allowed.high, _GRID)
         affine = self.model.response is AffineResponse
         return (values[[0, -1]] if affine else values), affine or isinstance(allowed, Stars)
@@ -72,7 +73,8 @@ class InstabilityQuestion:
             return np.concatenate(known)
         if self.baseline == "predicted":
             who = np.repeat(self.editors, items.shape[1])
-            return self.model.predict(who, np.maximum(items, 0).ravel()).reshape(items.shape)
+            scores = self.model.pair_scores(who, np.maximum(items, 0).ravel()).reshape(items.shape)
+            return scores.clip(*rating_range(self.log.scale)) if self.model.predicts_ratings else scores
         return None
 
     def members(self) -> FloatArray:
@@ -106,16 +108,14 @@ class Part:
     frame: pl.DataFrame
     """A row for each pair, or none where they are not kept."""
     tally: Tally
-    bounded: int
-    """How many values are not the largest distance itself, for all that is known."""
 
     @classmethod
     def of(cls, ask: InstabilityQuestion, found: Pairs, members: FloatArray) -> Part:
         """The sums of these pairs and, where they are kept, their rows; nobody is their own editor."""
         asked = found.viewers[:, None] != ask.editors[None, :]
         value = np.where(asked & (found.items >= 0).any(axis=1), found.value, np.nan)
-        tally = Tally.of(value, asked, members, ask.distance, ask.threshold)
-        return cls(_frame(ask, found, value, asked), tally, int((~np.isnan(value) & ~found.solved).sum()))
+        tally = Tally.of(value, found.solved, asked, members, ask.distance, ask.threshold)
+        return cls(_frame(ask, found, value, asked), tally)
 
 
 def _frame(ask: InstabilityQuestion, found: Pairs, values: FloatArray, asked: BoolArray) -> pl.DataFrame:

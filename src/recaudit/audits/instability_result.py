@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recaudit.audits.groups import Grouping, groupings
 from recaudit.audits.instability_tally import BINS, Tally, bin_edges
-from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
+from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean, standing, weakest
 from recaudit.audits.reachability_result import STATUS
 from recaudit.audits.result import Result, user_table
 from recaudit.data.interactions import Interactions
@@ -57,10 +57,13 @@ class Instability:
     """One row a pair: viewer, editor, and the columns of PAIR_SCHEMA; with the edited items and the best ratings where
     they were asked for. Without rows where pairs were not kept."""
     tally: Tally
-    bounded: int
-    """How many values are not known to be the largest distance itself, but are surely reached."""
     viewer_positions: IntArray
     editor_positions: IntArray
+
+    @property
+    def bounded(self) -> int:
+        """How many values are not known to be the largest distance itself, but are surely reached."""
+        return int(self.tally.viewers.bounded.sum())
 
     @property
     def viewers(self) -> pl.DataFrame:
@@ -94,7 +97,8 @@ class Instability:
     ) -> Result:
         """Mean and worst instability and the share of unstable pairs, with bootstrap intervals over viewers.
 
-        Overall, by groups of viewers, and by groups of editors: "editor history" beside "history".
+        Overall, by groups of viewers, and by groups of editors: "editor history" beside "history". What stands on a
+        bounded pair is bounded: not above the truth, with an interval that says how far it depends on who was asked.
         """
         side, n = self.tally.viewers, len(self.viewer_positions)
         ratios = self._averages(np.ones(n))
@@ -107,13 +111,15 @@ class Instability:
                 count = self.tally.group_count[:, at]
                 own = self.tally.group_total[:, at] / np.where(count > 0, count, np.nan)
                 named = (f"editor {grouping.by}", group)
-                pooled = Ratio("unstable_share", self.tally.group_above[:, at], count, n)
-                ratios += [mean("instability", own, np.ones(n), *named), replace(pooled, by=named[0], group=named[1])]
+                statuses = standing(self.tally.group_bounded[:, at] > 0, count > 0, np.zeros(n, dtype=bool))
+                average = mean("instability", own, np.ones(n), *named, statuses=statuses)
+                above = self.tally.group_above[:, at]
+                ratios += [average, replace(average, metric="unstable_share", totals=above, weights=count)]
         frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
         own_values = {"instability": side.mean(), "max_instability": side.worst(), "unstable_share": side.share()}
         return Result(
             audit="instability",
-            settings={**self.settings, "confidence": confidence, "samples": samples},
+            settings={**self.settings, "confidence": confidence, "samples": samples, "statuses": self.counts()},
             frame=frame,
             groups=groups,
             users=user_table(self.data.user_ids.gather(self.viewer_positions), own_values),
@@ -147,7 +153,8 @@ class Instability:
         """Two groups of editors (ids) on the same viewers: the mean instability of each, and the difference.
 
         Columns: group (first, second, first - second), value, lower and upper (a bootstrap interval over viewers),
-        viewers, editors. A viewer counts who has pairs with editors of both groups.
+        status, viewers, editors. A viewer counts who has pairs with editors of both groups. Where distances are lower
+        bounds a group's mean is one too, and is called bounded; so is the difference, which may be off either way.
         """
         if self.frame.is_empty():
             raise InputError(
@@ -156,12 +163,13 @@ class Instability:
                 expected="a row a pair",
                 remedy="Pass pairs=True to instability, or only the editors of the two groups.",
             )
-        means, sizes = [], []
+        means, sizes, found = [], [], []
         for name, ids in (("first", first), ("second", second)):
             members = self.data.user_ids.gather(np.unique(self.data.users_at(ids)))
             known = self.frame.filter(pl.col("editor").is_in(members.implode()), pl.col("value").is_not_null())
             means.append(known.group_by("viewer").agg(pl.col("value").mean().alias(name)))
             sizes.append(known["editor"].n_unique())
+            found.append(known["status"].cast(pl.String).to_numpy())
         paired = means[0].join(means[1], on="viewer").sort("viewer")
         if paired.is_empty():
             raise InputError(
@@ -180,6 +188,7 @@ class Instability:
                 "value": columns.mean(axis=0),
                 "lower": lower,
                 "upper": upper,
+                "status": [weakest(some).value for some in (*found, np.concatenate(found))],
                 "viewers": [len(paired)] * 3,
                 "editors": [*sizes, sum(sizes)],
             }
@@ -205,11 +214,12 @@ class Instability:
 
     def _averages(self, members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
         side = self.tally.viewers
-        above, count, whole = side.above * members, side.count * members, int((members > 0).sum())
+        average = mean("instability", side.mean(), members, by, group, statuses=side.statuses())
+        above, count = side.above * members, side.count * members
         return [
-            mean("instability", side.mean(), members, by, group),
-            mean("max_instability", side.worst(), members, by, group),
-            Ratio("unstable_share", above, count, whole, by=by, group=group),
+            average,
+            mean("max_instability", side.worst(), members, by, group, statuses=side.statuses()),
+            replace(average, metric="unstable_share", totals=above, weights=count),
         ]
 
     def _table(self, one: str, others: str, worst: str) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.audits.intervals import StatusArray, standing
 from recaudit.solvers.distances import LARGEST, Distance
 
 IntArray = NDArray[np.int64]
@@ -33,10 +34,12 @@ class Side:
     """-inf without any."""
     partner: IntArray
     """With whom: the place on the other side, the first of equals; -1 without any."""
+    bounded: IntArray
+    """How many values are not known to be the largest distance itself, but are surely reached."""
 
     @classmethod
-    def of(cls, values: FloatArray, threshold: float) -> Side:
-        """Of each row of `values` (people, others), NaN where there is no value."""
+    def of(cls, values: FloatArray, solved: BoolArray, threshold: float) -> Side:
+        """Of each row of `values` (people, others), NaN where there is no value; `solved` where it is the largest."""
         known = ~np.isnan(values)
         filled = np.where(known, values, -np.inf)
         partner = filled.argmax(axis=1)
@@ -47,11 +50,16 @@ class Side:
             (filled > threshold).sum(axis=1),
             largest,
             np.where(np.isfinite(largest), partner, -1),
+            (known & ~solved).sum(axis=1),
         )
 
     def mean(self) -> FloatArray:
         """(people,): NaN without any value."""
         return _divide(self.total, self.count)
+
+    def statuses(self) -> StatusArray:
+        """(people,): how their numbers stand."""
+        return standing(self.bounded > 0, self.count > 0, np.zeros(len(self.count), dtype=bool))
 
     def share(self) -> FloatArray:
         """(people,): of their pairs above the threshold; NaN without any value."""
@@ -77,25 +85,35 @@ class Tally:
     """(viewers, groups)"""
     group_above: FloatArray
     """(viewers, groups)"""
+    group_bounded: FloatArray
+    """(viewers, groups)"""
     absent: int
     """How many pairs have no value."""
 
     @classmethod
     def of(
-        cls, values: FloatArray, asked: BoolArray, members: FloatArray, distance: Distance, threshold: float
+        cls,
+        values: FloatArray,
+        solved: BoolArray,
+        asked: BoolArray,
+        members: FloatArray,
+        distance: Distance,
+        threshold: float,
     ) -> Tally:
         """Of a block of `values` (viewers, editors), NaN where there is none, and which pairs were `asked` about.
 
-        `members` (editors, groups): how much of each editor belongs to each group.
+        `solved`: where a value is the largest distance itself. `members` (editors, groups): how much of each editor
+        belongs to each group.
         """
         known = ~np.isnan(values)
         return cls(
-            Side.of(values, threshold),
-            Side.of(values.T, threshold),
+            Side.of(values, solved, threshold),
+            Side.of(values.T, solved.T, threshold),
             np.bincount(_bin_of(values[known], distance), minlength=BINS),
             known.astype(np.float64) @ members,
             np.where(known, values, 0.0) @ members,
             (known & (values > threshold)).astype(np.float64) @ members,
+            (known & ~solved).astype(np.float64) @ members,
             int((asked & ~known).sum()),
         )
 
@@ -104,21 +122,22 @@ class Tally:
         """The tally of all viewers from those of blocks of viewers, in their order, each let go once it is added."""
         whole: Tally | None = None
         viewers: list[Side] = []
-        by_group: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+        by_group: list[tuple[FloatArray, ...]] = []
         start = 0
         for part in parts:
             whole = part if whole is None else whole._plus(part, start)
             viewers.append(part.viewers)
-            by_group.append((part.group_count, part.group_total, part.group_above))
+            by_group.append((part.group_count, part.group_total, part.group_above, part.group_bounded))
             start += len(part.viewers.count)
         assert whole is not None
-        count, total, above = (np.concatenate(columns) for columns in zip(*by_group, strict=True))
+        count, total, above, bounded = (np.concatenate(columns) for columns in zip(*by_group, strict=True))
         return replace(
             whole,
             viewers=Side(*(np.concatenate([getattr(side, field.name) for side in viewers]) for field in fields(Side))),
             group_count=count,
             group_total=total,
             group_above=above,
+            group_bounded=bounded,
         )
 
     def _plus(self, more: Tally, start: int) -> Tally:
@@ -131,6 +150,7 @@ class Tally:
             mine.above + new.above,
             np.where(better, new.largest, mine.largest),
             np.where(better, start + new.partner, mine.partner),
+            mine.bounded + new.bounded,
         )
         return replace(self, editors=editors, bins=self.bins + more.bins, absent=self.absent + more.absent)
 

@@ -22,6 +22,8 @@ from recaudit.seeding import generator
 from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]
+Bools = NDArray[np.bool_] | np.bool_
+StatusArray = NDArray[np.str_]
 
 
 @final
@@ -87,6 +89,26 @@ class Ratio:
     by: str = ""
     group: str = ""
     baseline: float | None = None
+    status: Status = Status.SOLVED
+    """How the weakest answer that it stands on stands; failed where there is none, and some failed."""
+
+
+def standing(bounded: Bools, answered: Bools, failed: Bools) -> StatusArray:
+    """How numbers stand that are made of many answers, by whether any of these is bounded, known at all, or failed.
+
+    A mean over lower bounds is a lower bound. What failed is left out of the mean: only where nothing else is there has
+    the mean failed too.
+    """
+    found = [np.asarray(some) for some in (bounded, answered, failed)]
+    return np.select(found, [status.value for status in _WEAKEST], Status.NOT_APPLICABLE.value)
+
+
+_WEAKEST = (Status.BOUNDED, Status.SOLVED, Status.FAILED)
+
+
+def weakest(statuses: StatusArray) -> Status:
+    """The `standing` of a number that is made of answers with these statuses."""
+    return Status(str(standing(*(np.any(statuses == status.value) for status in _WEAKEST))))
 
 
 def mean(
@@ -98,11 +120,17 @@ def mean(
     *,
     transform: Callable[[FloatArray], FloatArray] = identity,
     baseline: float | None = None,
+    statuses: StatusArray | None = None,
 ) -> Ratio:
-    """The average of `values` (users,) over the users in `members` (users,) that have one (not NaN)."""
+    """The average of `values` (users,) over the users in `members` (users,) that have one (not NaN).
+
+    `statuses` (users,) says how the values stand; solved, where nothing is said.
+    """
     known = ~np.isnan(values)
-    whole = int((members > 0).sum())
-    return Ratio(metric, np.nan_to_num(values) * members, known * members, whole, transform, by, group, baseline)
+    asked = members > 0
+    status = Status.SOLVED if statuses is None else weakest(statuses[asked & (known | (statuses == Status.FAILED))])
+    totals, weights = np.nan_to_num(values) * members, known * members
+    return Ratio(metric, totals, weights, int(asked.sum()), transform, by, group, baseline, status)
 
 
 def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -117,7 +145,7 @@ def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> tuple[pl.DataFrame, 
     counts = (weights > 0).sum(axis=0)
     rows = [
         {"by": ratio.by, "group": ratio.group, "metric": ratio.metric}
-        | row(values[i], lower[i], upper[i], int(counts[i]), ratio.population, ratio.baseline)
+        | row(values[i], lower[i], upper[i], int(counts[i]), ratio.population, ratio.baseline, ratio.status)
         for i, ratio in enumerate(ratios)
     ]
     table = pl.DataFrame(rows, GROUP_SCHEMA)
@@ -126,16 +154,29 @@ def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> tuple[pl.DataFrame, 
 
 
 def row(
-    value: float, lower: float, upper: float, users: int, population: int, baseline: float | None = None
+    value: float,
+    lower: float,
+    upper: float,
+    users: int,
+    population: int,
+    baseline: float | None = None,
+    status: Status = Status.SOLVED,
 ) -> dict[str, object]:
-    """The shared columns of a result row; without users it is not applicable, with one it has no interval."""
+    """The shared columns of a result row; without users it is not applicable, with one it has no interval.
+
+    `status` is that of the weakest answer behind the value, see `standing`.
+    """
     known = users > 0 and bool(np.isfinite(value))
     interval = known and users > 1
+    if known:
+        status = Status.BOUNDED if status is Status.BOUNDED else Status.SOLVED
+    elif status is not Status.FAILED:
+        status = Status.NOT_APPLICABLE
     return {
         "value": float(value) if known else None,
         "lower": float(lower) if interval else None,
         "upper": float(upper) if interval else None,
-        "status": (Status.SOLVED if known else Status.NOT_APPLICABLE).value,
+        "status": status.value,
         "baseline": baseline,
         "users": users,
         "excluded": population - users,

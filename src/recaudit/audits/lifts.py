@@ -15,9 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.audits.intervals import StatusArray, standing
 from recaudit.audits.reachability_result import Reachability
+from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 @final
@@ -28,17 +31,29 @@ class Lifts:
     found: Reachability
     values: FloatArray
     """(asked users, items): NaN where there is no lift."""
+    bounded: BoolArray
+    """(asked users, items): where the lift is a lower bound."""
+    failed: BoolArray
+    """(asked users, items): where an answer was looked for and not found."""
 
     @classmethod
     def of(cls, found: Reachability) -> Lifts:
         """From the rows of a result."""
         known = found.frame.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
         values = np.full((len(found.users), found.data.n_items), np.nan)
-        place = np.zeros(found.data.n_users, dtype=np.int64)
-        place[found.users] = np.arange(len(found.users))
-        users, items = found.data.users_at(known["user"]), found.data.items_at(known["item"])
-        values[place[users], items] = known["lift"].to_numpy()
-        return cls(found, values)
+        values[found.places(known)] = known["lift"].to_numpy()
+        return cls(
+            found,
+            values,
+            found.marked(known.filter(pl.col("status") == Status.BOUNDED.value)),
+            found.marked(found.frame.filter(pl.col("status") == Status.FAILED.value)),
+        )
+
+    def statuses(self, weights: FloatArray) -> StatusArray:
+        """(users,): how each user's mean over the items with a weight (items,) stands."""
+        chosen = weights > 0
+        marks = (self.bounded, ~np.isnan(self.values), self.failed)
+        return standing(*(mark[:, chosen].any(axis=1) for mark in marks))
 
     def logs(self, weights: FloatArray) -> FloatArray:
         """(users,): each user's mean of log lift over the items with a weight (items,); NaN without any."""

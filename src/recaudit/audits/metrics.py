@@ -135,7 +135,7 @@ _ALL = [
         "Discovery",
         "The share of a user's target items that the user could make likelier than by chance by rating strategically; "
         "the baseline is the share that is so already. Averaged over users (Curmei, Dean, Recht 2021, Equation 3).",
-        "share of targets with rho* > 1 / number of targets",
+        "share of targets with rho* > 1 / number of items that the policy chooses from",
         "0 to 1; 0: nothing can be made likelier than a uniform draw; 1: everything can.",
         "higher",
     ),
@@ -145,7 +145,7 @@ _ALL = [
         "The chance that a target item is shown to a user who does the best for it, averaged over targets and users; "
         "the baseline is the chance without strategy (Curmei, Dean, Recht 2021, Equation 3).",
         "mean of rho*",
-        "0 to 1; far below 1 over the number of targets: an item that hardly anybody can get.",
+        "0 to 1; far below 1 over the number of candidates: an item that hardly anybody can get.",
         "higher",
     ),
     Metric(

@@ -14,6 +14,7 @@ from recaudit.audits.searched_reachability import search_distance
 from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Stars
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.black_box import BlackBox
 from recaudit.models.response import AffineResponse
 from recaudit.seeding import derive
@@ -58,7 +59,7 @@ class SolvePairs:
                 f"Softmax(beta={ask.beta:g}) was received."
             )
         items = np.concatenate([actions.items(model, part, rng, ask.log) for part in blocks(ask.editors)])
-        allowed = actions.ratings or Interval(*ask.log.scale)
+        allowed = free_ratings(actions.ratings, ask.log.scale)
         return cls(ask, items, ask.ratings_before(actions, items), allowed, ask.members(), budget, rng)
 
     def __call__(self, viewers: IntArray) -> Part:

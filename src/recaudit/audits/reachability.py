@@ -13,10 +13,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from recaudit.audits.best_response import check_device
 from recaudit.audits.candidates import Candidates
+from recaudit.audits.clicks import told_ratings
 from recaudit.audits.future_reachability import Follow
-from recaudit.audits.inquiry import Baseline, Inquiry
-from recaudit.audits.lists import check_length
+from recaudit.audits.inquiry import Baseline, Inquiry, check_count
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability_result import Reachability
 from recaudit.audits.searched_future import SearchFuture
@@ -76,29 +77,35 @@ def reachability(
 
     Where scores are no affine function of the ratings, each pair is searched for instead, by gradient ascent or, for
     a system that can only be asked, within a `budget` of queries a pair: a lower bound, with the status bounded.
-    `solver="gradient"` does the same for every model: the method of paper 001, for comparison.
+    `solver="gradient"` does the same for every model: the method of paper 001, for comparison. A `device` other than
+    the CPU serves the exact solver of softmax, and is refused elsewhere.
     """
     actions, policy = actions or NextK(10), policy or Softmax()
     log = observed_log(model, data, actions)
     baseline = baseline or ("factual" if isinstance(actions, Past) else "scores")
     if baseline not in ("scores", "predicted", "factual"):
         raise InputError("baseline", received=baseline, expected="'scores', 'predicted' or 'factual'")
-    check_length(slate, "slate")
-    everybody = np.arange(log.n_users)
-    positions = everybody if users is None else np.unique(log.users_at(users))
-    wanted = None if targets is None else log.items_at(targets)
+    check_count(slate, "slate", "items that are shown")
+    positions = np.arange(log.n_users) if users is None else np.unique(log.users_at(users))
+    wanted = None if targets is None else np.unique(log.items_at(targets))
+    for argument, asked in (("users", positions), ("targets", wanted)):
+        if asked is not None and not len(asked):
+            raise InputError(argument, received="no ids", expected=f"at least one, or None for all {argument}")
     inquiry = Inquiry(
         model, log, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device
     )
     if solver not in ("exact", "gradient"):
         raise InputError("solver", received=solver, expected="'exact' or 'gradient'")
     affine = issubclass(model.response, AffineResponse)
+    exact = affine and solver == "exact" and not isinstance(actions, Future)
+    check_device(device, policy, actions, slate, exact)
+    ratings = told_ratings(model, log, actions, positions, rng)
     work: Follow | Search | SearchFuture | Solve
     if isinstance(actions, Future):
         work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions, budget)
         if not affine:
             check_pairs(inquiry, positions)
-    elif solver == "exact" and affine:
+    elif exact:
         work = Solve(inquiry, actions)
     else:
         check_pairs(inquiry, positions)
@@ -108,6 +115,7 @@ def reachability(
     parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
     settings = {
         "actions": repr(actions),
+        **ratings,
         "policy": repr(policy),
         "candidates": candidates,
         "baseline": baseline,

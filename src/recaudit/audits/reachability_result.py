@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 import polars as pl
@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from recaudit.audits.groups import groupings
-from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
+from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, StatusArray, aggregate, mean, standing
 from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
 from recaudit.status import Status
 
 if TYPE_CHECKING:
     import pandas as pd
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 STATUS = pl.Enum([status.value for status in Status])
 PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -29,9 +33,10 @@ PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "baseline": pl.Float64,
     "lift": pl.Float64,
     "rank_gain": pl.Int32,
+    "candidates": pl.Int32,
 }
 """The columns after `user` and `item`: rho*, its certified bounds, how it stands, rho without strategy, rho* over that,
-and how many places the item climbs."""
+how many places the item climbs, and from how many items the policy chooses for this user."""
 
 
 @final
@@ -43,7 +48,7 @@ class Reachability:
     settings: Mapping[str, object]
     frame: pl.DataFrame
     """One row a pair: user, item, and the columns of PAIR_SCHEMA; with the best action where it was asked for."""
-    users: NDArray[np.int64]
+    users: IntArray
     """The positions of the users who were asked about."""
 
     def to_pandas(self) -> pd.DataFrame:
@@ -67,23 +72,33 @@ class Reachability:
         """Discovery, availability and lift, overall and by group, with bootstrap intervals over users.
 
         `threshold` is the probability above which an item counts as discovered: better than uniform, 1 over the
-        number of the user's targets, where nothing is said (paper 000, Equation 3).
+        number of items that the policy chooses from, whichever of them are targets, where nothing is said (paper 000,
+        Equation 3). Pairs without an answer are left out, and counted by status in the settings. What stands on a
+        bounded pair is bounded: not above the truth, with an interval that says how far it depends on who was asked.
         """
+        if threshold is not None and not (np.isfinite(threshold) and threshold >= 0):
+            raise InputError("threshold", received=threshold, expected="a probability of 0 or more, or None")
         pairs = self._matrices()
-        own = pairs.own(threshold)
-        ratios = _averages(own, np.ones(len(self.users)))
+        own, statuses = pairs.own(threshold), pairs.statuses()
+        ratios = _averages(own, statuses, np.ones(len(self.users)))
         for grouping in groupings(self.data, by):
             if grouping.over == "users":
                 for group, members in zip(grouping.names, grouping.weights[self.users].T, strict=True):
-                    ratios += _averages(own, members, grouping.by, group)
+                    ratios += _averages(own, statuses, members, grouping.by, group)
             else:
                 best, base, counts = (pairs.summed(name) @ grouping.weights for name in ("value", "baseline", "one"))
+                of_group = pairs.statuses(grouping.weights)
                 for g, group in enumerate(grouping.names):
                     before = float(base[:, g].sum() / counts[:, g].sum()) if counts[:, g].any() else None
                     pooled = Ratio("availability", best[:, g], counts[:, g], len(self.users), baseline=before)
-                    ratios.append(replace(pooled, by=grouping.by, group=group))
+                    ratios.append(replace(pooled, by=grouping.by, group=group, status=Status(of_group[g])))
         frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
-        chosen = {"threshold": threshold or "better than uniform", "confidence": confidence, "samples": samples}
+        chosen = {
+            "threshold": "better than uniform" if threshold is None else threshold,
+            "confidence": confidence,
+            "samples": samples,
+            "statuses": self.counts(),
+        }
         return Result(
             audit="reachability",
             settings={**self.settings, **chosen},
@@ -123,11 +138,16 @@ class Reachability:
         known = self._answered()
         lines = [f"reachability ({settings})", f"  {len(self.frame):,} pairs: {counts}"]
         if len(known):
-            value, baseline, lift = (np.median(known[name].to_numpy()) for name in ("value", "baseline", "lift"))
-            gap = np.max(np.log(known["upper"].to_numpy() / known["lower"].to_numpy()))
+            value, baseline = (np.median(known[name].to_numpy()) for name in ("value", "baseline"))
+            lifts = known.filter(pl.col("baseline") > 0)["lift"].to_numpy()
+            told = f"median {np.median(lifts):.3g}" if len(lifts) else "none: nothing is shown without strategy"
+            only = f" of {len(lifts):,} pairs with a baseline above 0" if 0 < len(lifts) < len(known) else ""
+            apart = known.filter(pl.col("upper") > pl.col("lower"))
+            with np.errstate(divide="ignore"):  # infinite where nothing was reached
+                gap = np.max(np.log(apart["upper"].to_numpy() / apart["lower"].to_numpy()), initial=0.0)
             lines += [
                 f"  best probability  median {value:.3g}, without strategy {baseline:.3g}",
-                f"  lift              median {lift:.3g}",
+                f"  lift              {told}{only}",
                 f"  widest bounds     {gap:.1e} in log-probability",
             ]
         return "\n".join(lines)
@@ -142,16 +162,33 @@ class Reachability:
 
     def _matrices(self) -> _Matrices:
         known = self._answered()
-        users = self.data.user_ids.gather(self.users)
-        row, column = (
-            known[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
-            for name, ids in (("user", users), ("item", self.data.item_ids))
-        )
+        row, column = self.places(known)
         filled = {}
         for name in ("value", "baseline", "lift"):
-            filled[name] = np.full((len(users), self.data.n_items), np.nan)
+            filled[name] = np.full((len(self.users), self.data.n_items), np.nan)
             filled[name][row, column] = known[name].to_numpy()
-        return _Matrices(**filled)
+        candidates = np.full(len(self.users), np.nan)
+        candidates[row] = known["candidates"].to_numpy()
+        bounded, failed = (
+            self.marked(self.frame.filter(pl.col("status") == status.value))
+            for status in (Status.BOUNDED, Status.FAILED)
+        )
+        return _Matrices(**filled, bounded=bounded, failed=failed, candidates=candidates)
+
+    def marked(self, pairs: pl.DataFrame) -> BoolArray:
+        """(asked users, items): True at the pairs of these rows."""
+        marks = np.zeros((len(self.users), self.data.n_items), dtype=bool)
+        marks[self.places(pairs)] = True
+        return marks
+
+    def places(self, pairs: pl.DataFrame) -> tuple[IntArray, IntArray]:
+        """Where the pairs of these rows stand among the asked users, and among the items."""
+        users = self.data.user_ids.gather(self.users)
+        row, column = (
+            pairs[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
+            for name, ids in (("user", users), ("item", self.data.item_ids))
+        )
+        return row, column
 
     def _items(self, pairs: _Matrices) -> pl.DataFrame:
         """One row an item: its chance of being shown, without and with the user's help."""
@@ -176,6 +213,17 @@ class _Matrices:
     value: FloatArray
     baseline: FloatArray
     lift: FloatArray
+    bounded: BoolArray
+    failed: BoolArray
+    candidates: FloatArray
+    """(asked users,): from how many items the policy chooses."""
+
+    def statuses(self, weights: FloatArray | None = None) -> StatusArray:
+        """(asked users,): how what each can reach stands; with `weights` (items, groups), (groups,): of everybody."""
+        marks = (self.bounded, ~np.isnan(self.value), self.failed)
+        if weights is None:
+            return standing(*(mark.any(axis=1) for mark in marks))
+        return standing(*(mark.sum(axis=0) @ weights > 0 for mark in marks))
 
     def summed(self, name: Literal["value", "baseline", "one"]) -> FloatArray:
         """The matrix with 0 where there is no answer; "one" has 1 where there is one."""
@@ -187,30 +235,38 @@ class _Matrices:
         """(asked users,) each: what every user can reach; NaN for users without an answer."""
         count = np.count_nonzero(~np.isnan(self.value), axis=1)
         counts = np.where(count > 0, count, np.nan)
-        cut = (1 / counts if threshold is None else np.full(len(counts), threshold))[:, None]
-        # Where the baseline is 0 a ratio says nothing: such a user is excluded from the mean lift, and counted.
+        lifted = ~np.isnan(self.lift)
+        lifts = np.where(lifted.any(axis=1), lifted.sum(axis=1), np.nan)
+        cut = (1 / self.candidates if threshold is None else np.full(len(counts), threshold))[:, None]
+        # Where the baseline is 0 a ratio says nothing: a user who can lift such an item is excluded from the mean lift,
+        # and counted; an item that stays at 0 has no lift.
         with np.errstate(divide="ignore"):
-            logs = np.where(np.isnan(self.lift), 0.0, np.log(self.lift)).sum(axis=1)
+            logs = np.where(lifted, np.log(self.lift), 0.0).sum(axis=1)
         return {
             "discovery": (self.value > cut).sum(axis=1) / counts,
             "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
-            "log_lift": np.where(np.isfinite(logs), logs, np.nan) / counts,
+            "log_lift": np.where(np.isfinite(logs), logs, np.nan) / lifts,
             "availability": np.nansum(self.value, axis=1) / counts,
             "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
         }
 
 
-def _averages(own: dict[str, FloatArray], members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
-    """Discovery, availability and lift averaged over these users."""
+def _averages(
+    own: dict[str, FloatArray], statuses: StatusArray, members: FloatArray, by: str = "", group: str = ""
+) -> list[Ratio]:
+    """Discovery, availability and lift averaged over these users; `statuses` (users,) say how their own stand."""
+
+    def average(metric: str, values: str, **more: Any) -> Ratio:
+        return mean(metric, own[values], members, by, group, statuses=statuses, **more)
 
     def base(name: str) -> float | None:
         values = own[name][members > 0]
         return float(np.nanmean(values)) if np.isfinite(values).any() else None
 
     return [
-        mean("discovery", own["discovery"], members, by, group, baseline=base("baseline_discovery")),
-        mean("availability", own["availability"], members, by, group, baseline=base("baseline_availability")),
-        mean("lift", own["log_lift"], members, by, group, transform=np.exp),
+        average("discovery", "discovery", baseline=base("baseline_discovery")),
+        average("availability", "availability", baseline=base("baseline_availability")),
+        average("lift", "log_lift", transform=np.exp),
     ]
 
 

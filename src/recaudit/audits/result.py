@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recaudit.audits.metrics import METRICS
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
+from recaudit.status import Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ SUMMARY_SCHEMA = {
 }
 """`lower` and `upper` enclose the value (here: a bootstrap interval over users); `baseline` is what the value
 is compared with, where there is one; `users` is how many users it stands on, `excluded` how many had nothing
-to measure."""
+to measure. A value whose `status` is bounded is made of lower bounds: the truth may lie above it, and above `upper`."""
 
 SERIES_SCHEMA = {"over": pl.String, "at": pl.Float64, **SUMMARY_SCHEMA}
 """`over` is what is varied (horizon, beta, weight, ...), `at` its value."""
@@ -128,7 +129,8 @@ class Result:
                 continue
             interval = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
             left_out = f", {row['excluded']:,} excluded" if row["excluded"] else ""
-            lines.append(f"  {label}  {row['value']:8.4f}{interval}  {row['users']:,} users{left_out}")
+            bound = ", a lower bound" if row["status"] == Status.BOUNDED else ""
+            lines.append(f"  {label}  {row['value']:8.4f}{interval}  {row['users']:,} users{left_out}{bound}")
         return "\n".join(lines)
 
     __repr__ = summary

@@ -19,7 +19,8 @@ from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.audits.searched_reachability import check_policy, rating_box
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions import Future, Interval
+from recaudit.interventions import Future
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
 from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import DifferentiableResponse
@@ -90,7 +91,8 @@ class SearchFuture:
         status = np.full(len(joined.log_value), Status.BOUNDED.value, dtype="<U14")
         answer = Answer(joined.log_value, joined.log_value, np.zeros(len(status)), status, joined.ratings)
         logs = ask.policy.log_probabilities(scores, allowed).numpy()
-        frame = ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items)
+        choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
+        frame = ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items, choices)
         if not self._opaque:
             return frame
         queries = np.full(len(frame), np.nan)
@@ -107,7 +109,7 @@ class SearchFuture:
         return self.budget // self.future.k
 
     def _search(self, system: _System, targets: IntArray) -> _Found:
-        ratings = self.future.ratings or Interval(*self.inquiry.log.scale)
+        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
         k = self.future.k
         box = rating_box(ratings, k)
         seed = derive(self.inquiry.rng, "future search", self.inquiry.log.user_ids[system.user])

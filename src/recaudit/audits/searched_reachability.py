@@ -21,6 +21,7 @@ from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, Stars
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
@@ -114,8 +115,9 @@ class Search:
         status = np.full(len(found.log_value), Status.BOUNDED.value)
         answer = Answer(found.log_value, found.log_lower, np.zeros(len(status)), status, found.actions)
         gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - found.rank
-        acted = np.repeat(items, solvable.sum(axis=1), axis=0)
-        frame = ask.frame(users, asked, solvable, self.log_probabilities(before, allowed).numpy(), answer, gain, acted)
+        acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
+        logs = self.log_probabilities(before, allowed).numpy()
+        frame = ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
         if not issubclass(model.response, OpaqueResponse):
             return frame
         queries = np.full(len(frame), np.nan)
@@ -134,7 +136,7 @@ class Search:
         ask = self.inquiry
         if ask.baseline == "predicted":
             scores = ask.model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-            return scores.clamp(*ask.log.scale).numpy()
+            return scores.clamp(*rating_range(ask.log.scale)).numpy()
         if ask.baseline == "factual" or ask.model.predicts_ratings:
             return self.actions.unchanged(ask.model, users, items, ask.log)
         return None
@@ -151,7 +153,7 @@ class Search:
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
     ) -> _Part:
         """The best found for each target of one user; `candidates` and `targets` (items,) are True at theirs."""
-        box = rating_box(self.actions.ratings or Interval(*self.inquiry.log.scale), len(response.items))
+        box = rating_box(free_ratings(self.actions.ratings, self.inquiry.log.scale), len(response.items))
         among = np.flatnonzero(candidates)
         at = _Targets(self, torch.from_numpy(among), np.searchsorted(among, np.flatnonzero(targets)))
         seed = derive(self.inquiry.rng, "search", self.inquiry.log.user_ids[user])

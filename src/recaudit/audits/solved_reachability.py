@@ -14,7 +14,8 @@ from recaudit.arithmetic import aligned
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
-from recaudit.interventions import Actions, Interval
+from recaudit.interventions import Actions
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.response import AffineResponses
 from recaudit.policies.ranking import place_of
 
@@ -47,7 +48,7 @@ class Solve:
             response.slope,
             response.intercept.masked_fill(~allowed, -torch.inf),
             torch.from_numpy(solvable),
-            self.actions.ratings or Interval(*log.scale),
+            free_ratings(self.actions.ratings, log.scale),
             self.actions.changes,
             self.actions.unchanged(model, limited, items[: len(limited)], log),
             ask.slate,
@@ -60,7 +61,8 @@ class Solve:
             with np.errstate(divide="ignore"):
                 logs = np.log(-np.expm1(ask.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
         gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
-        return ask.frame(users, asked, solvable, logs, answer, gain, np.repeat(items, solvable.sum(axis=1), axis=0))
+        acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
+        return ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
         ask = self.inquiry
@@ -70,7 +72,7 @@ class Solve:
         if ask.baseline == "factual":
             given = torch.from_numpy(self.actions.unchanged(ask.model, users, items, ask.log))
         else:
-            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*ask.log.scale)
+            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(ask.log.scale))
         return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import polars as pl
 
 from recaudit.audits.fits import Fits
+from recaudit.audits.inquiry import check_count
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
 from recaudit.audits.intervals import Bootstrap
@@ -27,6 +28,7 @@ from recaudit.interventions import Actions, Future, Past
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Policy, Softmax
 from recaudit.solvers.distances import Distance
+from recaudit.status import Status
 
 AuditName = Literal["reachability", "instability"]
 Kind = Literal["past", "future"]
@@ -95,6 +97,8 @@ def sweep_horizon(
     `users` are those whose recommendations are looked at (the viewers of instability), `targets` the items of
     reachability, `editors` those who rate in instability: ids, or how many to draw at random, or None for all.
     """
+    for horizon in horizons:
+        check_count(horizon, "horizons", "ratings that are free")
     kinds: dict[Kind, type[Past | Future]] = {"past": Past, "future": Future}
     if kind not in kinds:
         raise InputError("kind", received=kind, expected="'past' or 'future'")
@@ -122,7 +126,7 @@ def sweep_horizon(
 
 
 def sweep_beta(
-    model: FittedModel,
+    model: Recommender | FittedModel,
     data: Interactions | None = None,
     *,
     audit: AuditName = "reachability",
@@ -140,17 +144,24 @@ def sweep_beta(
     """Reachability or instability under softmax with each beta: small, anything may be shown; large, the top item.
 
     `actions` are the ratings that are free, the user's own or the editor's (default: the last 5), and `data` the log
-    with them, as in `reachability` and `instability`; the rest as in `sweep_horizon`.
+    with them, as in `reachability` and `instability`; the rest as in `sweep_horizon`. A recommender in place of the
+    model is fitted to `data`, for `Past(k)` without everybody's last k ratings.
     """
     free = actions or Past(5)
-    log = model.data if data is None else data
+    if isinstance(model, Recommender):
+        if data is None:
+            raise InputError("data", received="None", expected="the log to fit the recommender to")
+        fitted = model.fit(free.before(data) if isinstance(free, Past) else data, rng)
+    else:
+        fitted = model
+    log = fitted.data if data is None else data
     others = _others(log, audit, targets, editors, rng)
     bootstrap = Bootstrap(confidence, samples, rng)
     asked = _Asked(audit, asked_users(log, users, rng), others, distance, bootstrap, engine)
 
     def points() -> Iterator[tuple[float, pl.DataFrame]]:
         for beta in track(betas, f"{audit} by beta", len(betas)):
-            yield beta, asked.summary(model, data, free, Softmax(beta=beta))
+            yield beta, asked.summary(fitted, data, free, Softmax(beta=beta))
 
     return Sweep(audit, {"actions": repr(free), **asked.told}, _curves("beta", points()))
 
@@ -165,11 +176,12 @@ def _curves(over: str, points: Iterable[tuple[float, pl.DataFrame]]) -> pl.DataF
     return pl.concat(rows).select(SERIES_SCHEMA.keys())
 
 
-def _cell(row: Mapping[str, float | None]) -> str:
+def _cell(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return str(row["status"])
     interval = "" if row["lower"] is None else f" [{row['lower']:.4f}, {row['upper']:.4f}]"
-    return f"{row['value']:.4f}{interval}"
+    bound = ">= " if row["status"] == Status.BOUNDED else ""
+    return f"{bound}{row['value']:.4f}{interval}"
 
 
 @final

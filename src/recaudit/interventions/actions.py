@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from pydantic.dataclasses import dataclass
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions.ratings import STRICT, Ratings, Stars
+from recaudit.interventions.ratings import STRICT, Ratings, Stars, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive, uniforms
@@ -27,8 +28,9 @@ class Actions(ABC):
     """A user's own ratings of some items, free within what a rating may be.
 
     Every action space has two fields more. `ratings`: what a changed rating may be, or None for any number on the
-    log's scale. `changes`: how many of the ratings may be changed, or None for all of them; it takes stars, since
-    with an interval the problem is not convex and has no exact solver.
+    log's scale; in a log of clicks, where every rating is 1, that or 0. `changes`: how many of the ratings may be
+    changed, or None for all of them; it takes stars, since with an interval the problem is not convex and has no exact
+    solver.
     """
 
     ratings: Ratings | None
@@ -58,7 +60,8 @@ class Actions(ABC):
         The rating that the user gave. An item not rated yet would be rated as the model predicts, within the scale:
         that is how far from "no strategy" a change is counted. 0 where -1 fills up.
         """
-        ratings = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0))).clamp(*model.data.scale).numpy()
+        predicted = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
+        ratings = predicted.clamp(*rating_range(model.data.scale)).numpy()
         given = np.zeros_like(items, dtype=bool)
         for row, user in enumerate(users):
             history, known = (log or model.data).history(int(user))
@@ -123,7 +126,8 @@ class NextK(Actions):
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return top_items(model.scores(users), torch.from_numpy(~(log or model.data).seen(users)), self.k)
+        k = min(self.k, model.data.n_items)
+        return top_items(model.scores(users), torch.from_numpy(~(log or model.data).seen(users)), k)
 
 
 @final
@@ -132,15 +136,21 @@ class GivenItems(Actions):
     """Ratings of the same given items for every user, seen or not."""
 
     ids: Annotated[tuple[int | str, ...], Field(min_length=1)]
-    """The items' ids."""
+    """The items' ids, each once."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
     changes: PositiveInt | None = None
     """How many of them may be changed; all, by default."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_distinct(self.ids, self.ids)
+
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return np.tile(model.data.items_at(self.ids), (len(users), 1))
+        positions = model.data.items_at(self.ids)
+        _check_distinct(self.ids, positions.tolist())
+        return np.tile(positions, (len(users), 1))
 
 
 @final
@@ -186,7 +196,7 @@ class Future:
     k: PositiveInt = 5
     """How many items are shown and rated."""
     ratings: Ratings | None = None
-    """What a rating may be, or None for any number on the log's scale."""
+    """What a rating may be, or None for any number on the log's scale, or 0 or 1 in a log of clicks."""
     follows: InstanceOf[Policy] = Top1()
     """How each next item is chosen: the top one, or drawn by this policy."""
 
@@ -195,4 +205,12 @@ def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.T
     """k of the items in `among` (users, items), uniformly; a user's draw follows from the seed and the ids."""
     data = model.data
     draws = uniforms(derive(rng, "actions"), data.user_keys[users][:, None], data.item_keys[None, :])
-    return top_items(torch.from_numpy(draws), among, k)
+    return top_items(torch.from_numpy(draws), among, min(k, data.n_items))
+
+
+def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> None:
+    """That `ids` name different items; `items` are these ids, or where they stand in the log."""
+    for place, item in enumerate(items):
+        if item in items[:place]:
+            both = f"{ids[items.index(item)]!r} and {ids[place]!r}, the same item"
+            raise InputError("ids", received=both, expected="each item once: it has one rating to give")

@@ -58,6 +58,33 @@ class Stars:
 Ratings = Annotated[Interval | Stars, Field(discriminator="kind")]
 
 
+def rating_range(scale: tuple[float, float]) -> tuple[float, float]:
+    """The lowest and highest rating that can be given in a log with this scale.
+
+    A scale of one rating, such as (1, 1), is that of clicks, purchases, plays: there it is 0, which says that there is
+    none, or that rating.
+    """
+    low, high = scale
+    return scale if low < high else (min(0.0, low), max(0.0, high))
+
+
+def free_ratings(ratings: Interval | Stars | None, scale: tuple[float, float]) -> Interval | Stars:
+    """What a changed rating may be: as said, or any number on the log's scale; of clicks, one or none."""
+    if ratings is not None:
+        return ratings
+    if scale[0] < scale[1]:
+        return Interval(*scale)
+    low, high = rating_range(scale)
+    if low == high:
+        raise InputError(
+            "scale",
+            received=scale,
+            expected="ratings to choose from: in this log every rating is 0",
+            remedy="Declare the scale when you build the log, or say ratings=Interval(low, high) in the actions.",
+        )
+    return Stars(low, high, step=high - low)
+
+
 def _check_order(low: float, high: float) -> None:
     if low > high:
         raise InputError("low, high", received=(low, high), expected="the lowest rating first: this box is empty")

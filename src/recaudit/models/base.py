@@ -89,6 +89,7 @@ class FittedModel(ABC):
         -1 in a row fills up for users with fewer actions. The same numbers as `respond(user, user, ...)`; a model
         that can answer for many users at once may say so here.
         """
+        items = check_action_rows(items, self.data.n_items)
         slope = torch.zeros(len(users), self.data.n_items, items.shape[1], dtype=torch.float64)
         intercept = torch.empty(len(users), self.data.n_items, dtype=torch.float64)
         for row, user in enumerate(users):
@@ -155,4 +156,19 @@ def check_actions(items: IntArray, n_items: int) -> IntArray:
             expected=f"a list of distinct item positions from 0 to {n_items - 1}",
             remedy="Turn ids into positions with data.items_at(ids).",
         )
+    return items
+
+
+def check_action_rows(items: IntArray, n_items: int) -> IntArray:
+    """(users, actions): each row's acted-on items inside the catalogue, each once; -1 fills up."""
+    items = np.asarray(items, dtype=np.int64)
+    if items.ndim != 2:
+        raise InputError(
+            "items", received=f"shape {items.shape}", expected="(users, actions), -1 where there are fewer"
+        )
+    ordered = np.sort(items, axis=1)
+    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    outside = (items < -1) | (items >= n_items)
+    for row in np.flatnonzero(again.any(axis=1) | outside.any(axis=1))[:1]:
+        check_actions(items[row][items[row] != -1], n_items)  # which says what is wrong
     return items

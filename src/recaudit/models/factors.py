@@ -13,7 +13,7 @@ from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
-from recaudit.models.base import FittedModel, check_actions
+from recaudit.models.base import FittedModel, check_action_rows, check_actions
 from recaudit.models.edited_items import edited_factors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, Taste
@@ -58,6 +58,7 @@ class FactorModel(FittedModel):
 
     def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
         """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
+        items = check_action_rows(items, self.data.n_items)
         actions = items.shape[1]
         moved = np.zeros((len(users), actions + 1, self.item_factors.shape[1]))
         for row, user in enumerate(users):
@@ -71,6 +72,7 @@ class FactorModel(FittedModel):
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """See `FittedModel`; one factorisation for each distinct item, whoever edits it."""
+        items = check_action_rows(items, self.data.n_items)
         if isinstance(self.update, WalsSolve):
             return self._edited_in_turn(editors, items, ratings)
         level = self.mean + self.user_bias

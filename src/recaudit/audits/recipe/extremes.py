@@ -21,6 +21,7 @@ from recaudit.audits.recipe.given import compared
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
 from recaudit.audits.recipe.scene import Rows, Scene
 from recaudit.errors import NotSupportedError
+from recaudit.interventions.ratings import rating_range
 from recaudit.models.response import AffineResponse
 
 _EDITORS = 256
@@ -94,7 +95,7 @@ def _rows(outcome: Outcome, functional: Functional, scene: Scene, span: _Range) 
     asked = scene.asked(span.viewer, span.actors, outcome)
     if isinstance(outcome, PredictedRating):
         scores = (span.before, span.lowest, span.highest)
-        before, lowest, highest = (part[asked].clip(*scene.log.scale) for part in scores)
+        before, lowest, highest = (part[asked].clip(*rating_range(scene.log.scale)) for part in scores)
     else:
         before, lowest, highest = (part[asked] for part in _probabilities(scene, span))
     value = compared(functional, before, highest)

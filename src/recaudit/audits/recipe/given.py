@@ -17,6 +17,7 @@ from recaudit.audits.recipe.quantifiers import At
 from recaudit.audits.recipe.scene import Rows, Scene
 from recaudit.errors import InputError
 from recaudit.interventions import Stars
+from recaudit.interventions.ratings import rating_range
 from recaudit.solvers.distances import distance_between
 
 
@@ -95,7 +96,7 @@ class _Look:
     def of_items(self, outcome: Outcome, functional: Functional, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """The baseline and the number (len(items),) each; NaN for an item that is no candidate."""
         if isinstance(outcome, PredictedRating):
-            both = self.scores.clamp(*self.scene.log.scale).numpy()[:, items]
+            both = self.scores.clamp(*rating_range(self.scene.log.scale)).numpy()[:, items]
         else:
             both = self._log_probabilities().exp().numpy()[:, items]
         if isinstance(functional, RankGain):

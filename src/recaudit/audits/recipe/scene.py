@@ -16,6 +16,7 @@ from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Past, Stars
+from recaudit.interventions.ratings import free_ratings
 from recaudit.interventions.who import Others, Own
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
@@ -88,7 +89,7 @@ class Scene:
             given=actions.unchanged(model, actors, acted, log) if isinstance(actions, Past) else None,
             allowed=candidate_items(log, viewers, hidden, setting.candidates),
             named=None if setting.items is None else log.items_at(setting.items),
-            ratings=actions.ratings or Interval(*log.scale),
+            ratings=free_ratings(actions.ratings, log.scale),
         )
 
     @property

@@ -1,0 +1,99 @@
+"""Audits of logs in which every rating is the same: people click or they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import recaudit as ra
+from recaudit.data import Interactions
+from recaudit.data.synthetic import World
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import HistoryEdits, Interval, NextK, Past, Stars
+from recaudit.interventions.ratings import free_ratings, rating_range
+from recaudit.models import ALS, EASE, SLIM, WALS, BiasedMF, ItemKNN
+from recaudit.policies import Softmax
+
+USERS = ["user-004", "user-050"]
+
+
+@pytest.fixture(scope="module")
+def clicks(world: World) -> Interactions:
+    liked = world.data.frame().filter(pl.col("rating") >= 4).select("user", "item", "time")
+    return Interactions.from_frame(liked, rating=None, time="time")
+
+
+def test_a_rating_may_be_what_the_log_knows_or_none() -> None:
+    assert free_ratings(None, (1.0, 5.0)) == Interval(1, 5)
+    assert free_ratings(Stars(1, 5), (1.0, 1.0)) == Stars(1, 5)
+    assert free_ratings(None, (1.0, 1.0)) == Stars(0, 1)
+    assert free_ratings(None, (3.0, 3.0)).values.tolist() == [0.0, 3.0]  # type: ignore[union-attr]
+    assert [rating_range(scale) for scale in ((2.0, 4.0), (3.0, 3.0), (-1.0, -1.0))] == [(2, 4), (0, 3), (-1, 0)]
+    with pytest.raises(InputError, match=r"scale: received \(0.0, 0.0\); expected ratings to choose from"):
+        free_ratings(None, (0.0, 0.0))
+
+
+@pytest.mark.parametrize("recommender", [EASE(regularization=10), SLIM(l1=0.1)], ids=lambda r: type(r).__name__)
+def test_a_0_is_no_click_where_scores_add_up_clicks(clicks: Interactions, recommender: Any) -> None:
+    """The best of all ways to take back some of the last clicks, each tried on a log without them."""
+    model = recommender.fit(clicks)
+    found = ra.reachability(model, actions=HistoryEdits(3), policy=Softmax(beta=5), users=USERS[:1], best_actions=True)
+    assert (found.settings["zero"], found.settings["ratings"]) == ("no rating", repr(Stars(0, 1)))
+    assert found.counts()["solved"] == len(found.frame)
+    assert (found.frame["lift"] > 1.01).any()
+    user = int(clicks.users_at(USERS[:1])[0])
+    items = HistoryEdits(3).items(model, np.array([user]), 0)[0]
+    free = np.flatnonzero(~clicks.seen(np.array([user]))[0])
+    best = np.zeros(len(free))
+    for kept in np.ndindex(2, 2, 2):
+        gone = items[np.array(kept) == 0]
+        history = clicks.csr[[user]].toarray()[0]
+        history[gone] = 0.0
+        scores = 5 * (history @ model.weights)[free]
+        chances = np.exp(scores - scores.max())
+        best = np.maximum(best, chances / chances.sum())
+    np.testing.assert_allclose(found.frame["value"], best, rtol=1e-9)
+
+
+def test_an_interval_can_be_asked_for(clicks: Interactions) -> None:
+    model = EASE(regularization=10).fit(clicks)
+    relaxed, clicked = (
+        ra.reachability(model, actions=NextK(4, ratings=ratings), users=USERS, policy=Softmax(beta=5))
+        for ratings in (Interval(0, 1), None)
+    )
+    assert (relaxed.frame["upper"] >= clicked.frame["lower"] * (1 - 1e-9)).all()
+    assert relaxed.settings["ratings"] == repr(Interval(0, 1))
+
+
+def test_where_a_0_is_a_bad_rating_it_is_said(clicks: Interactions) -> None:
+    found = ra.reachability(BiasedMF(factors=3, epochs=3).fit(clicks), actions=NextK(2), users=USERS)
+    assert found.settings["zero"] == "the lowest rating, which is not the same as none"
+
+
+@pytest.mark.parametrize(
+    "recommender",
+    [ALS(factors=3, iterations=2), WALS(factors=3, iterations=2, values="ones"), ItemKNN(), EASE(center="item")],
+    ids=lambda r: type(r).__name__,
+)
+def test_a_model_to_which_a_click_is_as_good_as_none_is_refused(clicks: Interactions, recommender: Any) -> None:
+    with pytest.raises(NotSupportedError, match=r"Every rating of this log is 1, and to this .* a rating of 0 is like"):
+        ra.reachability(recommender.fit(clicks), actions=NextK(2), users=USERS)
+
+
+def test_others_clicks_are_asked_the_same_way(clicks: Interactions) -> None:
+    with pytest.raises(NotSupportedError, match="Every rating of this log is 1"):
+        ra.instability(ALS(factors=3, iterations=2).fit(clicks), edits=Past(2), viewers=USERS, editors=USERS)
+    model = WALS(factors=3, iterations=5, center="none", regularization=0.1).fit(clicks)
+    found = ra.instability(model, edits=Past(2), viewers=USERS, editors=USERS)
+    assert found.settings["ratings"] == repr(Stars(0, 1))
+    assert (found.frame["value"] > 0).all()
+
+
+def test_logs_with_a_scale_say_it_too(world: World) -> None:
+    model = ALS(factors=3, iterations=2).fit(world.data)
+    found = ra.reachability(model, actions=NextK(2), users=USERS)
+    assert found.settings["ratings"] == repr(Interval(1, 5))
+    assert "zero" not in found.settings

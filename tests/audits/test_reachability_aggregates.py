@@ -1,0 +1,146 @@
+"""What pairs come to: discovery whichever pairs are asked, and how a number stands that is made of bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import recaudit as ra
+from recaudit.audits import contrast_items, sweep_beta
+from recaudit.audits.intervals import mean, row, weakest
+from recaudit.data.splits import Split
+from recaudit.data.synthetic import World
+from recaudit.interventions import Future, NextK, Past
+from recaudit.models import ALS, BiasedMF, RecurrentRecommender
+from recaudit.policies import Softmax
+from recaudit.status import Status
+
+USERS = ["user-003", "user-050", "user-077"]
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> Any:
+    return BiasedMF(factors=4, epochs=20).fit(split.train)
+
+
+class TestDiscoveryOfSomeTargets:
+    @pytest.mark.parametrize("actions", [NextK(3), Future(2)], ids=str)
+    @pytest.mark.parametrize("count", [1, 4, 30])
+    def test_the_verdict_is_the_one_among_all(self, model: Any, actions: Any, count: int) -> None:
+        """Discovery asked for some targets is the share of these among the pairs that are discovered when all are."""
+        ids = model.data.item_ids.sample(count, seed=5).to_list()
+        every = ra.reachability(model, policy=Softmax(beta=2), users=USERS, actions=actions).frame.drop_nulls("value")
+        unseen = (~model.data.seen(model.data.users_at(USERS))).sum(axis=1)
+        cut = {user: 1 / (count - actions.k) for user, count in zip(USERS, unseen, strict=True)}
+        expected = [
+            np.mean([value > cut[user] for value in rows["value"]])
+            for user in USERS
+            if len(rows := every.filter(pl.col("user") == user, pl.col("item").is_in(ids)))
+        ]
+        found = ra.reachability(model, policy=Softmax(beta=2), users=USERS, targets=ids, actions=actions)
+        assert found.aggregate(samples=5)["discovery"] == pytest.approx(np.mean(expected))
+
+    def test_one_target_can_be_discovered(self, model: Any) -> None:
+        every = ra.reachability(model, policy=Softmax(beta=2), users=USERS[:1], actions=NextK(3))
+        best = every.frame.sort("value")["item"][-1]
+        alone = ra.reachability(model, policy=Softmax(beta=2), users=USERS[:1], targets=[best], actions=NextK(3))
+        assert alone.aggregate(samples=5)["discovery"] == 1.0
+        assert alone.frame["candidates"].to_list() == [len(every.frame)]
+
+    def test_sweeps_and_correlations_follow(self, world: World) -> None:
+        ids = world.data.item_ids.to_list()[:8]
+        recommender = ALS(factors=3, iterations=3)
+        asked: dict[str, Any] = {"targets": ids, "users": USERS}
+        fitted = recommender.fit(Past(2).before(world.data))
+        curve = sweep_beta(recommender, world.data, actions=Past(2), betas=[2.0], samples=5, **asked)
+        found = ra.reachability(fitted, world.data, actions=Past(2), policy=Softmax(beta=2), **asked)
+        assert curve.curve("discovery")["value"][0] == pytest.approx(found.aggregate(samples=5)["discovery"])
+        known = found.frame.drop_nulls("value").with_columns(hit=pl.col("value") > 1 / pl.col("candidates"))
+        assert known["hit"].any()
+        own = known.group_by("user", maintain_order=True).agg(pl.col("hit").mean())["hit"].to_list()
+        assert found.aggregate(samples=5).users["discovery"].to_list() == pytest.approx(own)
+
+
+class TestHowAggregatesStand:
+    def test_a_mean_over_lower_bounds_is_a_lower_bound(self, model: Any) -> None:
+        found = ra.reachability(model, actions=NextK(2), slate=5, users=USERS)
+        assert found.counts()["bounded"] > 0
+        result = found.aggregate(samples=5)
+        assert set(result.frame["status"]) == {"bounded"}
+        assert set(result.by("genre")["status"]) == {"bounded"}
+        assert result.settings["statuses"] == found.counts()
+        assert result.summary().count("a lower bound") == 3
+        contrast = contrast_items(found, *np.array_split(found.frame["item"].unique().sort().to_list(), 2), samples=5)
+        assert set(contrast["status"]) == {"bounded"}
+
+    def test_only_what_stands_on_a_bound_is_one(self, model: Any) -> None:
+        """One user's pairs with one item are bounded: nothing else than what they are part of is."""
+        found = ra.reachability(model, actions=NextK(2), users=USERS)
+        data, item = model.data, found.frame["item"][0]
+        one = (pl.col("user") == USERS[0]) & (pl.col("item") == item)
+        status = pl.when(one).then(pl.lit("bounded")).otherwise(pl.col("status")).cast(found.frame["status"].dtype)
+        some = replace(found, frame=found.frame.with_columns(status=status)).aggregate(samples=5)
+        assert set(some.frame["status"]) == {"bounded"}
+        genres = data.categories["genre"]
+        touched = {genres.names[g] for g in genres.weights.toarray()[data.items_at([item])[0]].nonzero()[0]}
+        rows = some.by("genre").filter(pl.col("status") != "not_applicable")
+        assert set(rows.filter(pl.col("status") == "bounded")["group"]) == touched
+        assert set(rows["status"]) == {"bounded", "solved"}
+        by_user = some.by("region").filter(pl.col("users") > 0)
+        region = data.attributes["region"][int(data.users_at(USERS[:1])[0])]
+        assert dict(by_user.select("group", "status").iter_rows())[region] == "bounded"
+
+    def test_what_failed_is_left_out_and_counted(self, model: Any) -> None:
+        found = ra.reachability(model, actions=NextK(2), users=USERS)
+        lost = pl.col("user") == USERS[0]
+        columns = [pl.when(~lost).then(pl.col(name)).alias(name) for name in ("value", "lower", "upper", "lift")]
+        status = pl.when(lost).then(pl.lit("failed")).otherwise(pl.col("status")).cast(found.frame["status"].dtype)
+        frame = found.frame.with_columns(*columns, status=status)
+        result = replace(found, frame=frame).aggregate(samples=5)
+        assert set(result.frame["status"]) == {"solved"}
+        assert result.frame["excluded"].to_list() == [1] * 3
+        assert result.settings["statuses"] == replace(found, frame=frame).counts()
+        assert replace(found, frame=frame).counts()["failed"] == (frame["user"] == USERS[0]).sum()
+        alone = replace(found, frame=frame.filter(lost), users=found.users[:1]).aggregate(samples=5)
+        assert set(alone.frame["status"]) == {"failed"}
+        assert alone.frame["value"].null_count() == 3
+
+    def test_instability(self, world: World) -> None:
+        """A recurrent model's distances are found by trying ratings of an interval: lower bounds."""
+        recommender = RecurrentRecommender(hidden=4, epochs=1)
+        found = ra.instability(
+            recommender.fit(Past(2).before(world.data)), world.data, edits=Past(2), viewers=USERS, editors=USERS
+        )
+        assert found.counts()["bounded"] == found.bounded == 6
+        result = found.aggregate(samples=5)
+        assert set(result.frame["status"]) == {"bounded"}
+        groups = result.groups.filter(pl.col("users") > 0)
+        assert set(groups["status"]) == {"bounded"}
+        assert "editor history" in set(groups["by"])
+        assert set(found.contrast(USERS[:1], USERS[1:], samples=5)["status"]) == {"bounded"}
+        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS)
+        assert set(exact.aggregate(samples=5).frame["status"]) == {"solved"}
+
+
+def test_the_weakest_of_what_counts() -> None:
+    values, everybody = np.array([0.5, 0.25, np.nan]), np.ones(3)
+    statuses = np.array(["solved", "bounded", "failed"])
+
+    def stands(members: list[int]) -> Status:
+        return mean("lift", values, np.array(members), statuses=statuses).status
+
+    assert mean("lift", values, everybody).status is Status.SOLVED
+    assert [stands(m) for m in ([1, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1])] == [
+        "solved",
+        "bounded",
+        "solved",
+        "failed",
+    ]
+    assert weakest(np.array([], dtype="<U14")) is Status.NOT_APPLICABLE
+    assert row(0.5, 0.4, 0.6, 3, 3, status=Status.BOUNDED)["status"] == "bounded"
+    assert row(np.nan, 0.0, 0.0, 0, 3, status=Status.FAILED)["status"] == "failed"
+    assert row(np.nan, 0.0, 0.0, 0, 3)["status"] == "not_applicable"
