@@ -17,6 +17,7 @@ from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.status import Status
+from recaudit.ties import TIE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,7 +238,7 @@ class _Matrices:
         counts = np.where(count > 0, count, np.nan)
         lifted = ~np.isnan(self.lift)
         lifts = np.where(lifted.any(axis=1), lifted.sum(axis=1), np.nan)
-        cut = (1 / self.candidates if threshold is None else np.full(len(counts), threshold))[:, None]
+        cut = (1 / self.candidates if threshold is None else np.full(len(counts), threshold))[:, None] * (1 + TIE)
         # Where the baseline is 0 a ratio says nothing: a user who can lift such an item is excluded from the mean lift,
         # and counted; an item that stays at 0 has no lift.
         with np.errstate(divide="ignore"):
