@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import FittedModel, Recommender, check_data
@@ -76,7 +77,7 @@ class ALS(Recommender):
         return FactorModel(data, P, Q, f, g, mean, update)
 
 
-@njit(parallel=True, fastmath=True, cache=True)
+@parallel_njit(fastmath=True)
 def _solve_biases(
     indptr: IntArray,
     others: NDArray[np.int32] | IntArray,
@@ -102,7 +103,7 @@ def _solve_biases(
         bias[x] = total / (count + penalty) if count else 0.0
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _solve_vectors(
     indptr: IntArray,
     others: NDArray[np.int32] | IntArray,

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from scipy import sparse
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import Recommender, check_data
@@ -232,7 +233,7 @@ def _sums(Y: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     return gram[:d, :d].copy(), pull[:d].copy()
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _solve_vectors(
     indptr: IntArray,
     others: Indices,
@@ -263,7 +264,7 @@ def _solve_vectors(
         X[x] = b[:d]
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _products(rows: IntArray, others: Indices, X: FloatArray, Y: FloatArray) -> FloatArray:
     """(pairs,): x . y of each pair."""
     out = np.empty(len(rows))
