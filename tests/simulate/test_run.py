@@ -195,10 +195,19 @@ class TestMeasures:
         found = run(SMALL, TOP_POP, steps=1, audits={"folding": ra.folding})
         assert found.audits["status"].to_list() == ["not_applicable"]
 
+    def test_what_is_no_number_has_failed(self) -> None:
+        found = run(SMALL, TOP_POP, steps=1, audits={"mine": _broken}).audits
+        assert found["status"].to_list() == ["failed", "failed", "solved"]
+        assert found["value"].to_list() == [None, None, 1.0]
+
     def test_reachability_over_time(self) -> None:
         audit = partial(ra.reachability, users=[0, 1], targets=[3, 4])
         found = run(SMALL, ra.models.ALS(factors=3), steps=3, audits={"reach": audit}, audit_every=2)
         assert found.audits.filter(pl.col("metric") == "availability")["value"].is_between(0, 1).all()
+
+
+def _broken(model: FittedModel) -> dict[str, float]:
+    return {"none": float("nan"), "endless": float("inf"), "fine": 1.0}
 
 
 def _size(model: FittedModel) -> dict[str, float]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.arrays import FloatArray, IntArray, check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
@@ -73,6 +73,7 @@ class ALS(Recommender):
             _solve_vectors(*by_item, Q, P, g, f, self.regularization, self.per_rating)
             _solve_biases(*by_user, P, Q, f, g, self.regularization, self.per_rating)
             _solve_vectors(*by_user, P, Q, f, g, self.regularization, self.per_rating)
+        check_fit("regularization", self.regularization, "Make it larger, or init_std smaller.", P, Q, f, g)
         update = AlsSolve(regularization=self.regularization, per_rating=self.per_rating)
         return FactorModel(data, P, Q, f, g, mean, update)
 

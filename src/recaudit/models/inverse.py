@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from recaudit.errors import InputError
 from recaudit.models.arrays import Tensor
 
 _ALONE = 4096
@@ -20,7 +21,15 @@ def inverted(matrix: Tensor) -> Tensor:
     spends least; for large ones the last digits may depend on how many there are.
     """
     with _one_thread(len(matrix) <= _ALONE):
-        return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+        try:
+            return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+        except torch.linalg.LinAlgError:
+            raise InputError(
+                "regularization",
+                received="a penalty that rounding loses beside these ratings",
+                expected="one that makes their equations solvable",
+                remedy="Make it larger, or the ratings smaller.",
+            ) from None
 
 
 @contextmanager

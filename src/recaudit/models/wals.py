@@ -14,7 +14,7 @@ from scipy import sparse
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.arrays import FloatArray, IntArray, check_fit
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.least_squares import IN_ORDER, Indices, add_ratings, cholesky_solve, padded
@@ -81,6 +81,7 @@ class WALS(Recommender):
         for _ in track(range(self.iterations), "WALS", self.iterations):
             V = problem.solve_items(U)
             U = problem.solve_users(V)
+        check_fit("regularization", self.regularization, "Make it larger, or init_std smaller.", U, V)
         return FactorModel(
             data,
             U,

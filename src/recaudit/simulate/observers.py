@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import polars as pl
@@ -33,7 +34,10 @@ AUDIT_SCHEMA = {
 
 
 def observe(name: str, observer: Observer, model: FittedModel) -> list[dict[str, object]]:
-    """A row a metric; one that says not applicable where the model cannot be asked."""
+    """A row a metric; one that says not applicable where the model cannot be asked.
+
+    A value that is no finite number is none: its row has failed.
+    """
     try:
         found = observer(model)
     except NotSupportedError:
@@ -41,9 +45,18 @@ def observe(name: str, observer: Observer, model: FittedModel) -> list[dict[str,
         return [{"audit": name, **nothing, "status": Status.NOT_APPLICABLE.value}]
     if isinstance(found, Mapping):
         known = {"lower": None, "upper": None, "status": Status.SOLVED.value}
-        return [{"audit": name, "metric": str(key), "value": float(value), **known} for key, value in found.items()]
-    rows = _result(name, found).frame.select("metric", "value", "lower", "upper", "status")
-    return [{"audit": name, **row} for row in rows.iter_rows(named=True)]
+        rows = [{"metric": str(key), "value": float(value), **known} for key, value in found.items()]
+    else:
+        frame = _result(name, found).frame.select("metric", "value", "lower", "upper", "status")
+        rows = list(frame.iter_rows(named=True))
+    return [{"audit": name, **row, **_failure(row["value"])} for row in rows]
+
+
+def _failure(value: float | None) -> dict[str, object]:
+    """What a row says instead where its value is NaN or infinite."""
+    if value is None or isfinite(value):
+        return {}
+    return {"value": None, "lower": None, "upper": None, "status": Status.FAILED.value}
 
 
 def _result(name: str, found: Any) -> Result:
