@@ -238,6 +238,15 @@ class TestPropensities:
                 assert propensity == pytest.approx(weights[item] / sum(weights.values()))
                 left.remove(item)
 
+    def test_of_a_slate_that_explores_are_those_of_its_places(self, tmp_path: Path) -> None:
+        kind = simulate.Topics(users=300, items=6, topics=3, users_per_step=300, slate=2, repeats="always")
+        policy = EpsilonGreedy(epsilon=0.4)
+        shown = run(kind, TOP_POP, policy, ratings=9, steps=1, out=tmp_path / "run").slates().collect()
+        for place, left in enumerate((6, 5)):
+            own = shown.filter(pl.col("place") == place)["propensity"]
+            assert set(own.round(9)) == {0.6, round(0.4 / (left - 1), 9)}
+            assert (own > 0.5).mean() == pytest.approx(0.6, abs=0.12)
+
     def test_inverse_propensities_estimate_what_another_policy_would_get(self, tmp_path: Path) -> None:
         # The uniform policy's mean rating, from the log of a policy that is anything but.
         found = run(STATIC, TOP_POP, Softmax(beta=1.0), steps=150, retrain=0, out=tmp_path / "run")
