@@ -169,7 +169,7 @@ def test_ml_100k_is_fitted_to_data(world: World) -> None:
     env.reset(seed=0)
     # Uniform, as in RecLab, whatever the activity and popularity in the log.
     assert (env.population.activity, env.population.popularity) == (None, None)
-    assert env.step(np.zeros((24, 1), dtype=np.int64))[0]["rated"].all()
+    assert env.step(env.allowed.argmax(axis=1)[:, None])[0]["rated"].all()
 
 
 def test_only_ml_100k_is_made_from_data(world: World) -> None:

@@ -37,8 +37,9 @@ class Scenario(BaseModel):
     steps: int = Field(default=500, ge=1)
     """How many steps follow."""
     lived: bool = False
-    """Whether what people rate at the beginning changes them already, as in RecLab's code. Without, scenarios that
-    differ in their dynamics alone begin with the same log and the same people, as the paper says."""
+    """Whether what people rate at the beginning changes their tastes already, as in RecLab's code, which remembers
+    nothing of it that could bore them. Without, scenarios that differ in their dynamics alone begin with the same log
+    and the same people, as the paper says."""
     version: int = Field(default=0, ge=0)
     """Goes up when the same seeds come to other numbers."""
 
@@ -65,19 +66,20 @@ class Scenario(BaseModel):
 
     def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
         """The log of the initial seed, and the environment, yet to be reset, in which its people go on."""
-        people = self.environment.population(initial) if self.lived else None
-        return self.environment.offline(self.ratings, initial, population=people), self.make(initial)
+        return self._beginning(initial)[0], self.make(initial)
 
     def make(self, initial: int = 0) -> PopulationEnv:
         """The environment, of Gymnasium's kind."""
-        return PopulationEnv(self.environment, initial, begin=self.population)
+        return PopulationEnv(self.environment, initial, begin=self._beginning)
 
     def population(self, initial: int = 0) -> Population:
         """The people at step 0: as they were made, or as the log has left them."""
+        return self._beginning(initial)[1]
+
+    def _beginning(self, initial: int) -> tuple[Interactions, Population]:
         people = self.environment.population(initial)
-        if self.lived:
-            self.environment.offline(self.ratings, initial, population=people)
-        return people
+        log = self.environment.offline(self.ratings, initial, population=people if self.lived else None)
+        return log, people
 
     def changed(self, **changes: Any) -> Scenario:
         """The same with other settings, of the scenario or of its environment; all are checked."""

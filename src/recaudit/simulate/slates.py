@@ -45,16 +45,17 @@ class Shown:
     rating: FloatArray
     """NaN where it was not taken."""
     expected: FloatArray
-    """What it would have got without noise, which only an auditor knows."""
+    """What it would have got without noise when it was rated, or, where it was not taken, when the slate was shown.
+    Only an auditor knows."""
 
     @classmethod
     def at(cls, step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> Shown:
-        """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, items)."""
+        """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, slate)."""
         row, place = np.nonzero(slates.items >= 0)
         items = slates.items[row, place]
         scored = slates.scores[row, place], slates.propensities[row, place]
         when = np.full(len(row), step, dtype=np.int64)
-        return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, items])
+        return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, place])
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Shown:
