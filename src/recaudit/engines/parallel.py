@@ -39,6 +39,6 @@ def parallel_njit(**options: Any) -> Callable[[Kernel], Kernel]:
 def _bear_many() -> bool:
     """Whether numba's threads are known to take several kernels at once; the first kernel makes them known."""
     try:
-        return bool(numba.threading_layer() != "workqueue")
+        return bool(numba.threading_layer() != "workqueue")  # type: ignore[attr-defined]  # it is public, but not listed
     except ValueError:
         return False

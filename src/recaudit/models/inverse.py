@@ -23,7 +23,7 @@ def inverted(matrix: Tensor) -> Tensor:
     with _one_thread(len(matrix) <= _ALONE):
         try:
             return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
-        except torch.linalg.LinAlgError:
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # it is public, but not listed
             raise InputError(
                 "regularization",
                 received="a penalty that rounding loses beside these ratings",

@@ -45,7 +45,9 @@ def observe(name: str, observer: Observer, model: FittedModel) -> list[dict[str,
         return [{"audit": name, **nothing, "status": Status.NOT_APPLICABLE.value}]
     if isinstance(found, Mapping):
         known = {"lower": None, "upper": None, "status": Status.SOLVED.value}
-        rows = [{"metric": str(key), "value": float(value), **known} for key, value in found.items()]
+        rows: list[dict[str, Any]] = [
+            {"metric": str(key), "value": float(value), **known} for key, value in found.items()
+        ]
     else:
         frame = _result(name, found).frame.select("metric", "value", "lower", "upper", "status")
         rows = list(frame.iter_rows(named=True))
