@@ -43,14 +43,12 @@ def observe(name: str, observer: Observer, model: FittedModel) -> list[dict[str,
     except NotSupportedError:
         nothing = dict.fromkeys(("metric", "value", "lower", "upper"))
         return [{"audit": name, **nothing, "status": Status.NOT_APPLICABLE.value}]
+    rows: list[dict[str, Any]]
     if isinstance(found, Mapping):
         known = {"lower": None, "upper": None, "status": Status.SOLVED.value}
-        rows: list[dict[str, Any]] = [
-            {"metric": str(key), "value": float(value), **known} for key, value in found.items()
-        ]
+        rows = [{"metric": str(key), "value": float(value), **known} for key, value in found.items()]
     else:
-        frame = _result(name, found).frame.select("metric", "value", "lower", "upper", "status")
-        rows = list(frame.iter_rows(named=True))
+        rows = _result(name, found).frame.select("metric", "value", "lower", "upper", "status").to_dicts()
     return [{"audit": name, **row, **_failure(row["value"])} for row in rows]
 
 
