@@ -55,8 +55,11 @@ class Policy(BaseModel, ABC):
         """As `sample`, for a policy whose probabilities keep their ratios when items are taken away."""
         # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without replacement
         # (Plackett-Luce). Items at -inf come after all others, each as likely as the next.
-        noise = torch.from_numpy(-np.log(-np.log(uniforms(rng, users[:, None], items[None, :]))))
-        return top_items(self.log_probabilities(scores, allowed) + noise, allowed, n, tiebreak=noise)
+        logs, chance = self.log_probabilities(scores, allowed), uniforms(rng, users[:, None], items[None, :])
+        drawn = logs + torch.from_numpy(-np.log(-np.log(chance)))
+        never = logs == -torch.inf
+        last = drawn.masked_fill(never, torch.inf).amin(dim=1, keepdim=True)
+        return top_items(torch.where(never, last - 2 + torch.from_numpy(chance), drawn), allowed, n)
 
 
 def check_finite(scores: Tensor, allowed: Tensor) -> None:

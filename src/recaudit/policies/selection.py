@@ -63,9 +63,9 @@ class EpsilonGreedy(Policy):
     def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
         places = np.arange(n).astype(np.uint64)
         explored = uniforms(derive(rng, "explored"), users[:, None], places[None, :]) < self.epsilon
-        # One random order of the items serves every place: an item that is not the best now was in none of the
-        # draws before, or lost in all of them, so that those left are still in an order drawn uniformly. At most n
-        # of the first n + 1 are taken or the best, and at most n - 1 of the n highest scores are taken.
+        # One random order of the items serves every place: whoever is left and not the best was not the best before,
+        # and so lost in every draw so far; the order among them is still drawn uniformly. At most n of its first
+        # n + 1 are taken or the best, and at most n - 1 of the n highest scores are taken.
         chance = torch.from_numpy(uniforms(rng, users[:, None], items[None, :]))
         by_score, by_chance = top_items(scores, allowed, n), top_items(chance, allowed, n + 1)
         out = np.full((len(users), n), -1, dtype=np.int64)

@@ -44,13 +44,13 @@ class Comparison:
 
         Of one recommender under several policies that is the one that shows the highest scores, else the first.
         """
-        greedy = {str(own.settings.get("recommender")) for own in self.simulations.values() if not own.explores}
+        recommenders = {name: str(own.settings.get("recommender")) for name, own in self.simulations.items()}
+        counted = {recommenders[name] for name, own in self.simulations.items() if not own.explores}
         found: list[str] = []
         for name, own in self.simulations.items():
-            recommender = str(own.settings.get("recommender"))
-            if not own.explores or recommender not in greedy:
+            if not own.explores or recommenders[name] not in counted:
                 found.append(name)
-                greedy.add(recommender)
+                counted.add(recommenders[name])
         return found
 
     def overall(self, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:

@@ -178,10 +178,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         self.allowed = self._there() & ~self._hidden[self._online]
 
     def _there(self) -> NDArray[np.bool_]:
-        """(items,)"""
-        there: NDArray[np.bool_] = np.arange(self.environment.items) < self.environment.present_items(
-            self.population.clock
-        )
+        """(items,): True for what has arrived."""
+        present = self.environment.present_items(self.population.clock)
+        there: NDArray[np.bool_] = np.arange(self.environment.items) < present
         return there
 
     def _beginning(self) -> Observation:
