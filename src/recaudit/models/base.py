@@ -155,7 +155,7 @@ def pad_matmul(rows: Tensor, columns: Tensor) -> Tensor:
 
 
 LARGEST_RATING = 1e100
-"""In size."""
+"""In size: sums of the squares of larger ones would leave the finite numbers."""
 
 
 def check_data(data: Interactions) -> None:

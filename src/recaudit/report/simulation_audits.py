@@ -37,9 +37,7 @@ class AuditPart:
 def audit_parts(study: Study, arena: Arena) -> list[AuditPart]:
     """Every audit that was asked, in the order of asking."""
     frames = [
-        simulation.audits.select(
-            pl.lit(name).alias("recommender"), "trial", "step", "audit", "metric", "value", "status"
-        )
+        simulation.audits.with_columns(recommender=pl.lit(name))
         for name, simulation in arena.comparison.simulations.items()
         if len(simulation.audits)
     ]
