@@ -3,16 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contracts.model_contract import ModelContract
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.libfm import LibFM
 from recaudit.simulate.scenarios import paper
-
-
-class TestLibFM(ModelContract):
-    recommender = LibFM(factors=8, epochs=20, learning_rate=0.02)
 
 
 def test_is_the_walk_written_out(world: World) -> None:
@@ -38,6 +33,12 @@ def test_is_the_walk_written_out(world: World) -> None:
         (model.item_bias, g),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_the_seed_decides(world: World) -> None:
+    first, again, other = (LibFM(epochs=2).fit(world.data, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.user_factors, again.user_factors)
+    assert first.mean == again.mean != other.mean
 
 
 def test_a_penalised_offset_leaves_its_share_to_users_and_items(world: World) -> None:
