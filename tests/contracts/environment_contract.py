@@ -82,9 +82,14 @@ class EnvironmentContract:
 
     @pytest.fixture
     def env(self) -> PopulationEnv:
-        env = PopulationEnv(self.environment)
+        env = PopulationEnv(self.free)
         env.reset(seed=1)
         return env
+
+    @property
+    def free(self) -> Environment:
+        """The same, but everything may come again: all is shown that is asked for."""
+        return changed(self.environment, repeats="always")
 
     @property
     def everybody(self) -> NDArray[np.int64]:
@@ -98,12 +103,12 @@ class EnvironmentContract:
     # ---- seeds ----------------------------------------------------------------------------------------
 
     def test_the_same_seeds_give_the_same_observations(self, env: PopulationEnv) -> None:
-        other = PopulationEnv(self.environment)
+        other = PopulationEnv(self.free)
         other.reset(seed=1)
         assert_same(live(env, [3, 4, 5, 6]), live(other, [3, 4, 5, 6]))
 
     def test_another_seed_brings_other_chance_to_the_same_people(self, env: PopulationEnv) -> None:
-        other = PopulationEnv(self.environment)
+        other = PopulationEnv(self.free)
         first = other.reset(seed=2)[0]
         np.testing.assert_array_equal(
             env.population.expected(self.everybody), other.population.expected(self.everybody)
@@ -124,13 +129,13 @@ class EnvironmentContract:
     # ---- common random numbers ------------------------------------------------------------------------
 
     def test_who_is_online_does_not_depend_on_what_was_shown(self, env: PopulationEnv) -> None:
-        other = PopulationEnv(self.environment)
+        other = PopulationEnv(self.free)
         other.reset(seed=1)
         for left, right in zip(live(env, [3, 4, 5]), live(other, [6, 7, 8]), strict=True):
             np.testing.assert_array_equal(left["users"], right["users"])
 
     def test_chance_does_not_depend_on_what_was_shown_before(self) -> None:
-        still = self.environment.without(*self.dynamics)
+        still = self.free.without(*self.dynamics)
         last = []
         for before in ([3, 4], [6, 7]):
             env = PopulationEnv(still)
@@ -140,7 +145,7 @@ class EnvironmentContract:
         assert_same(*last)
 
     def test_what_one_user_is_shown_means_nothing_to_another(self, env: PopulationEnv) -> None:
-        other = PopulationEnv(self.environment)
+        other = PopulationEnv(self.free)
         other.reset(seed=1)
         items = some_slates(self.environment, 3)
         changes = items.copy()
@@ -164,22 +169,58 @@ class EnvironmentContract:
             assert observation["reward"] == ratings.mean()
 
     def test_before_anything_is_rated_an_observation_says_nothing_about_the_people(self) -> None:
-        env = PopulationEnv(self.environment)
+        env = PopulationEnv(self.free)
         here, info = env.reset(seed=1)
         there, _ = env.reset(seed=1, options={"initial": 1})
         assert_same([here], [there])
-        assert info == {}
+        assert info["allowed"].all()
+        assert {name: len(values) for name, values in info["log"].items()} == {"users": 0, "items": 0, "ratings": 0}
 
     def test_nothing_of_the_truth_is_observed(self, env: PopulationEnv) -> None:
-        observation, _, _, _, info = env.step(as_action(self.environment, some_slates(self.environment, 3)))
-        assert set(observation) == {"users", "available", "ratings", "rated"}
-        assert info == {}
+        online = env.reset(seed=1)[0]["users"]
+        items = some_slates(self.environment, 3)
+        observation, _, _, _, info = env.step(as_action(self.environment, items))
+        assert set(observation) == {"users", "available", "shown_to", "shown", "ratings", "rated"}
+        assert set(info) == {"allowed"}
+        np.testing.assert_array_equal(observation["shown_to"], online)
+        np.testing.assert_array_equal(observation["shown"], items)
 
     def test_what_is_observed_is_the_observers_own(self, env: PopulationEnv) -> None:
-        other = PopulationEnv(self.environment)
-        for array in other.reset(seed=1)[0].values():
+        other = PopulationEnv(self.free)
+        observation, info = other.reset(seed=1)
+        for array in (*observation.values(), *info["log"].values(), info["allowed"]):
             array[...] = 0
         assert_same(live(env, [3]), live(other, [3]))
+
+    # ---- what may come again --------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("repeats", ["never", "unrated", "always"])
+    def test_what_may_not_come_again_is_not_shown(self, repeats: str) -> None:
+        kind = changed(self.environment, repeats=repeats, slate=3, choice=PicksBest())
+        log = kind.offline(60)
+        env = PopulationEnv(kind, begin=lambda initial: (log, kind.population(initial)))
+        observation, info = env.reset(seed=1)
+        np.testing.assert_array_equal(info["log"]["items"], log.items)
+        gone: set[tuple[int, int]] = set(zip(log.users.tolist(), log.items.tolist(), strict=True))
+        for step in range(12):
+            users, items = observation["users"], some_slates(kind, step % 2)
+            free = np.array([[(u, i) not in gone for i in range(kind.items)] for u in users.tolist()])
+            np.testing.assert_array_equal(info["allowed"], free | (repeats == "always"))
+            observation, _, _, _, info = env.step(items)
+            wanted = np.take_along_axis(free | (repeats == "always"), items, axis=1)
+            np.testing.assert_array_equal(observation["shown"], np.where(wanted, items, -1))
+            assert not observation["rated"][~wanted].any()
+            kept = observation["rated"].astype(bool) if repeats == "unrated" else wanted
+            rows, places = np.nonzero(kept)
+            gone |= set(zip(users[rows].tolist(), items[rows, places].tolist(), strict=True))
+
+    def test_what_may_not_come_again_survives_a_state(self) -> None:
+        env, other = (PopulationEnv(self.environment) for _ in range(2))
+        env.reset(seed=1)
+        live(env, [3, 4, 3])
+        other.restore(through_a_file(env.state()))
+        np.testing.assert_array_equal(other.allowed, env.allowed)
+        assert_same(live(other, [3, 4]), live(env, [3, 4]))
 
     # ---- the truth ------------------------------------------------------------------------------------
 
@@ -194,7 +235,7 @@ class EnvironmentContract:
         np.testing.assert_array_equal(people.expected(self.everybody), np.clip(together, *people.scale))
 
     def test_without_noise_a_rating_is_the_truth(self) -> None:
-        env = PopulationEnv(changed(self.environment, noise=0.0, slate=1, choice=TakesAll()))
+        env = PopulationEnv(changed(self.free, noise=0.0, slate=1, choice=TakesAll()))
         users = env.reset(seed=1)[0]["users"]
         for seed in range(6):
             items = some_slates(env.environment, seed)
@@ -203,11 +244,24 @@ class EnvironmentContract:
             np.testing.assert_allclose(observation["ratings"][:, 0], truth, atol=1e-12)
             users = observation["users"]
 
+    @pytest.mark.parametrize("choice", [TakesAll(), PicksBest()], ids=repr)
+    def test_what_was_expected_is_the_truth_when_it_was_rated(self, choice: Choice) -> None:
+        env = PopulationEnv(changed(self.free, noise=0.0, slate=4, choice=choice))
+        users = env.reset(seed=1)[0]["users"]
+        for seed in range(6):
+            items = some_slates(env.environment, seed)
+            before = np.take_along_axis(env.population.expected(users), items, axis=1)
+            observation = env.step(items)[0]
+            rated = observation["rated"].astype(bool)
+            np.testing.assert_allclose(env.expected[rated], observation["ratings"][rated], atol=1e-12)
+            np.testing.assert_allclose(env.expected[~rated], before[~rated], atol=1e-12)
+            users = observation["users"]
+
     def test_people_drift_only_as_they_live(self, env: PopulationEnv) -> None:
         assert env.population.drift() == 0
         live(env, list(range(5)))
         assert (env.population.drift() > 0) == ("affinity" in self.dynamics)
-        still = PopulationEnv(self.environment.without(*self.dynamics))
+        still = PopulationEnv(self.free.without(*self.dynamics))
         still.reset(seed=1)
         before = still.population.utilities(self.everybody)
         live(still, list(range(5)))
@@ -226,7 +280,7 @@ class EnvironmentContract:
         before = live(env, [3, 4, 5])
         state = env.state()
         after = live(env, [6, 7, 8])
-        resumed = PopulationEnv(self.environment)
+        resumed = PopulationEnv(self.free)
         first = resumed.restore(through_a_file(state))
         np.testing.assert_array_equal(first["users"], before[-1]["users"])
         assert_same(live(resumed, [6, 7, 8]), after)
@@ -235,14 +289,14 @@ class EnvironmentContract:
     def test_it_survives_pickling(self, env: PopulationEnv) -> None:
         live(env, [3, 4])
         copy = pickle.loads(pickle.dumps(env))
-        assert copy.environment == self.environment
+        assert copy.environment == self.free
         assert_same(live(copy, [5, 6]), live(env, [5, 6]))
 
     # ---- slates and arrivals --------------------------------------------------------------------------
 
     @pytest.mark.parametrize("choice", CHOICES, ids=repr)
     def test_slates_and_choices_work(self, choice: Choice) -> None:
-        environment = changed(self.environment, slate=3, choice=choice)
+        environment = changed(self.free, slate=3, choice=choice)
         env = PopulationEnv(environment)
         env.reset(seed=1)
         for observation in live(env, [3, 4, 5]):
@@ -250,7 +304,7 @@ class EnvironmentContract:
             assert (taken == 3).all() if isinstance(choice, TakesAll) else (taken <= 1).all()
 
     def test_nothing_and_repetitions_are_not_rated(self) -> None:
-        env = PopulationEnv(changed(self.environment, slate=3, choice=TakesAll()))
+        env = PopulationEnv(changed(self.free, slate=3, choice=TakesAll()))
         env.reset(seed=1)
         items = np.tile([5, -1, 5], (self.environment.users_per_step, 1))
         observation = env.step(items)[0]
@@ -262,7 +316,7 @@ class EnvironmentContract:
     def test_nobody_and_nothing_is_there_before_it_arrives(self) -> None:
         late_users, late_items = 4, 6
         environment = changed(
-            self.environment, late_users=late_users, late_items=late_items, arrival_steps=3, slate=1, choice=TakesAll()
+            self.free, late_users=late_users, late_items=late_items, arrival_steps=3, slate=1, choice=TakesAll()
         )
         env = PopulationEnv(environment)
         observation = env.reset(seed=1)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
@@ -90,6 +92,18 @@ class PolicyContract:
         shares = np.bincount(drawn, minlength=ITEMS) / n
         expected = self.policy.log_probabilities(row[:1], allowed[:1]).exp()[0].numpy()
         np.testing.assert_allclose(shares, expected, atol=4 * np.sqrt(0.25 / n))
+
+    def test_every_place_follows_the_probabilities_among_what_is_left(self) -> None:
+        n, scores = 20_000, torch.tensor([[3.0, -1.0, 2.0, -2.0]], dtype=torch.float64)
+        users, items = np.arange(n).astype(np.uint64), np.arange(4).astype(np.uint64)
+        rows = scores.expand(n, -1)
+        drawn = self.policy.sample(rows, torch.ones_like(rows, dtype=torch.bool), 3, 13, users, items)
+        for slate in permutations(range(4), 3):
+            left, expected = torch.ones(1, 4, dtype=torch.bool), 1.0
+            for item in slate:
+                expected *= float(self.policy.log_probabilities(scores, left)[0, item].exp())
+                left[0, item] = False
+            assert (drawn == slate).all(axis=1).mean() == pytest.approx(expected, abs=4 * np.sqrt(0.25 / n))
 
     def test_it_is_frozen_and_refuses_unknown_settings(self) -> None:
         with pytest.raises(ValidationError, match="frozen"):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from scipy.stats import binom
 
 from contracts.policy_contract import PolicyContract
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
@@ -82,6 +83,32 @@ def test_a_slate_is_drawn_without_replacement_in_proportion() -> None:
     )
     share = (slates == [1, 0]).all(axis=1).mean()
     assert share == pytest.approx(0.3 * 0.5 / 0.7, abs=0.01)
+
+
+def test_exploring_hardly_ever_is_hardly_exploring() -> None:
+    draw = np.random.default_rng(0)
+    scores = torch.from_numpy(draw.normal(size=(50, 30)))
+    allowed = torch.from_numpy(draw.random((50, 30)) < 0.6)
+    keys = np.arange(50).astype(np.uint64), np.arange(30).astype(np.uint64)
+    best = top_items(scores, allowed, 10)
+    for epsilon in (0.0, 1e-12):
+        np.testing.assert_array_equal(EpsilonGreedy(epsilon=epsilon).sample(scores, allowed, 10, 3, *keys), best)
+
+
+def test_so_many_places_are_explored() -> None:
+    # Descending scores: a place that is not explored shows the first item that is left.
+    n, items, slate, epsilon = 4000, 200, 5, 0.3
+    scores = torch.arange(items, 0, -1, dtype=torch.float64).expand(n, -1)
+    keys = np.arange(n).astype(np.uint64), np.arange(items).astype(np.uint64)
+    drawn = EpsilonGreedy(epsilon=epsilon).sample(scores, torch.ones_like(scores, dtype=torch.bool), slate, 3, *keys)
+    explored = np.zeros(drawn.shape, dtype=bool)
+    for row, shown in enumerate(drawn):
+        left = list(range(items))
+        for place, item in enumerate(shown):
+            explored[row, place] = item != left[0]
+            left.remove(item)
+    share = np.bincount(explored.sum(axis=1), minlength=slate + 1) / n
+    np.testing.assert_allclose(share, binom.pmf(range(slate + 1), slate, epsilon), atol=4 * np.sqrt(0.25 / n))
 
 
 @given(

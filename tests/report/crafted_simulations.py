@@ -54,7 +54,9 @@ class Told:
         self.simulation = Simulation(told, pl.DataFrame(rows, STEP_SCHEMA), pl.DataFrame(schema=AUDIT_SCHEMA))
 
 
-def study_of(*environments: Mapping[str, Told], tuned: bool = False, place: str = "place") -> OfflineOnline:
+def study_of(
+    *environments: Mapping[str, Told], tuned: bool = False, edge: str = "", place: str = "place"
+) -> OfflineOnline:
     places = {f"{place} {number}": told for number, told in enumerate(environments, start=1)}
     folds = [
         {"environment": place, "recommender": name, "fold": fold, "rmse": rmse, "ndcg": ndcg}
@@ -63,7 +65,7 @@ def study_of(*environments: Mapping[str, Told], tuned: bool = False, place: str 
         for fold, (rmse, ndcg) in enumerate(zip(own.rmse, own.ndcg, strict=True))
     ]
     used = [
-        {"environment": place, "recommender": name, "settings": own.settings, "tuned": tuned}
+        {"environment": place, "recommender": name, "settings": own.settings, "tuned": tuned, "edge": edge}
         for place, told in places.items()
         for name, own in told.items()
     ]
@@ -71,7 +73,7 @@ def study_of(*environments: Mapping[str, Told], tuned: bool = False, place: str 
     return OfflineOnline(
         pl.DataFrame(folds, {**kinds, "fold": pl.Int64, "rmse": pl.Float64, "ndcg": pl.Float64}),
         {place: Comparison({name: own.simulation for name, own in told.items()}) for place, told in places.items()},
-        pl.DataFrame(used, {**kinds, "settings": pl.String, "tuned": pl.Boolean}),
+        pl.DataFrame(used, {**kinds, "settings": pl.String, "tuned": pl.Boolean, "edge": pl.String}),
         20,
     )
 

@@ -57,7 +57,7 @@ class TestInterrupted:
         study = Study.of(study_of({"Whole": Told([4.0, 4.1, 9.0]), "Half": half}))
         assert study.main.trials == 2
         assert study.main.estimates["Whole", "mean_rating"].value == pytest.approx(4.05)
-        assert study.left_out == (
+        assert study.notes == (
             "place 1: numbers are those of the 2 trials that everybody on this page has finished, of 3 begun.",
         )
 
@@ -89,7 +89,7 @@ class TestInterrupted:
     def test_a_recommender_alone(self) -> None:
         page = Page(render_simulation(study_of({"A": Told([4.0, 4.1])})))
         assert "Nobody's tastes moved" in page.text
-        assert "It takes two recommenders with both numbers." in page.text
+        assert "It takes two recommenders with both numbers, and different ones, in place 1." in page.text
         assert page.dead_ends == []
 
 
@@ -195,6 +195,13 @@ class TestThePage:
         assert hostile.shape == plain.shape
         for name in HOSTILE:
             assert name in "".join(hostile.texts)
+
+
+def test_tuning_that_ends_at_an_edge_is_told() -> None:
+    edge = "regularization = 100, the highest tried"
+    page = Page(render_simulation(study_of({"A": Told([4.0, 4.1])}, tuned=True, edge=edge)))
+    assert f"place 1: A was tuned to {edge}. It might do better beyond." in page.text
+    assert f"yes, to {edge}" in page.text
 
 
 def test_audits_while_they_learn() -> None:

@@ -19,7 +19,7 @@ from recaudit.models import Recommender
 from recaudit.simulate.comparison import Contender
 from recaudit.simulate.offline import offline_metrics
 from recaudit.simulate.rank_correlation import rank_correlation
-from recaudit.simulate.tuning import Grid, Search, tune
+from recaudit.simulate.tuning import Grid, Search, edges, tune
 
 SMALL = simulate.Scenario(
     name="small",
@@ -76,6 +76,14 @@ class TestTuning:
         assert found.tries["factors"].dtype.is_integer()
         assert tune(ra.models.ALS(), DATA, how, n=2).tries.equals(found.tries)
 
+    def test_a_best_value_at_an_end_is_told(self) -> None:
+        tries = pl.DataFrame({"a": [1, 2, 3], "b": [0.1, 0.2, 0.3], "kind": ["x", "y", "z"], "rmse": [0.9, 0.8, 0.7]})
+        how = Grid(values={"a": (3, 2, 1), "b": (0.1, 0.3, 0.5), "kind": ("x", "y", "z"), "c": (4,)})
+        assert edges(how, tries.with_columns(c=pl.lit(4))) == ("a = 3, the highest tried",)
+        assert edges(Search(ranges={"a": (1, 4), "b": (0.29, 5.0)}), tries) == ("b = 0.3, the lowest tried",)
+        found = tune(ra.models.ALS(factors=3), DATA, Grid(values={"regularization": (50.0, 100.0)}), n=2)
+        assert found.edges == ("regularization = 50, the lowest tried",)
+
     def test_settings_are_checked_before_anything_is_fitted(self) -> None:
         with pytest.raises(InputError, match="factors"):
             tune(ra.models.ALS(), DATA, Grid(values={"factor": (2, 3)}))
@@ -96,13 +104,33 @@ class TestRankCorrelation:
     def test_chance_is_counted(self) -> None:
         straight = np.arange(8.0)[:, None]
         sure = rank_correlation(straight, straight, 0)
-        assert (sure["value"], sure["lower"], sure["upper"]) == (1, 1, 1)
         assert sure["p_value"] < 0.005  # type: ignore[operator]
         two = rank_correlation(straight[:2], straight[:2], 0)
         assert two["p_value"] == 1  # two recommenders are always in some order
 
+    def test_the_fewer_the_wider(self) -> None:
+        # Exactly the same order: certain of eleven, not of four, which are so in one of 24 orders; of three nothing.
+        lines = {n: np.arange(float(n))[:, None] for n in (3, 4, 11)}
+        found = {n: rank_correlation(line, line, 0) for n, line in lines.items()}
+        assert found[3]["lower"] is found[3]["upper"] is None
+        assert found[4]["lower"] < 0  # type: ignore[operator]
+        assert 0.9 < found[11]["lower"] < 0.99  # type: ignore[operator]
+        assert found[4]["upper"] == found[11]["upper"] == pytest.approx(1)
+
+    def test_intervals_hold_what_other_recommenders_give(self) -> None:
+        # Ten draws from two normal variables with correlation r have a rank correlation of 6 / pi arcsin(r / 2).
+        draw, r, hits = np.random.default_rng(1), 0.7, 0
+        for _ in range(400):
+            x = draw.normal(size=(10, 1))
+            found = rank_correlation(x, r * x + np.sqrt(1 - r**2) * draw.normal(size=(10, 1)), 0)
+            hits += found["lower"] <= 6 / np.pi * np.arcsin(r / 2) <= found["upper"]
+        assert hits / 400 == pytest.approx(0.95, abs=0.04)
+
     def test_one_recommender_has_no_order(self) -> None:
         assert rank_correlation(np.ones((1, 5)), np.ones((1, 2)), 0)["value"] is None
+
+    def test_equals_have_no_order(self) -> None:
+        assert rank_correlation(np.ones((5, 3)), np.arange(5.0)[:, None], 0)["value"] is None
 
 
 class TestStudy:
@@ -134,6 +162,9 @@ class TestStudy:
             assert found.points().equals(whole.points())
             assert found.recommenders.equals(whole.recommenders)
         assert whole.recommenders["tuned"].to_list() == [False, True, False, False]
+        edge = whole.recommenders["edge"][1]
+        assert "est tried" in edge
+        assert f"ALS: tuned to {edge}; a better value may lie beyond" in whole.summary()
 
     def test_settings_may_differ_between_environments(self) -> None:
         other = SMALL.changed(noise=0.1).model_copy(update={"name": "other"})
@@ -145,6 +176,11 @@ class TestStudy:
         assert found.points()["recommender"].to_list() == ["r", "t"]
         with pytest.raises(InputError, match="every environment"):
             simulate.offline_online([SMALL, other], {"small": {"r": ra.models.Random()}}, 1)
+
+    def test_a_recommender_counts_once_whatever_its_policies(self) -> None:
+        wild: dict[str, Contender] = {"wild": (FOUR["ALS"], ra.policies.Softmax(beta=0.1))}
+        plain, both = (simulate.offline_online([SMALL], each, 1, folds=2).spearman() for each in (FOUR, wild | FOUR))
+        assert both.equals(plain)
 
     def test_environments_need_names_of_their_own(self) -> None:
         with pytest.raises(InputError, match="environments"):

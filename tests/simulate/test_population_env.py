@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recaudit.data.growth import blank
+from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.simulate.choices import PicksBest, TakesAll
 from recaudit.simulate.population import Population
@@ -18,6 +20,20 @@ def begun(environment: Topics = SMALL) -> PopulationEnv:
     env = PopulationEnv(environment)
     env.reset(seed=0)
     return env
+
+
+def test_nothing_happens_before_the_first_reset() -> None:
+    for call in (lambda env: env.step(np.zeros((4, 2), dtype=np.int64)), PopulationEnv.state):
+        with pytest.raises(InputError, match=r"env: received a call before the first reset; .* env.reset\(seed="):
+            call(PopulationEnv(SMALL))
+
+
+def test_showing_one_item_for_ever_earns_nothing_for_ever() -> None:
+    env = PopulationEnv(Topics(users=4, items=9, users_per_step=4, topics=3))
+    env.reset(seed=0)
+    rewards = [env.step(np.full((4, 1), 7))[1] for _ in range(3)]
+    assert rewards[0] > 0
+    assert rewards[1:] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -65,20 +81,22 @@ def test_slates_are_taken_from_the_first_place_on() -> None:
         users=3, items=2, users_per_step=3, slate=2, topics=2, noise=0, boredom_penalty=2, boredom_threshold=1
     )
     preferences = np.full((3, 2), 4.0)
-    env = PopulationEnv(kind, begin=lambda _: TopicsPopulation(kind, preferences, np.array([0, 0])))
+    people = TopicsPopulation(kind, preferences, np.array([0, 0]))
+    env = PopulationEnv(kind, begin=lambda _: (blank(3, 2, kind.scale), people))
     env.reset(seed=0)
     # Whoever has had the first is bored by the second, which is about the same topic.
     assert env.step(np.array([[0, 1], [1, -1], [-1, 0]]))[0]["ratings"].tolist() == [[4, 2], [4, 0], [0, 4]]
+    assert env.expected.tolist() == [[4, 2], [4, 0], [0, 4]]
 
 
 def test_people_may_begin_elsewhere() -> None:
     asked = []
 
-    def begin(initial: int) -> Population:
+    def begin(initial: int) -> tuple[Interactions, Population]:
         asked.append(initial)
         people = SMALL.population(initial)
         people.preferences[:] = 5.0
-        return people
+        return blank(12, 9, SMALL.scale), people
 
     env = PopulationEnv(SMALL, 3, begin=begin)
     env.reset(seed=0)
@@ -121,8 +139,9 @@ def test_a_state_is_a_picture_not_a_window() -> None:
 
 
 def test_noise_has_the_standard_deviation_that_was_asked_for() -> None:
-    kind = Topics(users=2000, items=3, users_per_step=2000, topics=2, noise=0.3)
-    env = PopulationEnv(kind, begin=lambda _: TopicsPopulation(kind, np.full((2000, 2), 3.0), np.array([0, 1, 0])))
+    kind = Topics(users=2000, items=3, users_per_step=2000, topics=2, noise=0.3, repeats="always")
+    people = TopicsPopulation(kind, np.full((2000, 2), 3.0), np.array([0, 1, 0]))
+    env = PopulationEnv(kind, begin=lambda _: (blank(2000, 3, kind.scale), people))
     env.reset(seed=0)
     off = np.concatenate([env.step(np.full((2000, 1), 1))[0]["ratings"][:, 0] - 3 for _ in range(3)])
     assert off.mean() == pytest.approx(0, abs=0.02)

@@ -195,10 +195,19 @@ class TestMeasures:
         found = run(SMALL, TOP_POP, steps=1, audits={"folding": ra.folding})
         assert found.audits["status"].to_list() == ["not_applicable"]
 
+    def test_what_is_no_number_has_failed(self) -> None:
+        found = run(SMALL, TOP_POP, steps=1, audits={"mine": _broken}).audits
+        assert found["status"].to_list() == ["failed", "failed", "solved"]
+        assert found["value"].to_list() == [None, None, 1.0]
+
     def test_reachability_over_time(self) -> None:
         audit = partial(ra.reachability, users=[0, 1], targets=[3, 4])
         found = run(SMALL, ra.models.ALS(factors=3), steps=3, audits={"reach": audit}, audit_every=2)
         assert found.audits.filter(pl.col("metric") == "availability")["value"].is_between(0, 1).all()
+
+
+def _broken(model: FittedModel) -> dict[str, float]:
+    return {"none": float("nan"), "endless": float("inf"), "fine": 1.0}
 
 
 def _size(model: FittedModel) -> dict[str, float]:
@@ -228,6 +237,15 @@ class TestPropensities:
                 weights = {i: np.exp(scores[i]) for i in left}
                 assert propensity == pytest.approx(weights[item] / sum(weights.values()))
                 left.remove(item)
+
+    def test_of_a_slate_that_explores_are_those_of_its_places(self, tmp_path: Path) -> None:
+        kind = simulate.Topics(users=300, items=6, topics=3, users_per_step=300, slate=2, repeats="always")
+        policy = EpsilonGreedy(epsilon=0.4)
+        shown = run(kind, TOP_POP, policy, ratings=9, steps=1, out=tmp_path / "run").slates().collect()
+        for place, left in enumerate((6, 5)):
+            own = shown.filter(pl.col("place") == place)["propensity"]
+            assert set(own.round(9)) == {0.6, round(0.4 / (left - 1), 9)}
+            assert (own > 0.5).mean() == pytest.approx(0.6, abs=0.12)
 
     def test_inverse_propensities_estimate_what_another_policy_would_get(self, tmp_path: Path) -> None:
         # The uniform policy's mean rating, from the log of a policy that is anything but.

@@ -178,10 +178,13 @@ def test_living_through_the_log_is_living_it_one_by_one() -> None:
         user, item = np.array([pair // 40]), np.array([pair % 40])
         ratings[int(pair)] = twin.rate(user, item, np.array([chance]))[0]
         twin.take(user, item)
+        twin.forget()
 
     assert [ratings[int(pair)] for pair in log.users * 40 + log.items] == log.ratings.tolist()
     np.testing.assert_array_equal(lived.preferences, twin.preferences)
     assert lived.drift() == twin.drift() > 0
+    # Tastes have moved, but nobody is bored yet: memory holds what is shown, and nothing was.
+    np.testing.assert_array_equal(lived.utilities(np.arange(6)), lived.tastes(np.arange(6)))
     assert not np.array_equal(log.ratings, kind.offline(120, seed=5).ratings)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.arrays import FloatArray, IntArray, check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
@@ -72,11 +73,12 @@ class ALS(Recommender):
             _solve_vectors(*by_item, Q, P, g, f, self.regularization, self.per_rating)
             _solve_biases(*by_user, P, Q, f, g, self.regularization, self.per_rating)
             _solve_vectors(*by_user, P, Q, f, g, self.regularization, self.per_rating)
+        check_fit("regularization", self.regularization, "Make it larger, or init_std smaller.", P, Q, f, g)
         update = AlsSolve(regularization=self.regularization, per_rating=self.per_rating)
         return FactorModel(data, P, Q, f, g, mean, update)
 
 
-@njit(parallel=True, fastmath=True, cache=True)
+@parallel_njit(fastmath=True)
 def _solve_biases(
     indptr: IntArray,
     others: NDArray[np.int32] | IntArray,
@@ -102,7 +104,7 @@ def _solve_biases(
         bias[x] = total / (count + penalty) if count else 0.0
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _solve_vectors(
     indptr: IntArray,
     others: NDArray[np.int32] | IntArray,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +13,17 @@ from recaudit.errors import InputError
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Tensor = torch.Tensor
+
+
+def check_fit(setting: str, received: object, remedy: str, *arrays: NDArray[np.floating[Any]]) -> None:
+    """That a fit ended in finite numbers; `setting` is the one that decides it."""
+    if not all(bool(np.isfinite(array).all()) for array in arrays):
+        raise InputError(
+            setting,
+            received=received,
+            expected="a value at which the fit ends in finite numbers; with this one it diverged or overflowed",
+            remedy=remedy,
+        )
 
 
 def checked_array(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> FloatArray:

@@ -135,14 +135,25 @@ class FittedModel(ABC):
         )
 
 
+LARGEST_RATING = 1e100
+"""In size: sums of the squares of larger ones would leave the finite numbers."""
+
+
 def check_data(data: Interactions) -> None:
-    """A log with at least one rating."""
+    """A log with at least one rating, and none whose square would be past the largest number."""
     if len(data) == 0:
         raise InputError(
             "data",
             received="a log without ratings",
             expected="at least one rating",
             remedy="Check the split.",
+        )
+    if (largest := float(np.abs(data.ratings).max())) > LARGEST_RATING:
+        raise InputError(
+            "data",
+            received=f"a log with ratings of up to {largest:g}",
+            expected=f"ratings of at most {LARGEST_RATING:g}, so that sums of their squares are numbers",
+            remedy="Divide the ratings by a constant.",
         )
 
 

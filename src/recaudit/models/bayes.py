@@ -13,7 +13,7 @@ from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
-from recaudit.models.arrays import IntArray, Tensor
+from recaudit.models.arrays import IntArray, Tensor, check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.bayes_kernel import Chain, Units
 from recaudit.models.own_model import own_model
@@ -98,6 +98,7 @@ class BayesMF(Recommender):
                 items[:, place] = chain.items.rows
                 items[:, place, -2:] = chain.items.rows[:, :-3:-1]
                 noise[place] = units.sd / np.sqrt(chain.noise_precision)
+        check_fit("init_std", self.init_std, "Make it smaller.", users, items, noise)
         return BayesMFModel(data, users, items, units, float(noise.mean()), chain)
 
     def _own(self, model: FittedModel, data: Interactions) -> BayesMFModel:

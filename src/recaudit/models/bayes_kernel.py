@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, prange
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.least_squares import IN_ORDER, Indices
 
@@ -129,7 +130,7 @@ def draw_noise_precision(squared_error: float, count: int, draw: np.random.Gener
     return float(draw.gamma((1 + count) / 2, 2 / (1 + squared_error)))
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def draw_rows(
     indptr: IntArray,
     others: Indices,

@@ -11,6 +11,7 @@ import torch
 from numba import njit, prange
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.response import EditedItems
@@ -91,7 +92,7 @@ def _solved(
     return torch.from_numpy(slope), torch.from_numpy(level)
 
 
-@njit(parallel=True, fastmath=True, cache=True)
+@parallel_njit(fastmath=True)
 def _solve_items(
     indptr: IntArray,
     raters: IntArray,

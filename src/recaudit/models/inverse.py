@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import torch
 
 from recaudit.arithmetic import one_thread
+from recaudit.errors import InputError
 from recaudit.models.arrays import Tensor
 
 _ALONE = 4096
@@ -20,4 +21,12 @@ def inverted(matrix: Tensor) -> Tensor:
     spends least; for large ones the last digits may depend on how many there are.
     """
     with one_thread() if len(matrix) <= _ALONE else nullcontext():
-        return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+        try:
+            return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # it is public, but not listed
+            raise InputError(
+                "regularization",
+                received="a penalty that rounding loses beside these ratings",
+                expected="one that makes their equations solvable",
+                remedy="Make it larger, or the ratings smaller.",
+            ) from None

@@ -8,12 +8,13 @@ from typing import Any, Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy import sparse
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
 from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
@@ -199,7 +200,7 @@ _TILE = 64
 """Columns of W that are worked on together, so that they stay in the cache while user after user is scored."""
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _products(histories: Rows, weights: FloatArray, offset: FloatArray) -> FloatArray:
     """(rows, items): `offset + histories @ weights`, each entry summed in the order of its history."""
     count = len(offset)

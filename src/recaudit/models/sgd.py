@@ -9,8 +9,7 @@ from pydantic import Field
 
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray
+from recaudit.models.arrays import FloatArray, check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.sgd_kernel import Ratings, Vectors, walk
@@ -74,13 +73,7 @@ class BiasedMF(Recommender):
             rotation, seed = draw.permutation(_STRATA), derive(rng, "epoch", epoch)
             walk(ratings, rotation, vectors, self.learning_rate * rate, self.regularization, seed)
         P, Q, f, g = vectors.parts(self.factors)
-        if not (np.isfinite(P).all() and np.isfinite(Q).all()):
-            raise InputError(
-                "learning_rate",
-                received=self.learning_rate,
-                expected="a step at which SGD converges; this one diverged",
-                remedy="Make it smaller, or regularization larger.",
-            )
+        check_fit("learning_rate", self.learning_rate, "Make it smaller, or regularization larger.", P, Q, f, g)
         # A user or item without ratings keeps its random start, which means nothing: its vector is zero.
         P[data.user_counts == 0] = 0
         Q[data.item_counts == 0] = 0

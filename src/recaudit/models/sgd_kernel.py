@@ -20,6 +20,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from recaudit.engines.parallel import parallel_njit
 from recaudit.models.arrays import FloatArray, IntArray
 
 _LANES = 8
@@ -81,7 +82,7 @@ _WORTH_SHARING = 500_000
 """With fewer ratings a round of blocks is over before other cores have come to help: they would wait more than work."""
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _walk(
     users: NDArray[np.int32],
     items: NDArray[np.int32],

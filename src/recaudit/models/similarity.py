@@ -14,6 +14,7 @@ from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.ties import TIE
@@ -121,7 +122,7 @@ def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _nearest_of_all(
     dots: FloatArray, norms: FloatArray, k: int, shrinkage: float, minimum: float
 ) -> tuple[NDArray[np.int32], FloatArray]:
@@ -178,7 +179,7 @@ def _kth_largest(values: FloatArray, k: int) -> float:
     return kth
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _nearest(
     wanted: IntArray,
     rows: Rows,
@@ -286,7 +287,7 @@ def _is_worse(value: float, position: int, other_value: float, other_position: i
     return value < other_value - TIE or (value <= other_value + TIE and position > other_position)
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: bool, fallback: FloatArray) -> FloatArray:
     """(len(rows), columns): `sum_k left[r, k] right[k, c] / sum_k |w|` over the k that both hold.
 
@@ -314,7 +315,7 @@ def gram(vectors: sparse.csr_array) -> FloatArray:
     return products(Rows.of(vectors.tocsc()), Rows.of(vectors))
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def products(rows: Rows, columns: Rows) -> FloatArray:
     """(rows, rows): the dot products of all pairs of rows of a sparse matrix, given by rows and by columns."""
     count = len(rows.indptr) - 1

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.arrays import FloatArray, IntArray
 
@@ -43,7 +44,7 @@ def sparse_weights(gram: FloatArray, penalty: Penalty, *, max_iter: int, toleran
     return weights, unfinished
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _descend(
     targets: IntArray, gram: FloatArray, penalty: Penalty, max_iter: int, tolerance: float
 ) -> tuple[FloatArray, NDArray[np.bool_]]:

@@ -18,9 +18,10 @@ from typing import final
 
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import prange
 from scipy import sparse
 
+from recaudit.engines.parallel import parallel_njit
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.inverse import inverted
 from recaudit.models.similarity import Rows, products
@@ -67,7 +68,7 @@ class UserKernel:
         return weights
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _explained(by_item: Rows, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(items,) each: `h_j = x_j^T K x_j`, the lower triangle of K counted twice, and `x_j^T x_j`."""
     count = len(by_item.indptr) - 1
@@ -90,7 +91,7 @@ _TILE = 64
 """Columns that are worked on together, so that their rows stay in the cache from item to item."""
 
 
-@njit(parallel=True, cache=True)
+@parallel_njit()
 def _times(by_item: Rows, columns: FloatArray) -> FloatArray:
     """(items, n): `X^T columns` for `columns` (users, n), each entry summed in the order of the item's users."""
     count = columns.shape[1]

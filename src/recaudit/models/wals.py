@@ -12,8 +12,9 @@ from pydantic import Field, model_validator
 from scipy import sparse
 
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.models.arrays import FloatArray, IntArray, check_fit
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.factors import FactorModel
 from recaudit.models.least_squares import IN_ORDER, Indices, add_ratings, cholesky_solve, padded
@@ -80,6 +81,7 @@ class WALS(Recommender):
         for _ in track(range(self.iterations), "WALS", self.iterations):
             V = problem.solve_items(U)
             U = problem.solve_users(V)
+        check_fit("regularization", self.regularization, "Make it larger, or init_std smaller.", U, V)
         return FactorModel(
             data,
             U,
@@ -232,7 +234,7 @@ def _sums(Y: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     return gram[:d, :d].copy(), pull[:d].copy()
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _solve_vectors(
     indptr: IntArray,
     others: Indices,
@@ -263,7 +265,7 @@ def _solve_vectors(
         X[x] = b[:d]
 
 
-@njit(parallel=True, fastmath=IN_ORDER, cache=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _products(rows: IntArray, others: Indices, X: FloatArray, Y: FloatArray) -> FloatArray:
     """(pairs,): x . y of each pair."""
     out = np.empty(len(rows))

@@ -40,19 +40,26 @@ class Policy(BaseModel, ABC):
 
     @final
     def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
-        """(users, n): item positions drawn one after the other without replacement; -1 where none is left.
+        """(users, n): item positions, one after the other, each drawn by the policy from what is left; -1 for none.
 
-        `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and `item_keys`: a
-        user's draw follows from the seed and the keys, whatever block it is drawn in.
+        So a list of one follows `log_probabilities`, and every further place follows them among the items that the
+        places before it left over. `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and
+        `item_keys`: a user's draw follows from the seed and the keys, whatever block it is drawn in.
         """
+        check_finite(scores, allowed)
         if self.certain:
-            check_finite(scores, allowed)
             return top_items(scores, allowed, n)
-        # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without
-        # replacement (Plackett-Luce). Items at -inf follow by score.
-        noise = -np.log(-np.log(uniforms(rng, users[:, None], items[None, :])))
-        perturbed = self.log_probabilities(scores, allowed) + torch.from_numpy(noise)
-        return top_items(perturbed, allowed, n, tiebreak=scores)
+        return self._sample(scores, allowed, n, rng, users, items)
+
+    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+        """As `sample`, for a policy whose probabilities keep their ratios when items are taken away."""
+        # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without replacement
+        # (Plackett-Luce). Items at -inf come after all others, each as likely as the next.
+        logs, chance = self.log_probabilities(scores, allowed), uniforms(rng, users[:, None], items[None, :])
+        drawn = logs + torch.from_numpy(-np.log(-np.log(chance)))
+        never = logs == -torch.inf
+        last = drawn.masked_fill(never, torch.inf).amin(dim=1, keepdim=True)
+        return top_items(torch.where(never, last - 2 + torch.from_numpy(chance), drawn), allowed, n)
 
 
 def check_finite(scores: Tensor, allowed: Tensor) -> None:

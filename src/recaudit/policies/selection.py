@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.policies.base import Policy, Tensor
 from recaudit.policies.ranking import top_items
+from recaudit.seeding import Keys, derive, uniforms
 
 
 @final
@@ -41,6 +44,11 @@ class EpsilonGreedy(Policy):
 
     Paper 003 prints epsilon / n for the others, which does not sum to one; this is paper 000's rule. With a
     single allowed item that item is certain.
+
+    A list is made place by place: each place is explored with probability epsilon, whatever happens at the others, so
+    that Binomial(n, epsilon) of n places are. A place that is not explored shows the best of the items that are left;
+    one that is explored shows any of the others that are left, all alike, which may be one that would have come next.
+    With epsilon towards 0 lists become the n highest scores.
     """
 
     epsilon: float = Field(default=0.1, ge=0, le=1)
@@ -51,6 +59,25 @@ class EpsilonGreedy(Policy):
         rest = torch.log(torch.where(others > 0, self.epsilon / others.clamp(min=1), 0.0))
         best = torch.log(torch.where(others > 0, 1 - self.epsilon, torch.ones_like(others)))
         return torch.where(_is_top(scores, allowed), best, torch.where(allowed, rest, -torch.inf))
+
+    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+        places = np.arange(n).astype(np.uint64)
+        explored = uniforms(derive(rng, "explored"), users[:, None], places[None, :]) < self.epsilon
+        # One random order of the items serves every place: whoever is left and not the best was not the best before,
+        # and so lost in every draw so far; the order among them is still drawn uniformly. At most n of its first
+        # n + 1 are taken or the best, and at most n - 1 of the n highest scores are taken.
+        chance = torch.from_numpy(uniforms(rng, users[:, None], items[None, :]))
+        by_score, by_chance = top_items(scores, allowed, n), top_items(chance, allowed, n + 1)
+        out = np.full((len(users), n), -1, dtype=np.int64)
+        taken = np.zeros((len(users), len(items) + 1), dtype=bool)  # the last column is that of no item: -1
+        rows = np.arange(len(users))
+        for place in range(n):
+            best = _first(by_score, np.take_along_axis(taken, by_score, axis=1))
+            other = _first(by_chance, np.take_along_axis(taken, by_chance, axis=1) | (by_chance == best[:, None]))
+            out[:, place] = np.where(explored[:, place] & (other >= 0), other, best)
+            taken[rows, out[:, place]] = True
+            taken[:, -1] = False
+        return out
 
 
 @final
@@ -70,6 +97,12 @@ class Power(Policy):
         # Dividing by the largest keeps the ratio in [0, 1], so that no power overflows.
         logs = self.power * torch.log(positive / torch.where(largest > 0, largest, 1.0))
         return _log_normalised(torch.where(largest > 0, logs, 0.0), allowed)
+
+
+def _first(items: NDArray[np.int64], passed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(rows,): the first of the items (rows, n) that is not passed over; -1 where all are."""
+    found: NDArray[np.int64] = np.take_along_axis(items, passed.argmin(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(passed.all(axis=1), -1, found)
 
 
 def _is_top(scores: Tensor, allowed: Tensor) -> Tensor:

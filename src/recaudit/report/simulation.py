@@ -16,9 +16,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from recaudit import policies
 from recaudit.errors import InputError
-from recaudit.policies import Policy
 from recaudit.report.numbers import Estimate, finite
 from recaudit.report.simulation_finished import Finished, finished_parts
 from recaudit.report.simulation_terms import OFFLINE, ONLINE, TERMS
@@ -49,7 +47,7 @@ class Correlation:
     """How well a metric on the log predicts the order that people give."""
 
     estimate: Estimate
-    """Spearman; its interval is over folds and trials, and there is none with one of either."""
+    """Spearman; there is no interval with one trial or fold, nor of fewer than four recommenders."""
     p_value: float | None
     recommenders: int
     better: int
@@ -69,7 +67,7 @@ class Correlation:
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether neither other orders nor other folds and trials could well have given it."""
+        """Whether neither chance orders nor other recommenders of the kind could well have given it."""
         certain = self.estimate.above(0) or self.estimate.below(0)
         return certain and self.p_value is not None and self.p_value < CHANCE
 
@@ -95,15 +93,16 @@ class Arena:
     """Their means and intervals."""
     last: int
     """How many ratings are the last."""
-    settings: Mapping[str, tuple[str, bool]]
-    """How each recommender was set, and whether that was tuned."""
+    settings: Mapping[str, tuple[str, bool, str]]
+    """How each recommender was set, whether that was tuned, and which settings ended at an edge of what was tried."""
     published: Mapping[str, Mapping[str, float]]
     """What was published, by recommender."""
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlation]:
         """By metric on the log."""
-        return {metric: _correlation(metric, self.values, self.published) for metric in OFFLINE}
+        models = self.comparison.models
+        return {metric: _correlation(metric, models, self.values, self.published) for metric in OFFLINE}
 
     def known(self, measure: str) -> dict[str, Estimate]:
         """The number of each recommender that has one, in their order."""
@@ -159,9 +158,8 @@ class Arena:
         return str(self.comparison[name].settings.get("policy", "Top1()"))
 
     def explores(self, name: str) -> bool:
-        """Whether chance has a say in what is shown."""
-        found = getattr(policies, self.policy(name).split("(", 1)[0], None)
-        return not (isinstance(found, type) and issubclass(found, Policy) and found.certain)
+        """Whether anything but the highest scores is shown."""
+        return self.comparison[name].explores
 
     @cached_property
     def explorers(self) -> Mapping[str, list[str]]:
@@ -213,8 +211,8 @@ class Study:
     """Everybody, in the order of the first environment: the order of colours and legends."""
     references: tuple[str, ...]
     k: int
-    left_out: tuple[str, ...]
-    """What is not finished, in sentences."""
+    notes: tuple[str, ...]
+    """What is not finished, and whose tuning ended at an edge, in sentences."""
 
     @classmethod
     def of(cls, result: OfflineOnline, published: Published | None = None) -> Study:
@@ -236,9 +234,15 @@ class Study:
             recommenders=(*(name for name in names if name not in references), *references),
             references=tuple(references),
             k=result.k,
-            left_out=(
+            notes=(
                 *(line for part in parts for line in part.left_out),
                 *(f"{name}: no trial is finished yet." for name in result.comparisons if name not in begun),
+                *(
+                    f"{arena.name}: {name} was tuned to {edge}. It might do better beyond."
+                    for arena in arenas
+                    for name, (_, _, edge) in arena.settings.items()
+                    if edge
+                ),
             ),
         )
 
@@ -270,8 +274,8 @@ def _arena(place: int, part: Finished, result: OfflineOnline, published: Publish
         return name in references, value is None, -(value or 0.0)
 
     rows = result.recommenders.filter(pl.col("environment") == part.environment).iter_rows(named=True)
-    told = {row["recommender"]: (str(row["settings"]), bool(row["tuned"])) for row in rows}
-    own = {name: (str(simulation.settings.get("recommender", "")), False) for name, simulation in simulations.items()}
+    told = {row["recommender"]: (str(row["settings"]), bool(row["tuned"]), str(row["edge"])) for row in rows}
+    own = {name: (str(each.settings.get("recommender", "")), False, "") for name, each in simulations.items()}
     return Arena(
         name=part.environment,
         anchor=f"environment-{place}",
@@ -308,11 +312,14 @@ def _estimate(measure: str, values: FloatArray) -> Estimate:
 
 
 def _correlation(
-    metric: str, values: Mapping[tuple[str, str], FloatArray], published: Mapping[str, Mapping[str, float]]
+    metric: str,
+    models: list[str],
+    values: Mapping[tuple[str, str], FloatArray],
+    published: Mapping[str, Mapping[str, float]],
 ) -> Correlation:
-    """Over the recommenders that were measured on all folds, and rated in all trials."""
-    offline = {name: own[np.isfinite(own)] for (name, measure), own in values.items() if measure == metric}
-    online = {name: own for (name, measure), own in values.items() if measure == "mean_rating"}
+    """Over the models that were measured on all folds, and rated in all trials."""
+    offline = {name: values[name, metric][np.isfinite(values[name, metric])] for name in models}
+    online = {name: values[name, "mean_rating"] for name in models}
     folds = max(map(len, offline.values()))
     names = [name for name in offline if folds and len(offline[name]) == folds and np.isfinite(online[name]).all()]
     found: dict[str, float | int | None] = dict.fromkeys(("value", "lower", "upper", "p_value"))

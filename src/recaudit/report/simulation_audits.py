@@ -37,7 +37,7 @@ class AuditPart:
 def audit_parts(study: Study, arena: Arena) -> list[AuditPart]:
     """Every audit that was asked, in the order of asking."""
     frames = [
-        simulation.audits.select(pl.lit(name).alias("recommender"), "trial", "step", "audit", "metric", "value")
+        simulation.audits.with_columns(recommender=pl.lit(name))
         for name, simulation in arena.comparison.simulations.items()
         if len(simulation.audits)
     ]
@@ -84,9 +84,11 @@ def _curve(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cell(rows: pl.DataFrame, metric: str) -> Cell:
-    values = rows.filter(pl.col("metric") == metric)["value"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    own = rows.filter(pl.col("metric") == metric)
+    values = own["value"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     found = interval(values)
     value, lower, upper = (finite(found[name]) for name in ("value", "lower", "upper"))
     if value is None:
-        return Cell(NOT_AVAILABLE, reason="this recommender cannot be asked")
+        failed = Status.FAILED in own["status"]
+        return Cell(NOT_AVAILABLE, reason="no finite number came" if failed else "this recommender cannot be asked")
     return cell(Estimate(metric, value, lower, upper, Status.SOLVED, None, len(values), 0))

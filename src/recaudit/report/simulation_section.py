@@ -36,7 +36,7 @@ class Line:
     numbers: list[Number]
     reference: bool
     settings: str
-    tuned: bool
+    tuned: str
     policy: str
 
 
@@ -164,13 +164,13 @@ def section_of(study: Study, arena: Arena) -> ArenaSection:
 
 
 def _line(arena: Arena, name: str, measures: list[str]) -> Line:
-    settings, tuned = arena.settings[name]
+    settings, tuned, edge = arena.settings[name]
     return Line(
         name=name,
         numbers=[_number(arena, name, measure) for measure in measures],
         reference=name in arena.references,
         settings=settings,
-        tuned=tuned,
+        tuned=f"yes, to {edge}" if edge else "yes" if tuned else "no",
         policy=arena.policy(name),
     )
 

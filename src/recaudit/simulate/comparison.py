@@ -38,6 +38,21 @@ class Comparison:
             raise InputError("name", received=name, expected="a name that was compared", remedy=remedy)
         return self.simulations[name]
 
+    @property
+    def models(self) -> list[str]:
+        """The names that count where a log is asked, which knows models and not policies.
+
+        Of one recommender under several policies that is the one that shows the highest scores, else the first.
+        """
+        recommenders = {name: str(own.settings.get("recommender")) for name, own in self.simulations.items()}
+        counted = {recommenders[name] for name, own in self.simulations.items() if not own.explores}
+        found: list[str] = []
+        for name, own in self.simulations.items():
+            if not own.explores or recommenders[name] not in counted:
+                found.append(name)
+                counted.add(recommenders[name])
+        return found
+
     def overall(self, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
         """One row a recommender, best (highest) first: name, value, lower, upper, trials."""
         rows = [

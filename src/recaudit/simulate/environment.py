@@ -113,7 +113,8 @@ class Environment(BaseModel, ABC):
         Drawn uniformly, or by people's activity and items' popularity where the population has them.
         A function of the initial seed. Nobody changes while they rate, so that environments that differ in their
         dynamics alone begin with the very same log. Give a `population` (made with the same seed) to have its people
-        live through it instead, each in the order of the draw: what they take changes them, and their ratings.
+        live through it instead, each in the order of the draw: what they take changes their tastes, and so their
+        ratings. Nobody remembers it, though: what bores people is what they are shown.
         """
         users, items = self.present_users(0), self.present_items(0)
         if not 1 <= ratings <= users * items:
@@ -131,6 +132,7 @@ class Environment(BaseModel, ABC):
             values[rows] = people.rate(who[rows], what[rows], noise[rows])
             if population is not None:
                 people.take(who[rows], what[rows])
+                people.forget()
         data = people.about(blank(self.users, self.items, self.scale))
         return grown(data, who, what, values, np.zeros(ratings, dtype=np.int64))
 

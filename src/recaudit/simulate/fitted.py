@@ -152,6 +152,10 @@ class LogPopulation(Population):
         """As people who are vectors do; others stay as they are."""
         self._people.take(users, items)
 
+    def forget(self) -> None:
+        """As people who are vectors do."""
+        self._people.forget()
+
     def drift(self) -> float:
         """Over all pairs."""
         return self._people.drift()

@@ -142,6 +142,10 @@ class LatentPopulation(Population):
         if gain:
             self.user_factors[users] = (1 - gain) * self.user_factors[users] + gain * self.item_factors[items]
 
+    def forget(self) -> None:
+        """No item was taken of late."""
+        self._recent[:] = -1
+
     def drift(self) -> float:
         """`sqrt(mean over u of d_u' (Q'Q / items) d_u)`, with d_u how far the user's vector has moved."""
         moved = self.user_factors - self._first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import polars as pl
@@ -33,17 +34,29 @@ AUDIT_SCHEMA = {
 
 
 def observe(name: str, observer: Observer, model: FittedModel) -> list[dict[str, object]]:
-    """A row a metric; one that says not applicable where the model cannot be asked."""
+    """A row a metric; one that says not applicable where the model cannot be asked.
+
+    A value that is no finite number is none: its row has failed.
+    """
     try:
         found = observer(model)
     except NotSupportedError:
         nothing = dict.fromkeys(("metric", "value", "lower", "upper"))
         return [{"audit": name, **nothing, "status": Status.NOT_APPLICABLE.value}]
+    rows: list[dict[str, Any]]
     if isinstance(found, Mapping):
         known = {"lower": None, "upper": None, "status": Status.SOLVED.value}
-        return [{"audit": name, "metric": str(key), "value": float(value), **known} for key, value in found.items()]
-    rows = _result(name, found).frame.select("metric", "value", "lower", "upper", "status")
-    return [{"audit": name, **row} for row in rows.iter_rows(named=True)]
+        rows = [{"metric": str(key), "value": float(value), **known} for key, value in found.items()]
+    else:
+        rows = _result(name, found).frame.select("metric", "value", "lower", "upper", "status").to_dicts()
+    return [{"audit": name, **row, **_failure(row["value"])} for row in rows]
+
+
+def _failure(value: float | None) -> dict[str, object]:
+    """What a row says instead where its value is NaN or infinite."""
+    if value is None or isfinite(value):
+        return {}
+    return {"value": None, "lower": None, "upper": None, "status": Status.FAILED.value}
 
 
 def _result(name: str, found: Any) -> Result:

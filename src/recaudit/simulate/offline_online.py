@@ -26,7 +26,7 @@ from recaudit.simulate.rank_correlation import rank_correlation
 from recaudit.simulate.run import as_scenario
 from recaudit.simulate.scenarios import Scenario
 from recaudit.simulate.simulation import interval
-from recaudit.simulate.tuning import Grid, Search, chosen, tune
+from recaudit.simulate.tuning import Grid, Search, chosen, edges, tune
 
 METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
 
@@ -41,7 +41,8 @@ class OfflineOnline:
     comparisons: Mapping[str, Comparison]
     """The loops, by environment."""
     recommenders: pl.DataFrame
-    """One row an environment and recommender: the settings that were used, in words, and whether they were tuned."""
+    """One row an environment and recommender: the settings that were used, in words, whether they were tuned, and which
+    of them ended at an `edge` of what was tried."""
     k: int
     """The k of nDCG@k."""
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
@@ -66,13 +67,14 @@ class OfflineOnline:
     def spearman(self, *, rng: int = 0) -> pl.DataFrame:
         """One row an environment and metric: Spearman's rank correlation with the mean rating received.
 
-        `lower` and `upper` (95%) resample folds and trials, alike for all recommenders: what another measurement of
-        these recommenders could have given. `p_value` asks whether so few recommenders could be ordered so by chance
-        (all orders equally likely, two-sided).
+        A recommender counts once, under however many policies it was run: on the log they are the same
+        (`Comparison.models`). `lower` and `upper` (95%, Bonett and Wright 2000) hold what other recommenders of the
+        kind could have given; fewer than four say nothing, and have none. `p_value` asks whether so few recommenders
+        could be ordered so by chance (all orders equally likely, two-sided).
         """
         rows = []
         for environment, comparison in self.comparisons.items():
-            names = list(comparison.simulations)
+            names = comparison.models
             online = np.stack([comparison[name].by_trial("mean_rating") for name in names])
             for metric in METRICS:
                 offline = np.stack([self._folds(environment, name, metric) for name in names])
@@ -97,7 +99,11 @@ class OfflineOnline:
                 lines.append(f"  {row['recommender'].ljust(width)}  {row['ndcg']:8.4f} {row['rmse']:8.4f}{rating}")
             for row in spearman.filter(pl.col("environment") == environment).iter_rows(named=True):
                 ends = "" if row["lower"] is None else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
-                lines.append(f"  Spearman of {row['metric']} with mean rating: {row['value']:.3f}{ends}")
+                told = "none, they are in no order" if row["value"] is None else f"{row['value']:.3f}{ends}"
+                lines.append(f"  Spearman of {row['metric']} with mean rating: {told}")
+            ended = self.recommenders.filter((pl.col("environment") == environment) & (pl.col("edge") != ""))
+            for row in ended.iter_rows(named=True):
+                lines.append(f"  {row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
         return "\n".join(lines)
 
     __repr__ = summary
@@ -145,10 +151,12 @@ def offline_online(
             for name, contender in by_environment[scenario.name].items():
                 recommender, own = contender if isinstance(contender, tuple) else (contender, policy)
                 how = (tuning or {}).get(name)
-                recommender = recommender if how is None else bench.tuned(name, recommender, how)
+                edge: tuple[str, ...] = ()
+                if how is not None:
+                    recommender, edge = bench.tuned(name, recommender, how)
                 contenders[name] = recommender if own is None else (recommender, own)
                 named = {"environment": scenario.name, "recommender": name}
-                used.append({**named, "settings": repr(recommender), "tuned": how is not None})
+                used.append({**named, "settings": repr(recommender), "tuned": how is not None, "edge": "; ".join(edge)})
             parts.append(bench.measured(contenders))
             comparisons[scenario.name] = compare(
                 scenario,
@@ -187,15 +195,16 @@ class _Bench:
     engine: Engine | None
     root: Path | None
 
-    def tuned(self, name: str, recommender: Recommender, how: Grid | Search) -> Recommender:
-        """The recommender with its settings chosen."""
+    def tuned(self, name: str, recommender: Recommender, how: Grid | Search) -> tuple[Recommender, tuple[str, ...]]:
+        """The recommender with its settings chosen, and those of them that ended at an edge."""
         path = self._path("tuning", name)
         if path is not None and path.is_file():
-            return chosen(recommender, pl.read_parquet(path, glob=False))
+            tries = pl.read_parquet(path, glob=False)
+            return chosen(recommender, tries), edges(how, tries)
         data = self.scenario.begin(self.rng)[0]
         found = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine)
         _keep(path, found.tries)
-        return found.recommender
+        return found.recommender, found.edges
 
     def measured(self, contenders: Mapping[str, Contender]) -> pl.DataFrame:
         """A row a recommender and fold."""

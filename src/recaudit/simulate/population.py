@@ -58,6 +58,11 @@ class Population(ABC):
         ratings: FloatArray = np.clip(self.utility(users, items) + self.noise * noise, *self.scale)
         return ratings
 
+    def expected_of(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the ratings that would be given now without noise, inside the scale."""
+        ratings: FloatArray = np.clip(self.utility(users, items), *self.scale)
+        return ratings
+
     def expected(self, users: IntArray) -> FloatArray:
         """(len(users), items): the rating that each item would get now, without noise, inside the scale."""
         ratings: FloatArray = np.clip(self.utilities(users), *self.scale)
@@ -65,6 +70,9 @@ class Population(ABC):
 
     def take(self, users: IntArray, items: IntArray) -> None:  # noqa: B027  people who stay as they are need none
         """What becomes of distinct `users` (n,) who take one item (n,) each."""
+
+    def forget(self) -> None:  # noqa: B027  people without a memory have nothing to forget
+        """Remember nothing of what was taken; tastes stay as they have become."""
 
     def drift(self) -> float:
         """Root mean square change of tastes since the beginning, over all pairs, in rating points."""

@@ -1,4 +1,4 @@
-"""Spearman's rank correlation of two things that were each measured several times."""
+"""Spearman's rank correlation over a few recommenders, and how much so few can say."""
 
 from __future__ import annotations
 
@@ -8,33 +8,45 @@ from scipy import stats
 from recaudit.seeding import generator
 from recaudit.simulate.population import FloatArray
 
+LEAST = 4
+"""From so many recommenders on there is an interval."""
 _SAMPLES = 2000
 
 
 def rank_correlation(offline: FloatArray, online: FloatArray, rng: int) -> dict[str, float | int | None]:
     """Of the means over folds and trials, (recommenders, folds) and (recommenders, trials); as in `OfflineOnline`.
 
-    A recommender of which something is not known (NaN: nobody rated anything) is left out.
+    A recommender of which something is not known (NaN: nobody rated anything) is left out. Where all that are left have
+    the same number there is no order, and no value.
     """
     known = np.isfinite(offline).all(axis=1) & np.isfinite(online).all(axis=1)
     offline, online = offline[known], online[known]
     n = len(offline)
-    if n < 2:
-        return {"value": None, "lower": None, "upper": None, "p_value": None, "recommenders": n}
     means = offline.mean(axis=1), online.mean(axis=1)
+    if n < 2 or any(np.ptp(values) == 0 for values in means):
+        return {"value": None, "lower": None, "upper": None, "p_value": None, "recommenders": n}
     value = float(_spearman(*means))
     draw = generator(rng, "spearman")
-    picks = [
-        (draw.integers(0, offline.shape[1], offline.shape[1]), draw.integers(0, online.shape[1], online.shape[1]))
-        for _ in range(_SAMPLES)
-    ]
-    folds, trials = (np.stack(columns) for columns in zip(*picks, strict=True))
-    drawn = _spearman(offline[:, folds].mean(axis=2).T, online[:, trials].mean(axis=2).T)
-    lower, upper = np.quantile(drawn, [0.025, 0.975])
+    lower, upper = _interval(value, n)
     orders = np.stack([draw.permutation(n) for _ in range(_SAMPLES)])
     extreme = int((abs(_spearman(means[0][None, :], means[1][orders])) >= abs(value) - 1e-12).sum())
     p_value = (extreme + 1) / (_SAMPLES + 1)
-    return {"value": value, "lower": float(lower), "upper": float(upper), "p_value": p_value, "recommenders": n}
+    return {"value": value, "lower": lower, "upper": upper, "p_value": p_value, "recommenders": n}
+
+
+def _interval(value: float, n: int) -> tuple[float | None, float | None]:
+    """The 95% interval of Bonett and Wright (2000); none for fewer than four, of which nothing can be said.
+
+    On Fisher's scale, where an end of the range lies at infinity: there the value is taken half a step inside, steps
+    being those in which the correlation of n ranks can change.
+    """
+    if n < LEAST:
+        return None, None
+    end = 1 - 6 / (n * (n**2 - 1))
+    middle = np.arctanh(np.clip(value, -end, end))
+    half = stats.norm.ppf(0.975) * np.sqrt((1 + value**2 / 2) / (n - 3))
+    lower, upper = np.tanh([middle - half, middle + half])
+    return min(float(lower), value), max(float(upper), value)
 
 
 def _spearman(a: FloatArray, b: FloatArray) -> FloatArray:

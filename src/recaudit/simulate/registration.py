@@ -8,14 +8,14 @@ import gymnasium
 
 from recaudit.errors import InputError
 from recaudit.simulate.population_env import PopulationEnv
-from recaudit.simulate.scenarios import LATENT_STEPS, ML_100K, SCENARIOS, paper
+from recaudit.simulate.scenarios import LATENT_STEPS, ML_100K, SCENARIOS, VERSION, paper
 
 
 def register() -> None:
-    """Let `gymnasium.make("recaudit/topics-static-v0")` work, and so for every scenario; twice does no harm."""
+    """Let `gymnasium.make("recaudit/topics-static-v1")` work, and so for every scenario; twice does no harm."""
     for scenario in SCENARIOS.values():
         _add(scenario.id, scenario.name, scenario.steps)
-    _add(f"recaudit/{ML_100K}-v0", ML_100K, LATENT_STEPS)  # its data are loaded when it is made
+    _add(f"recaudit/{ML_100K}-v{VERSION}", ML_100K, LATENT_STEPS)  # its data are loaded when it is made
 
 
 def _add(name: str, scenario: str, steps: int) -> None:

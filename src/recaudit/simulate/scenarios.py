@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Self, final
 
@@ -11,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validat
 from recaudit.data import datasets
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.sgd import BiasedMF
 from recaudit.simulate.beta_rank import BetaRank
 from recaudit.simulate.environment import Environment
 from recaudit.simulate.fitted import from_data
 from recaudit.simulate.latent import Latent
 from recaudit.simulate.latent_score import LatentScore
+from recaudit.simulate.libfm import LibFM
 from recaudit.simulate.population import Population
 from recaudit.simulate.population_env import PopulationEnv
 from recaudit.simulate.topics import Topics
@@ -37,8 +38,9 @@ class Scenario(BaseModel):
     steps: int = Field(default=500, ge=1)
     """How many steps follow."""
     lived: bool = False
-    """Whether what people rate at the beginning changes them already, as in RecLab's code. Without, scenarios that
-    differ in their dynamics alone begin with the same log and the same people, as the paper says."""
+    """Whether what people rate at the beginning changes their tastes already, as in RecLab's code, which remembers
+    nothing of it that could bore them. Without, scenarios that differ in their dynamics alone begin with the same log
+    and the same people, as the paper says."""
     version: int = Field(default=0, ge=0)
     """Goes up when the same seeds come to other numbers."""
 
@@ -65,19 +67,20 @@ class Scenario(BaseModel):
 
     def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
         """The log of the initial seed, and the environment, yet to be reset, in which its people go on."""
-        people = self.environment.population(initial) if self.lived else None
-        return self.environment.offline(self.ratings, initial, population=people), self.make(initial)
+        return self._beginning(initial)[0], self.make(initial)
 
     def make(self, initial: int = 0) -> PopulationEnv:
         """The environment, of Gymnasium's kind."""
-        return PopulationEnv(self.environment, initial, begin=self.population)
+        return PopulationEnv(self.environment, initial, begin=self._beginning)
 
     def population(self, initial: int = 0) -> Population:
         """The people at step 0: as they were made, or as the log has left them."""
+        return self._beginning(initial)[1]
+
+    def _beginning(self, initial: int) -> tuple[Interactions, Population]:
         people = self.environment.population(initial)
-        if self.lived:
-            self.environment.offline(self.ratings, initial, population=people)
-        return people
+        log = self.environment.offline(self.ratings, initial, population=people if self.lived else None)
+        return log, people
 
     def changed(self, **changes: Any) -> Scenario:
         """The same with other settings, of the scenario or of its environment; all are checked."""
@@ -100,6 +103,11 @@ class Scenario(BaseModel):
 LATENT_STEPS = 531
 """188 of 943 users a step, for as many steps as 188.6 of them would take to 100k ratings more."""
 
+VERSION = 1
+"""Of the paper's scenarios: the environments themselves hold to `repeats`, a lived log is not remembered, and ml-100k
+is fitted as LibFM does it."""
+_of_paper = partial(Scenario, version=VERSION)
+
 _TOPICS_DYNAMIC = Topics(affinity=0.1, boredom_penalty=1.0, boredom_threshold=2, memory=5)
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
@@ -107,28 +115,28 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         scenario.name: scenario
         for scenario in (
             # 100k ratings, then 200 of 1000 users a step until there are 200k.
-            Scenario(name="topics-static", environment=Topics()),
-            Scenario(name="topics-dynamic", environment=_TOPICS_DYNAMIC),
+            _of_paper(name="topics-static", environment=Topics()),
+            _of_paper(name="topics-dynamic", environment=_TOPICS_DYNAMIC),
             # What RecLab's code ran under that name: more than 2 of one topic bore, preferences grow past the scale,
             # and people drift while the log is drawn.
-            Scenario(
+            _of_paper(
                 name="topics-dynamic-as-run",
                 environment=_TOPICS_DYNAMIC.model_copy(update={"boredom_threshold": 3, "bounded": False}),
                 lived=True,
             ),
-            Scenario(name="latent-static", environment=Latent(), steps=LATENT_STEPS),
+            _of_paper(name="latent-static", environment=Latent(), steps=LATENT_STEPS),
             # RecLab's settings; the paper shows no results of it.
-            Scenario(
+            _of_paper(
                 name="latent-dynamic",
                 environment=Latent(affinity=0.2, boredom_penalty=2.0, boredom_threshold=0.0, memory=5),
                 steps=LATENT_STEPS,
             ),
             # 20 of 100 users a step, each rating one item of the slate: 1000 ratings, then 2000.
-            Scenario(name="latent-score", environment=LatentScore(), ratings=1000, steps=50),
-            Scenario(name="beta-rank", environment=BetaRank(), ratings=1000, steps=50),
+            _of_paper(name="latent-score", environment=LatentScore(), ratings=1000, steps=50),
+            _of_paper(name="beta-rank", environment=BetaRank(), ratings=1000, steps=50),
             # About one rating a user at the beginning: section 6, exploration.
-            Scenario(name="topics-static-lowdata", environment=Topics(), ratings=1000),
-            Scenario(name="latent-static-lowdata", environment=Latent(), ratings=1000, steps=LATENT_STEPS),
+            _of_paper(name="topics-static-lowdata", environment=Topics(), ratings=1000),
+            _of_paper(name="latent-static-lowdata", environment=Latent(), ratings=1000, steps=LATENT_STEPS),
         )
     }
 )
@@ -156,7 +164,7 @@ def paper(name: str, *, data: Interactions | None = None, **changes: Any) -> Sce
 
 def _fitted(data: Interactions) -> Scenario:
     """People as in RecLab's committed model of MovieLens 100K: all equally active, ratings not in whole stars."""
-    model = BiasedMF(factors=8, epochs=100, learning_rate=0.005, regularization=0.1)
+    model = LibFM(factors=8, epochs=100, learning_rate=0.005, regularization=0.1, init_std=0.1)
     environment = from_data(data, recommender=model, noise=0.5, rounded=False, exposure="uniform")
     ratings = min(100_000, data.n_users * data.n_items)
-    return Scenario(name=ML_100K, environment=environment, ratings=ratings, steps=LATENT_STEPS)
+    return _of_paper(name=ML_100K, environment=environment, ratings=ratings, steps=LATENT_STEPS)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from recaudit import policies
 from recaudit.errors import InputError, did_you_mean
 from recaudit.simulate.measures import MEASURES
 from recaudit.simulate.population import FloatArray
@@ -40,6 +41,12 @@ class Simulation:
     def trials(self) -> int:
         """How many trials there are."""
         return self.steps["trial"].n_unique()
+
+    @property
+    def explores(self) -> bool:
+        """Whether its policy shows anything but the highest scores."""
+        found = getattr(policies, str(self.settings.get("policy", "Top1()")).split("(", 1)[0], None)
+        return not (isinstance(found, type) and issubclass(found, policies.Policy) and found.certain)
 
     def __getitem__(self, measure: str) -> float:
         """The mean over all ratings (or steps) of all trials."""

@@ -45,16 +45,17 @@ class Shown:
     rating: FloatArray
     """NaN where it was not taken."""
     expected: FloatArray
-    """What it would have got without noise, which only an auditor knows."""
+    """What it would have got without noise when it was rated, or, where it was not taken, when the slate was shown.
+    Only an auditor knows."""
 
     @classmethod
     def at(cls, step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> Shown:
-        """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, items)."""
+        """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, slate)."""
         row, place = np.nonzero(slates.items >= 0)
         items = slates.items[row, place]
         scored = slates.scores[row, place], slates.propensities[row, place]
         when = np.full(len(row), step, dtype=np.int64)
-        return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, items])
+        return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, place])
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Shown:
@@ -107,10 +108,10 @@ def slates(model: FittedModel, policy: Policy, users: IntArray, allowed: NDArray
 
 def _sequential(policy: Policy, scores: torch.Tensor, allowed: torch.Tensor, items: IntArray) -> FloatArray:
     """(users, slate): each place's probability among what the places before it left over."""
-    logs = policy.log_probabilities(scores, allowed).numpy()
-    each = np.exp(np.take_along_axis(logs, np.maximum(items, 0), axis=1))
-    left = 1.0 - np.concatenate([np.zeros((len(items), 1)), np.cumsum(each, axis=1)[:, :-1]], axis=1)
-    # An item that the policy never draws follows by score once all others are shown: it is certain.
-    never = (each == 0) | (left <= 0)
-    propensities: FloatArray = np.where(never, 1.0, np.minimum(each / np.where(never, 1.0, left), 1.0))
-    return propensities
+    left, out = allowed.clone(), np.ones(items.shape)
+    rows = np.arange(len(items))
+    for place, shown in enumerate(items.T):
+        logs = policy.log_probabilities(scores, left).numpy()
+        out[:, place] = np.exp(logs[rows, shown])
+        left[rows, shown] = False
+    return out

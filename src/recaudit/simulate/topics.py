@@ -129,6 +129,10 @@ class TopicsPopulation(Population):
         if self.settings.bounded:
             self.preferences[users] = np.clip(self.preferences[users], low, high)
 
+    def forget(self) -> None:
+        """No topic was seen of late."""
+        self._recent[:], self._when[:] = -1, -1
+
     def drift(self) -> float:
         """Over all pairs: topics count by how many items they have."""
         if self.settings.affinity == 0:

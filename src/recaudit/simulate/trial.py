@@ -119,13 +119,10 @@ class _Trial:
     def __init__(self, loop: Loop, number: int, folder: TrialFolder | None) -> None:
         self.loop, self.number, self.folder = loop, number, folder
         initial, self.seed = loop.seeds(number)
-        self.log, self.env = loop.scenario.begin(initial)
+        self.env = loop.scenario.make(initial)
         self.observation: dict[str, Any] = self.env.reset(seed=self.seed)[0]
-        environment = loop.scenario.environment
-        self.hidden = np.zeros((environment.users, environment.items), dtype=bool)
-        if environment.repeats != "always":
-            self.hidden[self.log.users, self.log.items] = True
-        self.exposure = np.zeros(environment.items)
+        self.log = self.env.log
+        self.exposure = np.zeros(loop.scenario.environment.items)
         self.model: FittedModel | None = None
         self.step = 0
         self.saved = 0
@@ -174,17 +171,15 @@ class _Trial:
         """Recommend, observe, and write down what happened."""
         assert self.model is not None
         loop, env = self.loop, self.env
-        users, there = self.observation["users"], self.observation["available"].astype(bool)
-        allowed = there & ~self.hidden[users]
+        users = self.observation["users"]
         seed = derive(self.seed, "policy", step)
-        slate = slates(self.model, loop.policy, users, allowed, loop.scenario.environment.slate, seed)
-        expected = env.population.expected(users)
+        slate = slates(self.model, loop.policy, users, env.allowed, loop.scenario.environment.slate, seed)
         measured = self._measure(step)
         scored = loop.scenario.environment.choice.uses_scores
         action = {"items": slate.items, "scores": slate.scores} if scored else slate.items
         self.observation = env.step(action)[0]
         ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
-        shown = Shown.at(step, users, slate, ratings, expected)
+        shown = Shown.at(step, users, slate, ratings, env.expected)
         self._note(shown)
         if loop.retrain:
             self.pending.append(shown)
@@ -218,12 +213,8 @@ class _Trial:
         return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
 
     def _note(self, shown: Shown) -> None:
-        """What must not be shown again, and how often each item was shown."""
-        repeats = self.loop.scenario.environment.repeats
+        """How often each item was shown."""
         self.exposure += np.bincount(shown.item, minlength=len(self.exposure))
-        hidden = shown.taken if repeats == "unrated" else shown
-        if repeats != "always":
-            self.hidden[hidden.user, hidden.item] = True
 
     def _grow(self) -> Interactions:
         """The log with everything that was rated."""

@@ -40,6 +40,9 @@ class Search(_Tuning):
     """How many settings are tried."""
 
 
+_NEAR_END = 0.05
+"""Which share of a range, on its logarithmic scale, counts as its end in a search."""
+
 _Measure = Callable[[list[dict[str, Any]]], Iterator[dict[str, Any]]]
 
 
@@ -51,6 +54,8 @@ class Tuned:
     recommender: Recommender
     tries: pl.DataFrame
     """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
+    edges: tuple[str, ...]
+    """Settings that ended at an end of what was tried, in words: a better value may lie beyond."""
 
 
 def tune(
@@ -87,14 +92,33 @@ def tune(
 
     tried = list(measured(_combinations(how)) if isinstance(how, Grid) else _searched(how, rng, measured))
     tries = pl.DataFrame(tried, strict=False)
-    return Tuned(chosen(recommender, tries), tries)
+    return Tuned(chosen(recommender, tries), tries, edges(how, tries))
 
 
 def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
     """The recommender at the best of what was tried."""
-    best = tries.row(int(tries["rmse"].arg_min() or 0), named=True)
+    best = _best(tries)
     changes = {name: value for name, value in best.items() if name not in ("rmse", "ndcg")}
     return type(recommender)(**dict(recommender) | changes)
+
+
+def edges(how: Grid | Search, tries: pl.DataFrame) -> tuple[str, ...]:
+    """The settings whose chosen value is the lowest or the highest of several numbers, or nearly so in a search."""
+    best = _best(tries)
+    found = []
+    for name, values in (how.values if isinstance(how, Grid) else how.ranges).items():
+        if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            continue
+        low, high = min(values), max(values)
+        near = 1.0 if isinstance(how, Grid) else (high / low) ** _NEAR_END
+        at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
+        if at_end and low < high:
+            found.append(f"{name} = {best[name]:g}, the {at_end} tried")
+    return tuple(found)
+
+
+def _best(tries: pl.DataFrame) -> dict[str, Any]:
+    return tries.row(int(tries["rmse"].arg_min() or 0), named=True)
 
 
 def _combinations(how: Grid) -> list[dict[str, Any]]:

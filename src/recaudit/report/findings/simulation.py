@@ -131,7 +131,7 @@ def most_misjudged(arena: Arena) -> Misjudged | None:
     found = []
     for metric in OFFLINE:
         offline, online = arena.ranked(metric, oracle=False), arena.ranked("mean_rating", oracle=False)
-        both = [name for name in online if name in offline]
+        both = [name for name in online if name in offline and name in arena.comparison.models]
         offline = [name for name in offline if name in both]
         found += [
             Misjudged(name, metric, offline.index(name) + 1, place, _turned(arena, metric, name, both))
