@@ -21,16 +21,13 @@ from recaudit.policies.ranking import place_of, places
 from recaudit.ties import TIE
 
 
-def by_hand(scores: list[float], tiebreak: list[float] | None = None) -> list[int]:
+def by_hand(scores: list[float]) -> list[int]:
     """The readable twin: sort, cut where a gap is wider than the tolerance, order what is between two cuts."""
-    gap = TIE * max(abs(score) for score in scores if np.isfinite(score))
+    gap = TIE * max(abs(score) for score in scores)
     groups: list[list[int]] = []
     for item in sorted(range(len(scores)), key=lambda i: -scores[i]):
-        linked = groups and (scores[groups[-1][-1]] == scores[item] or scores[groups[-1][-1]] - scores[item] <= gap)
+        linked = groups and scores[groups[-1][-1]] - scores[item] <= gap
         groups = [*groups[:-1], [*groups[-1], item]] if linked else [*groups, [item]]
-    if tiebreak is not None:
-        parts = [[group[place] for place in by_hand([tiebreak[i] for i in sorted(group)])] for group in groups]
-        return [sorted(group)[group.index(item)] for group, part in zip(groups, parts, strict=True) for item in part]
     return [item for group in groups for item in sorted(group)]
 
 
@@ -50,14 +47,6 @@ def test_lists_and_places_follow_the_rule(scores: list[float], n: int) -> None:
     assert Top1().log_probabilities(row, everything)[0].argmax() == order[0]
     shown = EpsilonGreedy(epsilon=0.1).log_probabilities(row, everything)[0].exp()
     assert shown[order[0]] == pytest.approx(0.9 if len(scores) > 1 else 1.0)
-
-
-def test_tied_scores_are_ordered_by_the_tiebreak_first() -> None:
-    scores = torch.tensor([[1.0, 1.0 + 1e-13, -np.inf, 3.0, -np.inf, -np.inf]], dtype=torch.float64)
-    tiebreak = torch.tensor([[1.0, 2.0, 5.0, 0.0, 7.0, 5.0 + 1e-13]], dtype=torch.float64)
-    everything = torch.ones_like(scores, dtype=torch.bool)
-    assert top_items(scores, everything, 6, tiebreak)[0].tolist() == [3, 1, 0, 4, 2, 5]
-    assert top_items(scores, everything, 5, tiebreak)[0].tolist() == [3, 1, 0, 4, 2]
 
 
 @pytest.fixture(scope="module")

@@ -17,15 +17,12 @@ _FEW = 64
 """Up to so many places are filled in one pass over the scores; for more, sorting them all is quicker."""
 
 
-def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int, tiebreak: torch.Tensor | None = None) -> IntArray:
+def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int) -> IntArray:
     """(rows, n): positions of the n highest allowed scores, best first; -1 where fewer are allowed.
 
-    Tied scores are ordered by `tiebreak` (higher first) where given, and what is tied there too by position (lower
-    first), so that a list depends neither on the sorting routine nor on rounding.
+    Of tied scores the first position goes first, so that a list depends neither on the sorting routine nor on rounding.
     """
-    first = scores.detach().double().contiguous().numpy()
-    second = np.empty((0, 0)) if tiebreak is None else tiebreak.detach().double().contiguous().numpy()
-    return _top(first, second, allowed.contiguous().numpy(), n)
+    return _top(scores.detach().double().contiguous().numpy(), allowed.contiguous().numpy(), n)
 
 
 def places(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
@@ -54,11 +51,11 @@ def place_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
 
 
 @njit(nogil=True, cache=True)
-def _top(first: FloatArray, second: FloatArray, allowed: BoolArray, n: int) -> IntArray:
-    rows = len(first)
+def _top(scores: FloatArray, allowed: BoolArray, n: int) -> IntArray:
+    rows = len(scores)
     best = np.full((rows, n), -1, dtype=np.int64)
     for row in range(rows):
-        values, gap = first[row], _gap(first[row], allowed[row])
+        values, gap = scores[row], _gap(scores[row], allowed[row])
         # One more than asked for tells whether the last place is tied with what comes after it.
         chosen = _highest(values, allowed[row], n + 1)
         if n > _FEW or (len(chosen) > n and _tied(values[chosen[n - 1]], values[chosen[n]], gap)):
@@ -69,29 +66,13 @@ def _top(first: FloatArray, second: FloatArray, allowed: BoolArray, n: int) -> I
             if end < len(chosen) and _tied(values[chosen[end - 1]], values[chosen[end]], gap):
                 continue
             if end - start > 1:
-                chosen[start:end] = _tie_broken(chosen[start:end], second, row, allowed)
+                chosen[start:end] = np.sort(chosen[start:end])
             start = end
             if start >= n:
                 break
         filled = min(n, len(chosen))
         best[row, :filled] = chosen[:filled]
     return best
-
-
-@njit(nogil=True, cache=True)
-def _tie_broken(items: IntArray, second: FloatArray, row: int, allowed: BoolArray) -> IntArray:
-    """Tied items by the tiebreak, if there is one, and by position where that is tied as well."""
-    items = np.sort(items)
-    if not len(second):
-        return items
-    values, gap = second[row], _gap(second[row], allowed[row])
-    items = items[np.argsort(-values[items])]
-    start = 0
-    for end in range(1, len(items) + 1):
-        if end == len(items) or not _tied(values[items[end - 1]], values[items[end]], gap):
-            items[start:end] = np.sort(items[start:end])
-            start = end
-    return items
 
 
 @njit(nogil=True, cache=True)
