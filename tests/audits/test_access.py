@@ -67,7 +67,7 @@ class TestReachability:
         assert f"{len(known)} pairs, {len(compared.frame) - len(known)} not applicable" in text
         assert f"{known['exact_lift'].to_numpy().mean():.4g}" in text
         assert f"{(known['black_box'] / known['exact']).to_numpy().mean():.2%} of the exact value" in text
-        assert "80 at most" in text
+        assert f"{known['queries'].max()} at most" in text
         assert "bound: none" in text
 
     def test_a_value_above_the_bound_is_counted(self, compared: Access) -> None:
@@ -108,7 +108,7 @@ class TestInstability:
             model, data, viewers=viewers, editors=editors, edits=edits, distance="tv", policy=Softmax(beta=2)
         )
         assert result.frame.columns == ["viewer", "editor", "exact", "gradient", "black_box", "queries"]
-        assert result.frame["exact"].to_list() == oracle.frame["value"].to_list()
+        np.testing.assert_allclose(result.frame["exact"], oracle.frame["value"], rtol=1e-9)
         assert len(result.frame) == 3 * 4 - 1  # nobody is their own editor
         assert result.exceeding == 0
         assert (result.frame["queries"] <= 60).all()

@@ -11,9 +11,10 @@ from scipy import stats
 
 from contracts.model_contract import some_ratings
 from recaudit.data import Interactions
-from recaudit.errors import InputError
+from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
 from recaudit.models import ALS, OpaqueResponse
-from recaudit.models.black_box import History, Sampling, as_black_box, from_system
+from recaudit.models.black_box import History, as_black_box, from_system
+from recaudit.models.queries import Queries, Sampling
 from recaudit.policies import Softmax
 
 
@@ -123,15 +124,16 @@ class TestBadSystems:
         ],
     )
     def test_what_it_gave_back_is_named(self, tiny: Interactions, system: dict[str, Any], message: str) -> None:
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(SystemFailedError, match=message):
             from_system(tiny, **system).scores(np.array([0]))
 
     def test_its_own_errors_are_not_hidden(self, tiny: Interactions) -> None:
         def broken(_: History) -> list[object]:
             raise TypeError("no connection")
 
-        with pytest.raises(TypeError, match="no connection"):
+        with pytest.raises(SystemFailedError, match="3 times.*'ada': TypeError: no connection") as error:
             from_system(tiny, lists=broken).scores(np.array([0]))
+        assert isinstance(error.value.__cause__, TypeError)
 
     def test_one_way_of_asking(self, tiny: Interactions) -> None:
         with pytest.raises(InputError, match="none of them"):

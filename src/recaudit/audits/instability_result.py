@@ -61,6 +61,8 @@ class Instability:
     """How many values are not known to be the largest distance itself, but are surely reached."""
     viewer_positions: IntArray
     editor_positions: IntArray
+    failed: int = 0
+    """How many pairs have no value because a system that was asked failed."""
 
     @property
     def viewers(self) -> pl.DataFrame:
@@ -81,7 +83,8 @@ class Instability:
         counts = dict.fromkeys((status.value for status in Status), 0)
         counts[Status.SOLVED] = int(self.tally.viewers.count.sum()) - self.bounded
         counts[Status.BOUNDED] = self.bounded
-        counts[Status.NOT_APPLICABLE] = self.tally.absent
+        counts[Status.FAILED] = self.failed
+        counts[Status.NOT_APPLICABLE] = self.tally.absent - self.failed
         return counts
 
     def aggregate(
@@ -94,7 +97,8 @@ class Instability:
     ) -> Result:
         """Mean and worst instability and the share of unstable pairs, with bootstrap intervals over viewers.
 
-        Overall, by groups of viewers, and by groups of editors: "editor history" beside "history".
+        Overall, by groups of viewers, and by groups of editors: "editor history" beside "history". Where a system
+        failed, the settings say for how many pairs.
         """
         side, n = self.tally.viewers, len(self.viewer_positions)
         ratios = self._averages(np.ones(n))
@@ -110,10 +114,11 @@ class Instability:
                 pooled = Ratio("unstable_share", self.tally.group_above[:, at], count, n)
                 ratios += [mean("instability", own, np.ones(n), *named), replace(pooled, by=named[0], group=named[1])]
         frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
+        chosen = {"confidence": confidence, "samples": samples, **({"failed": self.failed} if self.failed else {})}
         own_values = {"instability": side.mean(), "max_instability": side.worst(), "unstable_share": side.share()}
         return Result(
             audit="instability",
-            settings={**self.settings, "confidence": confidence, "samples": samples},
+            settings={**self.settings, **chosen},
             frame=frame,
             groups=groups,
             users=user_table(self.data.user_ids.gather(self.viewer_positions), own_values),

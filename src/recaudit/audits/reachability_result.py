@@ -67,7 +67,8 @@ class Reachability:
         """Discovery, availability and lift, overall and by group, with bootstrap intervals over users.
 
         `threshold` is the probability above which an item counts as discovered: better than uniform, 1 over the
-        number of the user's targets, where nothing is said (paper 000, Equation 3).
+        number of the user's targets, where nothing is said (paper 000, Equation 3). Pairs that failed are in no
+        average; the settings say how many there are.
         """
         pairs = self._matrices()
         own = pairs.own(threshold)
@@ -84,9 +85,10 @@ class Reachability:
                     ratios.append(replace(pooled, by=grouping.by, group=group))
         frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
         chosen = {"threshold": threshold or "better than uniform", "confidence": confidence, "samples": samples}
+        failed = self.counts()[Status.FAILED]
         return Result(
             audit="reachability",
-            settings={**self.settings, **chosen},
+            settings={**self.settings, **chosen, **({"failed": failed} if failed else {})},
             frame=frame,
             groups=groups,
             users=user_table(self.data.user_ids.gather(self.users), own),

@@ -1,0 +1,181 @@
+"""Instability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2).
+
+What is found is a lower bound. Two answers of a system that does not repeat itself are apart without any edit, and no
+largest distance among them says what edits do: such pairs fail, with that as the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.asking import FAILURES, Asked, Outcome, Visit, check_budget
+from recaudit.audits.instability_question import InstabilityQuestion, Pairs, Part
+from recaudit.audits.searched_reachability import rating_box
+from recaudit.errors import NotSupportedError, SystemFailedError
+from recaudit.interventions import Actions, Interval, Stars
+from recaudit.models.black_box import BlackBox
+from recaudit.models.response import OpaqueResponse
+from recaudit.seeding import derive
+from recaudit.solvers.distances import LARGEST, Distance, distance_between
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AskPairs:
+    """A block of viewers in, their pairs with all editors out; picklable, and pure if the system is."""
+
+    question: InstabilityQuestion
+    actions: Actions
+    members: FloatArray
+    budget: int
+    rng: int
+
+    @classmethod
+    def of(cls, ask: InstabilityQuestion, actions: Actions, budget: int, rng: int) -> AskPairs:
+        """What the editors of the question can do with these actions."""
+        model = ask.model
+        if isinstance(model, BlackBox) and model.sampling is not None:
+            raise NotSupportedError(
+                "A system that gives random lists has no instability: two of its lists differ without any edit. Build "
+                "it with probabilities=... or scores=..."
+            )
+        check_budget(model, budget)
+        return cls(ask, actions, ask.members(), budget, rng)
+
+    def __call__(self, viewers: IntArray) -> Part:
+        """The pairs of these viewers (positions)."""
+        ask = self.question
+        shape = (len(viewers), len(ask.editors))
+        block = Visit.of(ask.model, self.budget)
+        editors = [self._editor(block.pair(), column) for column in range(shape[1])]
+        width = max([1, *(len(editor.acted) for editor in editors)])
+        items = np.full((shape[1], width), -1, dtype=np.int64)
+        for column, editor in enumerate(editors):
+            items[column, : len(editor.acted)] = editor.acted
+        value, best = np.full(shape, np.nan), np.full((*shape, width), np.nan)
+        asked = np.empty(shape, dtype=object)
+        allowed = torch.from_numpy(ask.allowed(viewers))
+        for row, viewer in enumerate(viewers):
+            for column, editor in enumerate(editors):
+                asked[row, column] = Asked(0)
+                if viewer == editor.position or not allowed[row].any():
+                    continue
+                asked[row, column] = Asked(editor.visit.queries.asked, failure=editor.failure)
+                if editor.failure is not None or not len(editor.acted):
+                    continue
+                found = self._pair(editor, int(viewer), allowed[row])
+                asked[row, column], value[row, column] = found.asked, found.value
+                best[row, column, : len(editor.acted)] = found.ratings
+        upper = np.full(shape, LARGEST[ask.distance])
+        told = best if ask.best_ratings else None
+        pairs = Pairs(viewers, value, value, upper, np.zeros(shape, dtype=bool), items, told, asked)
+        return Part.of(ask, pairs, self.members)
+
+    def _editor(self, visit: Visit, column: int) -> _Editor:
+        """What is asked once for all pairs of an editor."""
+        ask, editors = self.question, self.question.editors[column : column + 1]
+        alone = ask.of_editors(visit.model, editors)
+        try:
+            items = self.actions.items(visit.model, editors, self.rng, ask.log)
+            acted = items[:, items[0] >= 0]
+            before = alone.ratings_before(self.actions, acted)
+        except FAILURES as error:
+            return _Editor(int(editors[0]), visit, np.empty(0, dtype=np.int64), None, str(error))
+        return _Editor(int(editors[0]), visit, acted[0], None if before is None else before[0])
+
+    def _pair(self, editor: _Editor, viewer: int, allowed: torch.Tensor) -> FoundByAsking:
+        ask, ids = self.question, self.question.log.user_ids
+        return ask_distance(
+            editor.visit.pair(),
+            (viewer, editor.position, editor.acted),
+            editor.before,
+            allowed,
+            ask.beta,
+            self.actions.ratings or Interval(*ask.log.scale),
+            ask.distance,
+            derive(self.rng, "instability", ids[viewer], ids[editor.position]),
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Editor:
+    """What an editor can do."""
+
+    position: int
+    visit: Visit
+    acted: IntArray
+    """(actions,): positions of the items whose ratings are free."""
+    before: FloatArray | None
+    """(actions,): the ratings of the baseline; None where it is the model's scores."""
+    failure: str | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FoundByAsking:
+    """How far an editor was found to move a viewer's distribution."""
+
+    asked: Asked
+    value: float = np.nan
+    """A lower bound of the largest distance; NaN where the system failed."""
+    ratings: FloatArray | float = np.nan
+    """(actions,): the ratings that reach it."""
+
+
+def ask_distance(
+    visit: Visit,
+    pair: tuple[int, int, IntArray],
+    factual: FloatArray | None,
+    allowed: torch.Tensor,
+    beta: float,
+    ratings: Interval | Stars,
+    distance: Distance,
+    rng: int,
+) -> FoundByAsking:
+    """How far the editor's ratings of some items were found to move softmax(`beta` scores) of the viewer.
+
+    `pair`: positions of the viewer, the editor and the items (actions,). `factual` (actions,): the ratings of the
+    baseline, or None where it is the scores. `allowed` (items,): True at the viewer's candidates.
+    """
+    viewer = np.array([pair[0]])
+    among = allowed.nonzero()[:, 0]
+
+    @cache
+    def response(model: BlackBox) -> OpaqueResponse:
+        return model.respond(*pair)
+
+    def start(model: BlackBox) -> torch.Tensor:
+        return model.scores(viewer)[0] if factual is None else response(model).scores(factual)
+
+    try:
+        before = torch.log_softmax(beta * visit.scores(start)[among], dim=0)
+        _refuse_chance(visit.random)
+
+        def outcome(model: BlackBox, point: FloatArray) -> Outcome:
+            scores = response(model).scores(point)
+            after = torch.log_softmax(beta * scores[among], dim=0)
+            return Outcome(float(distance_between(distance, before, after)), scores)
+
+        best = visit.maximize(outcome, rating_box(ratings, len(pair[2])), start=factual, rng=rng)
+        _refuse_chance(best.fresh > 0)
+    except FAILURES as error:
+        return FoundByAsking(Asked(visit.queries.asked, failure=str(error)))
+    return FoundByAsking(Asked(visit.queries.asked, best.fresh), best.outcomes[0].value, best.point)
+
+
+def _refuse_chance(random: bool) -> None:
+    if random:
+        raise SystemFailedError(
+            "The system gave two answers to the same question: how far its answers are apart by chance cannot be told "
+            "from how far edits move them."
+        )
