@@ -148,7 +148,7 @@ class TestRandomAnswers:
         draw = np.random.default_rng(5)
 
         def luck(_: History) -> list[float]:
-            return draw.standard_normal(5).tolist()
+            return [float(score) for score in draw.standard_normal(5)]
 
         found = pl.concat([reach(from_system(log, scores=luck), targets=["b"], rng=n).frame for n in range(40)])
         assert found["value"].to_numpy().mean() == pytest.approx(1 / 3, abs=0.06)
@@ -230,8 +230,9 @@ class TestFailures:
 
     @pytest.mark.parametrize("actions", [Past(1), NextK(1), Future(1)])
     def test_it_never_works(self, log: Interactions, actions: Any) -> None:
-        for broken in (lambda _: [1.0], lambda _: [np.nan] * 5, lambda _: None):
-            found = reach(from_system(log, scores=broken, retries=1), ["u", "w"], actions=actions, targets=["b", "c"])
+        for answer in ([1.0], [np.nan] * 5, "sorry"):
+            system = Counter(lambda _, answer=answer: answer)  # type: ignore[misc]
+            found = reach(from_system(log, scores=system, retries=1), ["u", "w"], actions=actions, targets=["b", "c"])
             assert found.counts()["failed"] == len(found.frame) == 4
             assert found.frame["failure"].str.contains("2 times in a row").all()
             assert "failed" in found.summary()

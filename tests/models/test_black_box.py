@@ -165,16 +165,16 @@ class TestFailing:
     def test_pauses_double(self, tiny: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
         pauses: list[float] = []
         monkeypatch.setattr(time, "sleep", pauses.append)
-        answers = iter([ConnectionError("503"), TimeoutError("slow"), [1.0], [1.0, 2.0, 3.0, 4.0]])
+        answers: list[Exception | list[float]] = [ConnectionError("503"), TimeoutError("slow"), [1.0], [1.0] * 4]
 
         def system(_: History) -> list[float]:
-            answer = next(answers)
+            answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
             return answer
 
         model = from_system(tiny, scores=system, retries=3, pause=0.5)
-        assert model.scores(np.array([0])).tolist() == [[1, 2, 3, 4]]
+        assert model.scores(np.array([0])).tolist() == [[1, 1, 1, 1]]
         assert pauses == [0.5, 1.0, 2.0]
         assert model.queries.asked == 4
 
@@ -190,7 +190,7 @@ class TestFailing:
     def test_bad_settings(self, tiny: Interactions) -> None:
         for wrong in ({"retries": -1}, {"pause": -0.1}, {"pause": np.inf}):
             with pytest.raises(InputError, match="retries, pause"):
-                from_system(tiny, scores=Recorder(4), **wrong)  # type: ignore[arg-type]
+                from_system(tiny, scores=Recorder(4), **wrong)
 
 
 class TestBadSystems:

@@ -17,6 +17,9 @@ from recaudit.models.arrays import FloatArray
 CONFIDENCE = 0.975
 """With which an estimate from random answers is not below its lower limit."""
 
+_REMEMBERED = 1000
+"""Answers kept for the next pair: those that pairs share come first, and each is a number for every item."""
+
 Answer = TypeVar("Answer")
 
 
@@ -138,7 +141,9 @@ class Memory:
     paid: set[bytes] = field(default_factory=set)
 
     def shared(self) -> Memory:
-        """The same answers for somebody else, who has paid for as many."""
+        """The same answers for somebody else, who has paid for as many; the oldest of them, where there are many."""
+        for key in list(self.known)[_REMEMBERED:]:
+            del self.known[key]
         return Memory(self.known, set(self.paid))
 
     def recall(self, key: bytes, ask: Callable[[], FloatArray], queries: Queries) -> FloatArray:

@@ -82,5 +82,5 @@ class _Lists:
     k: int
 
     def __call__(self, users: IntArray) -> IntArray:
-        scores, unseen = self.model.scores(users), torch.from_numpy(~self.model.data.seen(users))
-        return top_items(scores, unseen & self.model.may_show(scores), self.k)
+        allowed = torch.from_numpy(~self.model.data.seen(users))
+        return top_items(self.model.scores(users), allowed, self.k)
