@@ -11,7 +11,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from recaudit.audits.asked_instability import ask_distance
+from recaudit.audits.asked_instability import ANSWERS, ask_distance
 from recaudit.audits.asked_reachability import Ask
 from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.candidates import candidate_items
@@ -170,7 +170,7 @@ def compare_access_instability(
     log = observed_log(model, data, edits)
     looking, editing = np.unique(log.users_at(viewers)), np.unique(log.users_at(editors))
     refuse_many(len(looking) * len(editing), "viewers, editors", model)
-    check_budget(as_black_box(model), budget)
+    check_budget(as_black_box(model), budget, ANSWERS)
     engine = engine or Serial()
     exact = instability(
         model,

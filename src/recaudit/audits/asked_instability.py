@@ -1,7 +1,9 @@
 """Instability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2).
 
-What is found is a lower bound. Two answers of a system that does not repeat itself are apart without any edit, and no
-largest distance among them says what edits do: such pairs fail, with that as the reason.
+What is found is a lower bound. Two answers of a system that does not repeat itself are apart without any edit, so that
+their distance says little of what edits do. The search then only chooses the ratings, and which items they make more
+likely. How likely these items are, before and after, is estimated from fresh answers; the value is the distance that
+this alone implies, between the nearest ends of the two confidence intervals.
 """
 
 from __future__ import annotations
@@ -13,19 +15,24 @@ from typing import final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import stats
 
 from recaudit.audits.asking import FAILURES, Asked, Outcome, Visit, check_budget
 from recaudit.audits.instability_question import InstabilityQuestion, Pairs, Part
 from recaudit.audits.searched_reachability import rating_box
-from recaudit.errors import NotSupportedError, SystemFailedError
+from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Stars
 from recaudit.models.black_box import BlackBox
+from recaudit.models.queries import CONFIDENCE
 from recaudit.models.response import OpaqueResponse
 from recaudit.seeding import derive
 from recaudit.solvers.distances import LARGEST, Distance, distance_between
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+ANSWERS = 1, 2
+"""A distance takes one answer beside the baseline's; asked afresh, both."""
 
 
 @final
@@ -45,10 +52,10 @@ class AskPairs:
         model = ask.model
         if isinstance(model, BlackBox) and model.sampling is not None:
             raise NotSupportedError(
-                "A system that gives random lists has no instability: two of its lists differ without any edit. Build "
-                "it with probabilities=... or scores=..."
+                "Instability of a system that gives random lists would need far more of them than anybody asks for. "
+                "Build it with probabilities=... or scores=..."
             )
-        check_budget(model, budget)
+        check_budget(model, budget, ANSWERS)
         return cls(ask, actions, ask.members(), budget, rng)
 
     def __call__(self, viewers: IntArray) -> Part:
@@ -127,7 +134,7 @@ class FoundByAsking:
 
     asked: Asked
     value: float = np.nan
-    """A lower bound of the largest distance; NaN where the system failed."""
+    """A lower bound of the largest distance, with 97.5% confidence where answers are chance; NaN where it failed."""
     ratings: FloatArray | float = np.nan
     """(actions,): the ratings that reach it."""
 
@@ -157,25 +164,43 @@ def ask_distance(
     def start(model: BlackBox) -> torch.Tensor:
         return model.scores(viewer)[0] if factual is None else response(model).scores(factual)
 
+    def outcome(model: BlackBox, point: FloatArray) -> Outcome:
+        scores = torch.stack([start(model), response(model).scores(point)])[:, among]
+        before, after = torch.log_softmax(beta * scores, dim=1)
+        return Outcome(float(distance_between(distance, before, after)), scores)
+
     try:
-        before = torch.log_softmax(beta * visit.scores(start)[among], dim=0)
-        _refuse_chance(visit.random)
-
-        def outcome(model: BlackBox, point: FloatArray) -> Outcome:
-            scores = response(model).scores(point)
-            after = torch.log_softmax(beta * scores[among], dim=0)
-            return Outcome(float(distance_between(distance, before, after)), scores)
-
-        best = visit.maximize(outcome, rating_box(ratings, len(pair[2])), start=factual, rng=rng)
-        _refuse_chance(best.fresh > 0)
+        visit.scores(start)
+        best = visit.maximize(outcome, rating_box(ratings, len(pair[2])), start=factual, rng=rng, answers=ANSWERS)
     except FAILURES as error:
         return FoundByAsking(Asked(visit.queries.asked, failure=str(error)))
-    return FoundByAsking(Asked(visit.queries.asked, best.fresh), best.outcomes[0].value, best.point)
-
-
-def _refuse_chance(random: bool) -> None:
-    if random:
-        raise SystemFailedError(
-            "The system gave two answers to the same question: how far its answers are apart by chance cannot be told "
-            "from how far edits move them."
+    value = best.outcomes[0].value
+    if best.fresh:
+        chosen, *fresh = (
+            torch.softmax(beta * told.scores, dim=1) for told in (outcome(visit.model, best.point), *best.outcomes)
         )
+        value = surely_moved(distance, chosen[1] > chosen[0], torch.stack(fresh))
+    return FoundByAsking(Asked(visit.queries.asked, best.fresh), value, best.point)
+
+
+def surely_moved(distance: Distance, event: torch.Tensor, shares: torch.Tensor) -> float:
+    """What the distance of two expected distributions is not below, with 97.5% confidence.
+
+    `event` (candidates,): some items, chosen without looking at `shares` (answers, 2, candidates), random distributions
+    before and after. Seeing only whether an item of the event is shown cannot increase a distance (for L2, by Cauchy
+    and Schwarz, once it is divided by the length of the event's centred indicator). The probability of the event has
+    Student's limits, which assume that it varies normally; where it takes one or two values only, nothing is sure.
+    """
+    draws = shares[:, :, event].sum(dim=2).numpy()
+    count = len(draws)
+    if any(len(np.unique(np.round(column, 9))) <= 2 for column in draws.T):
+        return 0.0
+    reach = stats.t.ppf((1 + CONFIDENCE) / 2, count - 1) * draws.std(axis=0, ddof=1) / np.sqrt(count)
+    before, after = (draws.mean(axis=0) + reach * [1, -1]).clip(0, 1)
+    if after <= before:
+        return 0.0
+    if distance == "l2":
+        size, whole = int(event.sum()), len(event)
+        return float((after - before) / np.sqrt(size * (1 - size / whole)))
+    two = torch.tensor([[before, 1 - before], [after, 1 - after]], dtype=torch.float64).log()
+    return float(distance_between(distance, two[0], two[1]))

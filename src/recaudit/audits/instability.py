@@ -77,8 +77,9 @@ def instability(
 
     Values are exact for stars, and for intervals where scores are affine in ratings; elsewhere 33 ratings of the
     interval are tried, and rows have the status bounded. Where a rating moves the scores of many items, each pair is
-    solved or bounded by itself; a system that can only be asked gets a `budget` of queries a pair, and rows say how
-    many `queries` it took, and which `failure` left a pair without a value. Where items are
+    solved or bounded by itself. A system that can only be asked gets a `budget` of queries a pair; rows say how many
+    `queries` it took, from how many `fresh` answers the value is estimated where answers are chance (it is then not
+    above the truth with 97.5% confidence), and which `failure` left a pair without a value. Where items are
     drawn on the way (`Future(k, follows=...)`), the value is an expectation over what is drawn, and beyond one step
     `lower` and `upper` are 95% limits. An editor without a single action, a viewer without candidates and an `item`
     that is none of them have the status not_applicable.
