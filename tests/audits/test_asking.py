@@ -20,7 +20,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, NextK, Past, Stars
 from recaudit.models import BlackBox, History, from_system
 from recaudit.policies import Softmax, Top1
-from recaudit.solvers.distances import distance_between
+from recaudit.solvers.distances import Distance, distance_between
 
 ITEMS = ["a", "b", "c", "d", "z"]
 
@@ -210,7 +210,8 @@ class TestRandomAnswers:
     def test_the_event_is_no_more_than_the_whole(self) -> None:
         """Known distributions with hardly any noise: never above their distance, and near it for two items."""
         draw = np.random.default_rng(0)
-        for distance, items in product(("hellinger", "tv", "l2", "kl"), (2, 6)):
+        distances: tuple[Distance, ...] = ("hellinger", "tv", "l2", "kl")
+        for distance, items in product(distances, (2, 6)):
             before, after = draw.dirichlet(np.ones(items), size=2)
             noise = 1e-6 * draw.normal(size=(20, 2, items))
             shares = torch.from_numpy(np.stack([before, after]) + noise)

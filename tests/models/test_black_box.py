@@ -252,6 +252,11 @@ class TestHidden:
         assert torch.equal(copy.scores(np.array([1])), hidden.scores(np.array([1])))
         assert copy.queries.asked == 3
 
+    def test_a_model_that_can_only_be_asked_is_no_better_known(self) -> None:
+        hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))
+        assert hidden.system.repeats_itself
+        assert not as_black_box(hidden).system.repeats_itself
+
     def test_items_that_cannot_be_are_refused(self) -> None:
         hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))
         with pytest.raises(InputError, match="items"):

@@ -60,26 +60,21 @@ class AskPairs:
 
     def __call__(self, viewers: IntArray) -> Part:
         """The pairs of these viewers (positions)."""
-        ask = self.question
-        shape = (len(viewers), len(ask.editors))
+        ask, allowed = self.question, torch.from_numpy(self.question.allowed(viewers))
+        wanted = (viewers[:, None] != ask.editors[None, :]) & allowed.any(dim=1).numpy()[:, None]
         block = Visit.of(ask.model, self.budget)
-        editors = [self._editor(block.pair(), column) for column in range(shape[1])]
-        width = max([1, *(len(editor.acted) for editor in editors)])
-        items = np.full((shape[1], width), -1, dtype=np.int64)
-        for column, editor in enumerate(editors):
+        editors = {column: self._editor(block.pair(), column) for column in np.flatnonzero(wanted.any(axis=0)).tolist()}
+        width = max([1, *(len(editor.acted) for editor in editors.values())])
+        items = np.full((len(ask.editors), width), -1, dtype=np.int64)
+        for column, editor in editors.items():
             items[column, : len(editor.acted)] = editor.acted
-        value, best = np.full(shape, np.nan), np.full((*shape, width), np.nan)
-        asked = np.empty(shape, dtype=object)
-        allowed = torch.from_numpy(ask.allowed(viewers))
-        for row, viewer in enumerate(viewers):
-            for column, editor in enumerate(editors):
-                asked[row, column] = Asked(0)
-                if viewer == editor.position or not allowed[row].any():
-                    continue
-                asked[row, column] = Asked(editor.visit.queries.asked, failure=editor.failure)
-                if editor.failure is not None or not len(editor.acted):
-                    continue
-                found = self._pair(editor, int(viewer), allowed[row])
+        shape = wanted.shape
+        value, best, asked = np.full(shape, np.nan), np.full((*shape, width), np.nan), np.full(shape, Asked(0))
+        for row, column in np.argwhere(wanted).tolist():
+            editor = editors[column]
+            asked[row, column] = Asked(editor.visit.queries.asked, failure=editor.failure)
+            if editor.failure is None and len(editor.acted):
+                found = self._pair(editor, int(viewers[row]), allowed[row])
                 asked[row, column], value[row, column] = found.asked, found.value
                 best[row, column, : len(editor.acted)] = found.ratings
         upper = np.full(shape, LARGEST[ask.distance])

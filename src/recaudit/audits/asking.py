@@ -53,7 +53,7 @@ class Outcome:
     value: float
     """What is to be as high as possible; -inf where there is nothing lower."""
     scores: torch.Tensor
-    """(items,): the answer."""
+    """(items,), or more of them: what the system answered."""
     items: tuple[int, ...] = ()
     """What was shown on the way to it, where something was."""
 

@@ -44,8 +44,10 @@ Ask = Callable[[FloatArray], FloatArray]
 class System(ABC):
     """What stands behind a black box."""
 
-    repeats_itself: ClassVar[bool] = False
-    """Whether the same question surely gets the same answer, and need not be asked twice to see."""
+    @property
+    def repeats_itself(self) -> bool:
+        """Whether the same question surely gets the same answer, and need not be asked twice to see."""
+        return False
 
     @abstractmethod
     def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
@@ -203,15 +205,22 @@ class _Hidden(System):
     """A model that could say more."""
 
     model: FittedModel
-    repeats_itself: ClassVar[bool] = True
+
+    @property
+    def repeats_itself(self) -> bool:
+        return not issubclass(self.model.response, OpaqueResponse)
 
     def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
-        response = self.model.respond(viewer, editor, items) if len(items) else None
+        model, response = self.model, self.model.respond(viewer, editor, items) if len(items) else None
+
+        def answer(ratings: FloatArray) -> FloatArray:
+            return (model.scores(np.array([viewer]))[0] if response is None else response.scores(ratings)).numpy()
 
         def ask(ratings: FloatArray) -> FloatArray:
+            if not self.repeats_itself:
+                return Retry().ask(lambda: answer(ratings), queries, model.data.user_ids[editor])
             queries.add()
-            scores = self.model.scores(np.array([viewer]))[0] if response is None else response.scores(ratings)
-            return scores.numpy()
+            return answer(ratings)
 
         return ask
 
