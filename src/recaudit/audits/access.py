@@ -229,11 +229,8 @@ class _SearchDistances:
     def _pair(
         self, pair: tuple[int, int, IntArray], scores: torch.Tensor, allowed: torch.Tensor, start: FloatArray | None
     ) -> tuple[float, float, int]:
-        ids = self.log.user_ids
-        ratings, seed = (
-            self.edits.ratings or Interval(*self.log.scale),
-            derive(self.rng, "search", *ids[list(pair[:2])]),
-        )
+        ids, ratings = self.log.user_ids, self.edits.ratings or Interval(*self.log.scale)
+        seed = derive(self.rng, "search", ids[pair[0]], ids[pair[1]])
         response = self.model.respond(*pair)
         gradient = search_distance(
             response,

@@ -55,7 +55,8 @@ class Instability:
     distance: Distance
     frame: pl.DataFrame
     """One row a pair: viewer, editor, and the columns of PAIR_SCHEMA; with the edited items and the best ratings where
-    they were asked for. Without rows where pairs were not kept."""
+    they were asked for, and `queries`, `fresh` and `failure` where a system was asked. Without rows where pairs were
+    not kept."""
     tally: Tally
     bounded: int
     """How many values are not known to be the largest distance itself, but are surely reached."""
