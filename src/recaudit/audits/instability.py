@@ -167,7 +167,8 @@ def _solver(
     k items that a top-1 recommender shows one after the other are the k unseen ones with the highest scores.
     """
     own_item = type(ask.model).edited_items is not FittedModel.edited_items
-    if isinstance(edits, Future) and not own_item:
+    opaque = issubclass(ask.model.response, OpaqueResponse)
+    if isinstance(edits, Future) and opaque:
         raise NotSupportedError(
             f"{type(ask.model).__name__}: the editor's ratings may change what the editor is shown next, and future "
             "instability is for models where they do not. NextK(k) edits the k items that are next as things stand."
@@ -179,6 +180,6 @@ def _solver(
         return SolveOwnItem(ask, Edits.of(ask, actions, rng), ask.members())
     refuse_many(viewers * len(ask.editors), "viewers, editors", ask.model)
     check_pairwise(ask, actions)
-    if issubclass(ask.model.response, OpaqueResponse):
+    if opaque:
         return AskPairs.of(ask, actions, budget, rng)
     return SolvePairs.of(ask, actions, rng)
