@@ -5,6 +5,8 @@ RecauditError
 │   ├── DataError     a table, file or id is not what it must be
 │   └── ConfigError   a configuration file is not what it must be
 ├── NotSupportedError the model cannot answer this question; says which ones can
+├── SystemFailedError a system that is asked did not answer; says how often it was tried, and why it failed
+├── BudgetSpentError  the next question to a system would be one too many
 └── DownloadError     a data set could not be fetched; says where to put it by hand
 
 Every message names the argument, what was received, what was expected, and what to do next.
@@ -40,6 +42,14 @@ class ConfigError(InputError):
 
 class NotSupportedError(RecauditError):
     """The model cannot answer this question; the message says which ones can."""
+
+
+class SystemFailedError(RecauditError):
+    """A system that is asked did not answer, however often it was tried; what it raised last is the cause."""
+
+
+class BudgetSpentError(RecauditError):
+    """The next question to a system would be one too many."""
 
 
 class DownloadError(RecauditError):

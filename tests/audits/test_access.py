@@ -67,7 +67,7 @@ class TestReachability:
         assert f"{len(known)} pairs, {len(compared.frame) - len(known)} not applicable" in text
         assert f"{known['exact_lift'].to_numpy().mean():.4g}" in text
         assert f"{(known['black_box'] / known['exact']).to_numpy().mean():.2%} of the exact value" in text
-        assert "80 at most" in text
+        assert f"{max(known['queries'].to_list())} at most" in text
         assert "bound: none" in text
 
     def test_a_value_above_the_bound_is_counted(self, compared: Access) -> None:
@@ -80,9 +80,9 @@ class TestReachability:
             users=data.user_ids[:2],
             targets=data.item_ids[:8],
             actions=NextK(2, Stars(1, 5)),
-            budget=25,
+            budget=26,
         )
-        # 25 questions are all there is to ask: the black box knows as much as anybody.
+        # With the baseline 26 questions are all there is to ask: the black box knows as much as anybody.
         known = result.frame.drop_nulls("exact")
         np.testing.assert_allclose(known["black_box"], known["exact"], rtol=1e-9)
         assert result.exceeding == 0

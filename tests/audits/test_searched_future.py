@@ -41,7 +41,7 @@ def test_a_black_box_stays_below_the_exact_value_and_within_its_budget(model: An
     assert (found.frame["value"] <= exact.frame["upper"] + 1e-9).filter(known).all()
     assert (found.frame["value"] >= 0.8 * exact.frame["value"]).filter(known).all()
     assert (found.frame["queries"].filter(known) <= 90).all()
-    assert hidden.queries.asked <= 90 * len(targets) + 10
+    assert hidden.queries.asked <= found.frame["queries"].sum()
     np.testing.assert_allclose(found.frame["baseline"], exact.frame["baseline"])
 
 
@@ -76,7 +76,7 @@ def test_a_recurrent_model_is_climbed(log: Interactions) -> None:
 
 
 def test_too_small_a_budget_and_random_lists_are_refused(model: Any) -> None:
-    with pytest.raises(InputError, match="one roll-out"):
+    with pytest.raises(InputError, match="4 queries a pair at least"):
         ra.reachability(as_black_box(model), actions=Future(3), users=USERS, budget=2)
     system = from_system(model.data, lists=lambda history: [model.data.item_ids[0]])
     with pytest.raises(NotSupportedError, match="no top item to follow"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,15 @@ import pytest
 import torch
 from scipy import stats
 
+import recaudit as ra
 from contracts.model_contract import some_ratings
 from recaudit.data import Interactions
-from recaudit.errors import InputError
+from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
+from recaudit.interventions import NextK
 from recaudit.models import ALS, OpaqueResponse
-from recaudit.models.black_box import History, Sampling, as_black_box, from_system
-from recaudit.policies import Softmax
+from recaudit.models.black_box import History, as_black_box, from_system
+from recaudit.models.queries import Queries, Sampling
+from recaudit.policies import EpsilonGreedy, Softmax
 
 
 class Recorder:
@@ -107,6 +111,88 @@ class TestLists:
         assert stats.binom.sf(11, 40, bound) == pytest.approx(0.025)
 
 
+class TestListsAsTheyAre:
+    """Lists are audited as the system gives them: one query a user, in its order."""
+
+    @staticmethod
+    def rows(data: Interactions, lists: dict[str, list[str]], n: int = 10) -> dict[str, list[str]]:
+        model = from_system(data, lists=lambda history: lists[str(history.user)])
+        found = ra.recommend(model, n=n)
+        assert model.queries.asked == data.n_users
+        assert found["score"].null_count() == len(found)
+        return {user: found.filter(pl.col("user") == user).sort("rank")["item"].to_list() for user in lists}
+
+    @pytest.fixture
+    def data(self) -> Interactions:
+        """Three users, of whom ada has seen a; thirty items."""
+        ids = [f"i{n:02}" for n in range(30)]
+        frame = pl.DataFrame(
+            {"user": ["ada", "bob", *["cem"] * 30], "item": ["i00", "i01", *ids], "rating": [3.0] * 32}
+        )
+        return Interactions.from_frame(frame, scale=(1, 5))
+
+    def test_the_order_is_the_systems(self, data: Interactions) -> None:
+        shown = ["i09", "i02", "i00", "i28", "i05", "i04"]
+        rows = self.rows(data, {"ada": shown, "bob": shown[::-1], "cem": []}, n=4)
+        assert rows == {"ada": ["i09", "i02", "i28", "i05"], "bob": ["i04", "i05", "i28", "i00"], "cem": []}
+
+    def test_short_lists_stay_short_and_empty_ones_empty(self, data: Interactions) -> None:
+        assert self.rows(data, {"ada": ["i07"], "bob": [], "cem": ["i03"]}) == {"ada": ["i07"], "bob": [], "cem": []}
+
+    def test_accuracy_goes_by_them(self, data: Interactions) -> None:
+        later = data.items == data.items_at(["i09"])[0]
+        data, held_out = data.subset(~later), data.subset(later)  # which is cem's
+        model = from_system(data, lists=lambda _: ["i28", "i09"])
+        found = ra.accuracy(model, held_out, k=5)
+        assert found["mrr"] == pytest.approx(1)  # i28 was seen
+        assert found.frame.filter(pl.col("metric") == "rmse")["status"].to_list() == ["not_applicable"]
+        assert model.queries.asked == 1
+
+    def test_a_policy_has_nothing_to_choose_by(self, data: Interactions) -> None:
+        model = from_system(data, lists=lambda _: ["i07"])
+        with pytest.raises(NotSupportedError, match="lists, which are taken as they are"):
+            ra.recommend(model, policy=EpsilonGreedy())
+
+    def test_what_has_no_probability_is_not_recommended(self, data: Interactions) -> None:
+        shares = np.zeros(30)
+        shares[[12, 4]] = 0.3, 0.7
+        model = from_system(data, probabilities=lambda _: shares)
+        assert ra.recommend(model, users=["ada"])["item"].to_list() == ["i04", "i12"]
+        assert NextK(3).items(model, np.array([0]), 0).tolist() == [[4, 12, -1]]
+
+
+class TestFailing:
+    def test_pauses_double(self, tiny: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
+        pauses: list[float] = []
+        monkeypatch.setattr(time, "sleep", pauses.append)
+        answers: list[Exception | list[float]] = [ConnectionError("503"), TimeoutError("slow"), [1.0], [1.0] * 4]
+
+        def system(_: History) -> list[float]:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        model = from_system(tiny, scores=system, retries=3, pause=0.5)
+        assert model.scores(np.array([0])).tolist() == [[1, 1, 1, 1]]
+        assert pauses == [0.5, 1.0, 2.0]
+        assert model.queries.asked == 4
+
+    def test_no_try_beyond_the_limit(self, tiny: Interactions) -> None:
+        def broken(_: History) -> list[float]:
+            raise ConnectionError("503")
+
+        model = from_system(tiny, scores=broken).counting(Queries(2))
+        with pytest.raises(BudgetSpentError, match=r"2 of 2.*failed 2 times in a row.*503"):
+            model.scores(np.array([0]))
+        assert model.queries.asked == 2
+
+    def test_bad_settings(self, tiny: Interactions) -> None:
+        for wrong in ({"retries": -1}, {"pause": -0.1}, {"pause": np.inf}):
+            with pytest.raises(InputError, match="retries, pause"):
+                from_system(tiny, scores=Recorder(4), **wrong)
+
+
 class TestBadSystems:
     @pytest.mark.parametrize(
         ("system", "message"),
@@ -123,15 +209,16 @@ class TestBadSystems:
         ],
     )
     def test_what_it_gave_back_is_named(self, tiny: Interactions, system: dict[str, Any], message: str) -> None:
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(SystemFailedError, match=message):
             from_system(tiny, **system).scores(np.array([0]))
 
     def test_its_own_errors_are_not_hidden(self, tiny: Interactions) -> None:
         def broken(_: History) -> list[object]:
             raise TypeError("no connection")
 
-        with pytest.raises(TypeError, match="no connection"):
+        with pytest.raises(SystemFailedError, match=r"3 times.*'ada': TypeError: no connection") as error:
             from_system(tiny, lists=broken).scores(np.array([0]))
+        assert isinstance(error.value.__cause__, TypeError)
 
     def test_one_way_of_asking(self, tiny: Interactions) -> None:
         with pytest.raises(InputError, match="none of them"):
@@ -164,6 +251,11 @@ class TestHidden:
         copy = pickle.loads(pickle.dumps(hidden))
         assert torch.equal(copy.scores(np.array([1])), hidden.scores(np.array([1])))
         assert copy.queries.asked == 3
+
+    def test_a_model_that_can_only_be_asked_is_no_better_known(self) -> None:
+        hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))
+        assert hidden.system.repeats_itself
+        assert not as_black_box(hidden).system.repeats_itself
 
     def test_items_that_cannot_be_are_refused(self) -> None:
         hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))

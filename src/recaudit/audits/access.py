@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
@@ -12,6 +11,9 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.audits.asked_instability import ANSWERS, ask_distance
+from recaudit.audits.asked_reachability import Ask
+from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry
 from recaudit.audits.instability import instability
@@ -104,9 +106,9 @@ def compare_access(
     """Reachability of the same pairs by three methods: exact, by gradient ascent, and by asking.
 
     Exact is `reachability`. Gradient is the paper's Algorithm 1: ascent on the log-probability from the unchanged
-    ratings, clamped. Black box sees the same model from outside and has `budget` queries for each pair. The arguments
-    are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The model must have an exact
-    answer: BiasedMF, ALS, ItemKNN, EASE and SLIM have one.
+    ratings, clamped. Black box sees the same model from outside and has `budget` queries for each pair, the baseline
+    among them. The arguments are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The
+    model must have an exact answer: BiasedMF, ALS, ItemKNN, EASE and SLIM have one.
     """
     actions, policy = actions or Past(5), policy or Softmax()
     check_exact(model)
@@ -115,9 +117,9 @@ def compare_access(
     baseline: Literal["factual", "scores"] = "factual" if isinstance(actions, Past) else "scores"
     inquiry = Inquiry(model, log, actions, policy, wanted, "unseen", baseline, 1, 1e-6, False, rng, "cpu")
     check_pairs(inquiry, positions)
-    searches = {
+    searches: dict[str, Ask | Search] = {
         "gradient": Search(inquiry, actions, restarts=0, polish=False),
-        "black_box": Search(replace(inquiry, model=as_black_box(model)), actions, budget),
+        "black_box": Ask(replace(inquiry, model=as_black_box(model)), actions, budget),
     }
     engine = engine or Serial()
     exact = reachability(
@@ -134,7 +136,7 @@ def compare_access(
     found = {name: pl.concat(engine.map(work, blocks(positions, 16), name)) for name, work in searches.items()}
     frame = exact.select("user", "item", "baseline", exact="value").with_columns(
         *(rows["value"].alias(name) for name, rows in found.items()),
-        queries=found["black_box"]["queries"],
+        queries=pl.when(exact["value"].is_not_null()).then(found["black_box"]["queries"]),
         exact_lift=exact["lift"],
         **{f"{name}_lift": rows["lift"] for name, rows in found.items()},
     )
@@ -159,8 +161,8 @@ def compare_access_instability(
 
     Exact is `instability`, the paper's oracle. Gradient is the paper's Algorithm 3, which starts at the factual
     ratings; where they are the baseline the distance has no slope there, so that it starts at the centre and at a
-    random point as well. Black box sees the same model from outside and has `budget` queries for each pair. The
-    arguments are those of `instability`; `edits` are the last 5 ratings where nothing is said.
+    random point as well. Black box sees the same model from outside and has `budget` queries for each pair, the
+    baseline among them. The arguments are those of `instability`; `edits` are the last 5 ratings where nothing is said.
     """
     edits, policy = edits or Past(5), policy or Softmax()
     check_exact(model)
@@ -169,6 +171,7 @@ def compare_access_instability(
     log = observed_log(model, data, edits)
     looking, editing = np.unique(log.users_at(viewers)), np.unique(log.users_at(editors))
     refuse_many(len(looking) * len(editing), "viewers, editors", model)
+    check_budget(as_black_box(model), budget, ANSWERS)
     engine = engine or Serial()
     exact = instability(
         model,
@@ -227,21 +230,24 @@ class _SearchDistances:
     def _pair(
         self, pair: tuple[int, int, IntArray], scores: torch.Tensor, allowed: torch.Tensor, start: FloatArray | None
     ) -> tuple[float, float, int]:
-        viewer, editor, items = pair
-        ids = self.log.user_ids
-        find = partial(
-            search_distance,
-            baseline_scores=scores if start is None else self.model.respond(*pair).scores(start),
-            allowed=allowed,
-            beta=self.beta,
-            ratings=free_ratings(self.edits.ratings, self.log.scale),
-            distance=self.distance,
+        ids, ratings = self.log.user_ids, free_ratings(self.edits.ratings, self.log.scale)
+        seed = derive(self.rng, "search", ids[pair[0]], ids[pair[1]])
+        response = self.model.respond(*pair)
+        gradient = search_distance(
+            response,
+            scores if start is None else response.scores(start),
+            allowed,
+            self.beta,
+            ratings,
+            self.distance,
             start=start,
-            rng=derive(self.rng, "search", ids[viewer], ids[editor]),
+            restarts=2,
+            polish=False,
+            rng=seed,
         )
-        gradient = find(self.model.respond(*pair), restarts=2, polish=False)
-        asked = find(as_black_box(self.model).respond(viewer, editor, items), budget=self.budget)
-        return gradient.value, asked.value, asked.queries
+        visit = Visit.of(as_black_box(self.model), self.budget)
+        asked = ask_distance(visit, pair, start, allowed, self.beta, ratings, self.distance, seed)
+        return gradient.value, asked.value, asked.asked.queries
 
 
 def exceeding(frame: pl.DataFrame, upper: pl.Series) -> int:

@@ -14,6 +14,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import aligned
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
@@ -22,6 +23,7 @@ from recaudit.interventions import Future, Interval, Stars
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
+from recaudit.policies.ranking import place_of
 from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.trajectories import (
@@ -214,18 +216,14 @@ def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolu
         state = start
         for item in items.tolist():
             state = state.then(item)
-        slope, intercept = (torch.from_numpy(array) for array in state.affine())
-        left = torch.from_numpy(candidates.copy())
-        left[torch.from_numpy(items)] = False
+        slope, intercept = (aligned(array) for array in state.affine())
+        left = np.setdiff1d(np.flatnonzero(candidates), items)
         columns, level = slope[left].T.contiguous(), intercept[left]
         rows = np.flatnonzero(member.ravel() == place)
         for first in range(0, len(rows), _RANK_ROWS):
             part = rows[first : first + _RANK_ROWS]
-            given, targets = torch.from_numpy(solution.ratings[part]), torch.from_numpy(solution.target[part])
-            own = (given * slope[targets]).sum(dim=1) + intercept[targets]
-            # A gap below rounding is no gap: the same score, computed twice, must share a rank.
-            above = torch.addmm(level, given, columns) > (own + 1e-12 * own.abs())[:, None]
-            after[part] = 1 + np.count_nonzero(above.numpy(), axis=1)
+            own = torch.from_numpy(np.searchsorted(left, solution.target[part]))
+            after[part] = place_of(torch.addmm(level, aligned(solution.ratings[part]), columns), own)
     return after
 
 

@@ -66,11 +66,13 @@ class Inquiry:
         solvable: BoolArray,
         log_baseline: FloatArray,
         answer: Answer,
-        rank_gain: IntArray,
+        rank_gain: IntArray | FloatArray,
         acted: IntArray,
         choices: IntArray,
     ) -> pl.DataFrame:
         """A row for each pair asked about; those that are not solvable have the status not_applicable.
+
+        What is NaN is not known, and null in the frame.
 
         `asked`, `solvable` and `log_baseline` are (users, items); `answer`, `rank_gain` (pairs,) and `acted`
         (pairs, actions), the positions of the acted-on items with -1 for none, are in the order of the solvable pairs.
@@ -97,7 +99,7 @@ class Inquiry:
             "lower": spread(np.exp(answer.log_lower)),
             "upper": spread(np.exp(answer.log_upper)),
             "status": pl.Series(status).cast(STATUS),
-            "baseline": np.exp(start),
+            "baseline": pl.Series(np.exp(start)).fill_nan(None),
             "lift": spread(lift),
             "rank_gain": spread(rank_gain.astype(np.float64)).cast(pl.Int32),
             "candidates": choices[row].astype(np.int32),

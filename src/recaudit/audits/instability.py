@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.audits.asked_instability import AskPairs
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.clicks import told_ratings
 from recaudit.audits.drawn_instability import DrawnEdits
@@ -22,7 +23,7 @@ from recaudit.audits.instability_result import Instability
 from recaudit.audits.instability_tally import Tally
 from recaudit.audits.logs import observed_log
 from recaudit.audits.own_item_instability import VIEWERS, Edits, SolveOwnItem
-from recaudit.audits.paired_instability import SolvePairs
+from recaudit.audits.paired_instability import SolvePairs, check_pairwise
 from recaudit.audits.searched_reachability import refuse_many
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
@@ -30,6 +31,7 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Future, NextK, Past
 from recaudit.models.base import FittedModel
+from recaudit.models.response import OpaqueResponse
 from recaudit.policies import Policy, Softmax, Top1
 from recaudit.solvers.distances import Distance, check_distance
 
@@ -76,7 +78,9 @@ def instability(
 
     Values are exact for stars, and for intervals where scores are affine in ratings; elsewhere 33 ratings of the
     interval are tried, and rows have the status bounded. Where a rating moves the scores of many items, each pair is
-    solved or bounded by itself; a system that can only be asked gets a `budget` of queries a pair. Where items are
+    solved or bounded by itself. A system that can only be asked gets a `budget` of queries a pair; rows say how many
+    `queries` it took, from how many `fresh` answers the value is estimated where answers are chance (it is then not
+    above the truth with 97.5% confidence), and which `failure` left a pair without a value. Where items are
     drawn on the way (`Future(k, follows=...)`), the value is an expectation over what is drawn, and beyond one step
     `lower` and `upper` are 95% limits. An editor without a single action, a viewer without candidates and an `item`
     that is none of them have the status not_applicable.
@@ -122,10 +126,12 @@ def instability(
         _solver(question, edits, len(asked[0]), budget, rng), blocks(asked[0], VIEWERS), "instability"
     )
     frames: list[pl.DataFrame] = []
+    failed: list[int] = []
 
     def tallies() -> Iterator[Tally]:
         for part in parts:
             frames.append(part.frame)
+            failed.append(part.failed)
             yield part.tally
 
     tally = Tally.joined(tallies())
@@ -139,9 +145,10 @@ def instability(
         "baseline": baseline,
         "threshold": threshold,
         "rng": rng,
+        **({"budget": budget} if issubclass(model.response, OpaqueResponse) else {}),
     }
     frame = pl.concat(frames, rechunk=False)
-    return Instability(log, settings, question.distance, frame, tally, *asked)
+    return Instability(log, settings, question.distance, frame, tally, *asked, sum(failed))
 
 
 def _positions(log: Interactions, ids: Iterable[object] | None, argument: str) -> IntArray:
@@ -153,7 +160,7 @@ def _positions(log: Interactions, ids: Iterable[object] | None, argument: str) -
 
 def _solver(
     ask: InstabilityQuestion, edits: Actions | Future, viewers: int, budget: int, rng: int
-) -> SolveOwnItem | SolvePairs | DrawnEdits:
+) -> AskPairs | DrawnEdits | SolveOwnItem | SolvePairs:
     """How the pairs are answered: it depends on what the edits move, and on how their items are chosen.
 
     An editor's ratings move the vectors of the rated items; users' vectors stay (paper 001, appendix D and Algorithm
@@ -161,10 +168,19 @@ def _solver(
     k items that a top-1 recommender shows one after the other are the k unseen ones with the highest scores.
     """
     own_item = type(ask.model).edited_items is not FittedModel.edited_items
+    opaque = issubclass(ask.model.response, OpaqueResponse)
+    if isinstance(edits, Future) and opaque:
+        raise NotSupportedError(
+            f"{type(ask.model).__name__}: the editor's ratings may change what the editor is shown next, and future "
+            "instability is for models where they do not. NextK(k) edits the k items that are next as things stand."
+        )
     if isinstance(edits, Future) and not isinstance(edits.follows, Top1):
         return DrawnEdits.of(ask, edits, rng)
     actions = NextK(edits.k, ratings=edits.ratings) if isinstance(edits, Future) else edits
     if own_item:
         return SolveOwnItem(ask, Edits.of(ask, actions, rng), ask.members())
     refuse_many(viewers * len(ask.editors), "viewers, editors", ask.model)
-    return SolvePairs.of(ask, actions, budget, rng)
+    check_pairwise(ask, actions)
+    if opaque:
+        return AskPairs.of(ask, actions, budget, rng)
+    return SolvePairs.of(ask, actions, rng)

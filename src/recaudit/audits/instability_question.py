@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -10,6 +10,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.audits.asking import Asked
 from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.inquiry import Baseline
 from recaudit.audits.instability_result import PAIR_SCHEMA, user_groupings
@@ -77,6 +78,10 @@ class InstabilityQuestion:
             return scores.clip(*rating_range(self.log.scale)) if self.model.predicts_ratings else scores
         return None
 
+    def of_editors(self, model: FittedModel, editors: IntArray) -> InstabilityQuestion:
+        """The same question about some editors (positions), asked of a `model` that gives the same answers."""
+        return replace(self, model=model, editors=editors)
+
     def members(self) -> FloatArray:
         """(editors, groups): how much of each editor belongs to each group of users."""
         return np.column_stack([grouping.weights[self.editors] for grouping in user_groupings(self.log, None)])
@@ -98,6 +103,15 @@ class Pairs:
     """(editors, actions): what the editors rate; -1 for none."""
     ratings: FloatArray | None
     """(viewers, editors, actions): the ratings that reach the value, NaN where a rating stays or does not matter."""
+    asked: NDArray[np.object_] | None = None
+    """(viewers, editors) of `Asked`, where a system was asked."""
+
+    @property
+    def failed(self) -> BoolArray:
+        """(viewers, editors): whether the system failed."""
+        if self.asked is None:
+            return np.zeros(self.value.shape, dtype=bool)
+        return np.array([pair.failure is not None for pair in self.asked.ravel()]).reshape(self.value.shape)
 
 
 @final
@@ -108,6 +122,8 @@ class Part:
     frame: pl.DataFrame
     """A row for each pair, or none where they are not kept."""
     tally: Tally
+    failed: int
+    """How many pairs have no value because the system failed."""
 
     @classmethod
     def of(cls, ask: InstabilityQuestion, found: Pairs, members: FloatArray) -> Part:
@@ -115,7 +131,7 @@ class Part:
         asked = found.viewers[:, None] != ask.editors[None, :]
         value = np.where(asked & (found.items >= 0).any(axis=1), found.value, np.nan)
         tally = Tally.of(value, found.solved, asked, members, ask.distance, ask.threshold)
-        return cls(_frame(ask, found, value, asked), tally)
+        return cls(_frame(ask, found, value, asked), tally, int((asked & found.failed).sum()))
 
 
 def _frame(ask: InstabilityQuestion, found: Pairs, values: FloatArray, asked: BoolArray) -> pl.DataFrame:
@@ -123,6 +139,7 @@ def _frame(ask: InstabilityQuestion, found: Pairs, values: FloatArray, asked: Bo
     value = values[row, column]
     known = ~np.isnan(value)
     status = np.where(found.solved[row, column], Status.SOLVED.value, Status.BOUNDED.value)
+    absent = np.where(found.failed[row, column], Status.FAILED.value, Status.NOT_APPLICABLE.value)
     ids = ask.log.user_ids
     frame = pl.DataFrame(
         {
@@ -131,12 +148,12 @@ def _frame(ask: InstabilityQuestion, found: Pairs, values: FloatArray, asked: Bo
             "value": pl.Series(value).fill_nan(None),
             "lower": pl.Series(np.where(known, found.lower[row, column], np.nan)).fill_nan(None),
             "upper": pl.Series(np.where(known, found.upper[row, column], np.nan)).fill_nan(None),
-            "status": pl.Series(np.where(known, status, Status.NOT_APPLICABLE.value), dtype=pl.String).cast(
-                PAIR_SCHEMA["status"]
-            ),
+            "status": pl.Series(np.where(known, status, absent), dtype=pl.String).cast(PAIR_SCHEMA["status"]),
             "baseline": np.zeros(len(row)),
         }
     )
+    if found.asked is not None:
+        frame = frame.with_columns(Asked.columns(found.asked[row, column].tolist()))
     if found.ratings is None:
         return frame
     chosen: list[list[object] | None] = []

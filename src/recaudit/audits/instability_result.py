@@ -55,10 +55,13 @@ class Instability:
     distance: Distance
     frame: pl.DataFrame
     """One row a pair: viewer, editor, and the columns of PAIR_SCHEMA; with the edited items and the best ratings where
-    they were asked for. Without rows where pairs were not kept."""
+    they were asked for, and `queries`, `fresh` and `failure` where a system was asked. Without rows where pairs were
+    not kept."""
     tally: Tally
     viewer_positions: IntArray
     editor_positions: IntArray
+    failed: int = 0
+    """How many pairs have no value because a system that was asked failed."""
 
     @property
     def bounded(self) -> int:
@@ -84,7 +87,8 @@ class Instability:
         counts = dict.fromkeys((status.value for status in Status), 0)
         counts[Status.SOLVED] = int(self.tally.viewers.count.sum()) - self.bounded
         counts[Status.BOUNDED] = self.bounded
-        counts[Status.NOT_APPLICABLE] = self.tally.absent
+        counts[Status.FAILED] = self.failed
+        counts[Status.NOT_APPLICABLE] = self.tally.absent - self.failed
         return counts
 
     def aggregate(
@@ -99,6 +103,7 @@ class Instability:
 
         Overall, by groups of viewers, and by groups of editors: "editor history" beside "history". What stands on a
         bounded pair is bounded: not above the truth, with an interval that says how far it depends on who was asked.
+        The settings say how many pairs there are of each status.
         """
         side, n = self.tally.viewers, len(self.viewer_positions)
         ratios = self._averages(np.ones(n))

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
-from recaudit.errors import InputError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import FittedModel
-from recaudit.policies import Policy, Top1
+from recaudit.models.black_box import BlackBox
+from recaudit.policies import Policy, Softmax, Top1
 from recaudit.policies.calibrated import Calibrated
 
 IntArray = NDArray[np.int64]
@@ -31,7 +32,7 @@ class Lists:
     items: IntArray
     """(users, n): item positions, best or first drawn first; -1 where none is left."""
     scores: torch.Tensor
-    """(users, items): every score."""
+    """(users, items): every score; NaN where a system gave lists and nothing else."""
 
 
 @final
@@ -46,13 +47,30 @@ class Recommend:
 
     def __call__(self, users: IntArray) -> Lists:
         """The lists of these users."""
-        data = self.model.data
-        scores = self.model.scores(users)
+        model, data = self.model, self.model.data
         unseen = ~data.seen(users)
+        if isinstance(model, BlackBox) and model.sampling is not None:
+            return self._given(model, users, unseen)
+        scores = model.scores(users)
+        allowed = torch.from_numpy(unseen) & model.may_show(scores)
         if self._calibrator is not None:
-            return Lists(self._calibrator.lists(scores.numpy(), unseen, users, self.n), scores)
+            return Lists(self._calibrator.lists(scores.numpy(), allowed.numpy(), users, self.n), scores)
         keys = (data.user_keys[users], data.item_keys)
-        return Lists(self.policy.sample(scores, torch.from_numpy(unseen), self.n, self.rng, *keys), scores)
+        return Lists(self.policy.sample(scores, allowed, self.n, self.rng, *keys), scores)
+
+    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> Lists:
+        """The system's own lists, in their order, without what was seen; they come without scores."""
+        if self.policy not in (Top1(), Softmax(beta=1)):
+            raise NotSupportedError(
+                f"This system gives lists, which are taken as they are: {self.policy!r} has no scores to choose by. "
+                "Leave out the policy, or build the system with scores=... or probabilities=..."
+            )
+        items = np.full((len(users), self.n), -1, dtype=np.int64)
+        for row, user in enumerate(users):
+            shown = model.own_list(int(user))
+            new = shown[unseen[row, shown]][: self.n]
+            items[row, : len(new)] = new
+        return Lists(items, torch.full(unseen.shape, torch.nan, dtype=torch.float64))
 
     @cached_property
     def _calibrator(self) -> Calibrator | None:
@@ -72,7 +90,8 @@ def recommend(
     """Lists of n items that each user has not seen, under the original ids: user, item, rank, score.
 
     `users` are ids (all where none are named). A stochastic policy draws without replacement; the draw follows
-    from `rng` and the ids alone.
+    from `rng` and the ids alone. A system that gives lists is asked for one each: it comes in its own order, without
+    what was seen and without scores, and where it is short it stays short.
     """
     check_length(n)
     positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
@@ -94,7 +113,7 @@ class _Rows:
                 "user": data.user_ids.gather(users[row]),
                 "item": data.item_ids.gather(items),
                 "rank": rank + 1,
-                "score": lists.scores[torch.from_numpy(row), torch.from_numpy(items)].numpy(),
+                "score": pl.Series(lists.scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
             }
         )
 

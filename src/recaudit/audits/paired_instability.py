@@ -31,7 +31,7 @@ class SolvePairs:
     """A block of viewers in, their pairs with all editors out; pure and picklable.
 
     An affine response is solved by branch and bound over the box of ratings; one that can be differentiated is
-    climbed, one that can only be asked is asked `budget` times a pair.
+    climbed.
     """
 
     question: InstabilityQuestion
@@ -41,26 +41,14 @@ class SolvePairs:
     """(editors, actions): the ratings of the baseline; None where it is the model's scores."""
     ratings: Interval | Stars
     members: FloatArray
-    budget: int
     rng: int
 
     @classmethod
-    def of(cls, ask: InstabilityQuestion, actions: Actions, budget: int, rng: int) -> SolvePairs:
+    def of(cls, ask: InstabilityQuestion, actions: Actions, rng: int) -> SolvePairs:
         """What the editors of the question can do with these actions."""
-        model = ask.model
-        if ask.target is not None or actions.changes is not None:
-            raise NotSupportedError(
-                f"{type(model).__name__}: a rating of another user may move many scores, and then neither one item "
-                "alone nor a limit on changes has a solver. Leave out item and changes."
-            )
-        if isinstance(model, BlackBox) and model.gives_probabilities and ask.beta != 1:
-            raise NotSupportedError(
-                "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
-                f"Softmax(beta={ask.beta:g}) was received."
-            )
-        items = np.concatenate([actions.items(model, part, rng, ask.log) for part in blocks(ask.editors)])
+        items = np.concatenate([actions.items(ask.model, part, rng, ask.log) for part in blocks(ask.editors)])
         allowed = free_ratings(actions.ratings, ask.log.scale)
-        return cls(ask, items, ask.ratings_before(actions, items), allowed, ask.members(), budget, rng)
+        return cls(ask, items, ask.ratings_before(actions, items), allowed, ask.members(), rng)
 
     def __call__(self, viewers: IntArray) -> Part:
         """The pairs of these viewers (positions)."""
@@ -98,7 +86,7 @@ class SolvePairs:
             seed = derive(self.rng, "instability", *(ask.log.user_ids[person] for person in (viewer, editor)))
             found = search_distance(
                 response, start, allowed, ask.beta, self.ratings, ask.distance,
-                start=factual, budget=self.budget, rng=seed,
+                start=factual, rng=seed,
             )  # fmt: skip
             return found.value, found.upper, False, found.ratings
         solution = maximize_distance(
@@ -112,3 +100,18 @@ class SolvePairs:
             values=self.ratings.values if isinstance(self.ratings, Stars) else None,
         )
         return solution.value, solution.upper, solution.status == Status.SOLVED, solution.action
+
+
+def check_pairwise(ask: InstabilityQuestion, actions: Actions) -> None:
+    """Refuse what has no answer where a rating may move the scores of many items."""
+    model = ask.model
+    if ask.target is not None or actions.changes is not None:
+        raise NotSupportedError(
+            f"{type(model).__name__}: a rating of another user may move many scores, and then neither one item "
+            "alone nor a limit on changes has a solver. Leave out item and changes."
+        )
+    if isinstance(model, BlackBox) and model.gives_probabilities and ask.beta != 1:
+        raise NotSupportedError(
+            "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
+            f"Softmax(beta={ask.beta:g}) was received."
+        )

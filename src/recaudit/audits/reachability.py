@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from recaudit.audits.asked_reachability import Ask, AskFuture
 from recaudit.audits.best_response import check_device
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.clicks import told_ratings
@@ -29,7 +30,7 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future, NextK, Past
 from recaudit.models.base import FittedModel
-from recaudit.models.response import AffineResponse
+from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import Policy, Softmax
 
 Solver = Literal["exact", "gradient"]
@@ -76,7 +77,11 @@ def reachability(
     solved when its bounds on log-probability are `tolerance` apart or less.
 
     Where scores are no affine function of the ratings, each pair is searched for instead, by gradient ascent or, for
-    a system that can only be asked, within a `budget` of queries a pair: a lower bound, with the status bounded.
+    a system that can only be asked, within a `budget` of queries a pair: a lower bound, with the status bounded. Then
+    there are three columns more. `queries`: how many were asked for the pair, of whatever kind, never more than the
+    budget. `fresh`: 0 where the system gave the same answer twice; else its answers are chance, `value` is the average
+    of so many fresh answers about the best ratings found, and `lower` what its expectation is not below with 97.5%
+    confidence. `failure`: what the system said when it failed for good; the pair has the status failed.
     `solver="gradient"` does the same for every model: the method of paper 001, for comparison. A `device` other than
     the CPU serves the exact solver of softmax, and is refused elsewhere.
     """
@@ -100,17 +105,18 @@ def reachability(
     exact = affine and solver == "exact" and not isinstance(actions, Future)
     check_device(device, policy, actions, slate, exact)
     ratings = told_ratings(model, log, actions, positions, rng)
-    work: Follow | Search | SearchFuture | Solve
-    if isinstance(actions, Future):
-        work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions, budget)
-        if not affine:
-            check_pairs(inquiry, positions)
+    work: Ask | AskFuture | Follow | Search | SearchFuture | Solve
+    if not affine or (solver == "gradient" and not isinstance(actions, Future)):
+        check_pairs(inquiry, positions)
+    if issubclass(model.response, OpaqueResponse):
+        work = AskFuture(inquiry, actions, budget) if isinstance(actions, Future) else Ask(inquiry, actions, budget)
+    elif isinstance(actions, Future):
+        work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions)
     elif exact:
         work = Solve(inquiry, actions)
     else:
-        check_pairs(inquiry, positions)
         paper = solver == "gradient"
-        work = Search(inquiry, actions, budget, restarts=0 if paper else 3, polish=not paper)
+        work = Search(inquiry, actions, restarts=0 if paper else 3, polish=not paper)
     size = _USERS if device == "cpu" else 16 * _USERS
     parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
     settings = {
@@ -123,5 +129,6 @@ def reachability(
         "tolerance": tolerance,
         "solver": solver,
         "rng": rng,
+        **({"budget": budget} if issubclass(model.response, OpaqueResponse) else {}),
     }
     return Reachability(log, settings, pl.concat(parts, rechunk=False), positions)

@@ -48,7 +48,8 @@ class Reachability:
     data: Interactions
     settings: Mapping[str, object]
     frame: pl.DataFrame
-    """One row a pair: user, item, and the columns of PAIR_SCHEMA; with the best action where it was asked for."""
+    """One row a pair: user, item, and the columns of PAIR_SCHEMA; with the best action where it was asked for, and with
+    `queries`, `fresh` and `failure` where a system was asked (see `reachability`)."""
     users: IntArray
     """The positions of the users who were asked about."""
 

@@ -6,7 +6,7 @@ is to choose, whatever items come: k numbers, not one for every step and item.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -14,21 +14,20 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.audits.asking import LOWEST
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
-from recaudit.audits.searched_reachability import check_policy, rating_box
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.audits.roll_outs import check_roll_outs, left_over, roll_out
+from recaudit.audits.searched_reachability import rating_box
 from recaudit.interventions import Future
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
-from recaudit.models.black_box import LOWEST_LOG, BlackBox
 from recaudit.models.response import DifferentiableResponse
-from recaudit.policies import Policy, Top1, top_items
+from recaudit.policies import Policy, top_items
 from recaudit.seeding import derive
-from recaudit.solvers.ascent import Objective, ascend
+from recaudit.solvers.ascent import EXHAUSTIVE, Objective, ascend
 from recaudit.solvers.box import Box
-from recaudit.solvers.zeroth_order import maximize_black_box
 from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
@@ -45,30 +44,18 @@ _STARTS = 4
 @final
 @dataclass(frozen=True, eq=False)
 class SearchFuture:
-    """A block of users in, a row for each of their pairs out, by search; pure and picklable.
+    """A block of users in, a row for each of their pairs out, by gradient ascent; pure and picklable.
 
-    A system that can only be asked is asked k times a roll-out, and there is one column more, `queries`: how many each
-    pair needed. Roll-outs that pairs of the same user share are asked for once.
+    An item that came on the way in every roll-out that was tried has the value 0, and is bounded: another roll-out
+    might leave it. It does not apply where it surely comes on the way: it is the first item that is shown, or every
+    roll-out that there is was tried.
     """
 
     inquiry: Inquiry
     future: Future
-    budget: int = 200
-    """Queries that a pair may take, where the system can only be asked."""
 
     def __post_init__(self) -> None:
-        ask, model = self.inquiry, self.inquiry.model
-        check_policy(ask)
-        if ask.slate > 1 or ask.baseline != "scores" or not isinstance(self.future.follows, Top1):
-            raise NotSupportedError(
-                f"{type(model).__name__} is audited by search, which follows the top item from the model's scores to "
-                f"one recommendation: received slate={ask.slate}, baseline={ask.baseline!r}, "
-                f"follows={self.future.follows!r}."
-            )
-        if isinstance(model, BlackBox) and model.sampling is not None:
-            raise NotSupportedError("A system that gives random lists has no top item to follow. Audit Past(k).")
-        if self._opaque and self._rollouts < 1:
-            raise InputError("budget", received=self.budget, expected=f"{self.future.k} queries at least: one roll-out")
+        check_roll_outs(self.inquiry, self.future)
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """The rows of these users (positions)."""
@@ -83,59 +70,37 @@ class SearchFuture:
             if shown[row].sum() < k or candidates[row].sum() <= k or not len(targets):
                 solvable[row] = False
                 continue
-            system = _System(ask.model, int(user), scores[row], shown[row], candidates[row], ask.policy, k)
+            system = _System(ask.model, int(user), scores[row], shown[row], candidates[row], ask.policy)
             best = self._search(system, targets)
-            solvable[row, targets] = best.log_value > LOWEST_LOG  # else it was always shown on the way
-            found.append(best.where(best.log_value > LOWEST_LOG, before[row, targets]))
+            solvable[row, targets] = best.applies
+            found.append(best.where(best.applies, before[row, targets]))
         joined = _Found.joined(found, k)
         status = np.full(len(joined.log_value), Status.BOUNDED.value, dtype="<U14")
         answer = Answer(joined.log_value, joined.log_value, np.zeros(len(status)), status, joined.ratings)
         logs = ask.policy.log_probabilities(scores, allowed).numpy()
         choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
-        frame = ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items, choices)
-        if not self._opaque:
-            return frame
-        queries = np.full(len(frame), np.nan)
-        queries[solvable[asked]] = joined.queries
-        return frame.with_columns(queries=pl.Series(queries).fill_nan(None).cast(pl.Int32))
-
-    @property
-    def _opaque(self) -> bool:
-        return not issubclass(self.inquiry.model.response, DifferentiableResponse)
-
-    @property
-    def _rollouts(self) -> int:
-        """How many roll-outs a pair's budget buys."""
-        return self.budget // self.future.k
+        return ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items, choices)
 
     def _search(self, system: _System, targets: IntArray) -> _Found:
-        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
-        k = self.future.k
-        box = rating_box(ratings, k)
+        box = rating_box(free_ratings(self.future.ratings, self.inquiry.log.scale), self.future.k)
         seed = derive(self.inquiry.rng, "future search", self.inquiry.log.user_ids[system.user])
-        if not self._opaque:
+        left = np.zeros(len(targets), dtype=bool)
 
-            def objective(points: Tensor) -> Tensor:
-                """(points, targets)"""
-                return torch.stack([system.log_probabilities(point)[targets] for point in points])
+        def objective(points: Tensor) -> Tensor:
+            """(points, targets)"""
+            rows = []
+            for point in points:
+                logs, allowed = system.log_probabilities(point)
+                left[allowed.numpy()[targets]] = True
+                rows.append(logs[targets].clamp(min=LOWEST))
+            return torch.stack(rows)
 
-            return system.told(targets, *_climb(objective, box, seed), np.zeros(len(targets), dtype=np.int64))
-        values, points, queries = [], [], []
-        for target in targets:
-
-            def value(point: FloatArray, target: int = int(target)) -> float:
-                return float(system.log_probabilities(torch.from_numpy(point))[target])
-
-            item = self.inquiry.log.item_ids[int(target)]
-            asked = maximize_black_box(value, box, self._rollouts, rng=derive(seed, item))
-            values.append(asked.value)
-            points.append(asked.point)
-            queries.append(asked.queries * k)
-        return system.told(targets, np.array(values), np.stack(points), np.array(queries))
+        points = _climb(objective, box, seed)
+        return system.told(targets, points, left | (box.size > EXHAUSTIVE))
 
 
-def _climb(objective: Objective, box: Box, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Values (targets,) and points (targets, steps): the best of a coarse grid, and of ascent from there.
+def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
+    """(targets, steps): the best points of a coarse grid, and of ascent from there.
 
     Where other items come the objective jumps, and no gradient sees that coming: the grid finds the cells.
     """
@@ -149,14 +114,13 @@ def _climb(objective: Objective, box: Box, seed: int) -> tuple[FloatArray, Float
     most, counts = np.unique(best, return_counts=True)
     starts = grid[most[np.argsort(-counts, kind="stable")[:_STARTS]]]
     found = ascend(objective, box, starts=starts, restarts=0, steps=20, rng=seed)
-    higher = found.value > at_best
-    return np.where(higher, found.value, at_best), np.where(higher[:, None], found.points, grid[best])
+    return np.where((found.value > at_best)[:, None], found.points, grid[best])
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _System:
-    """One user's roll-outs, each remembered by its ratings."""
+    """One user's roll-outs."""
 
     model: FittedModel
     user: int
@@ -167,49 +131,42 @@ class _System:
     candidates: BoolArray
     """(items,): what may come at the end, but for what came on the way."""
     policy: Policy
-    steps: int
-    known: dict[bytes, Tensor] = field(default_factory=dict)
 
     def follow(self, ratings: Tensor) -> tuple[tuple[int, ...], Tensor]:
         """The items that come when step t is rated `ratings[t]`, and the scores (items,) after all of them."""
-        items: tuple[int, ...] = ()
-        free = torch.from_numpy(self.shown.copy())
-        for step in range(self.steps):
-            with torch.no_grad():
-                scores = self._scores(items, ratings[:step].detach())
-            top = int(top_items(scores[None], free[None], 1)[0, 0])
-            items, free[top] = (*items, top), False
-        return items, self._scores(items, ratings)
+        return roll_out(self._scores, self.model.may_show, self.shown, ratings)
 
-    def log_probabilities(self, ratings: Tensor) -> Tensor:
-        """(items,): at the end of the roll-out; LOWEST_LOG for what cannot come any more."""
+    def log_probabilities(self, ratings: Tensor) -> tuple[Tensor, Tensor]:
+        """(items,) at the end of the roll-out, and which items are left there; -inf for what is not."""
         items, scores = self.follow(ratings)
-        allowed = torch.from_numpy(self.candidates.copy())
-        allowed[list(items)] = False
-        return self.policy.log_probabilities(scores[None], allowed[None])[0].clamp(min=LOWEST_LOG)
+        allowed = left_over(self.candidates, items)
+        return self.policy.log_probabilities(scores[None], allowed[None])[0], allowed
 
-    def told(self, targets: IntArray, log_value: FloatArray, points: FloatArray, queries: IntArray) -> _Found:
-        """What was found for `targets` (targets,), with the items that their ratings (targets, steps) lead through."""
-        items, places = np.empty(points.shape, dtype=np.int64), np.empty(len(targets), dtype=np.int64)
+    def told(self, targets: IntArray, points: FloatArray, may_be_left: BoolArray) -> _Found:
+        """What was found for `targets` (targets,), with the items that their ratings (targets, steps) lead through.
+
+        `may_be_left` (targets,): whether some roll-out left the target, or one that was not tried might.
+        """
+        shape, first = points.shape, int(top_items(self.start[None], torch.from_numpy(self.shown)[None], 1)[0, 0])
+        items, ratings = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
+        log_value, places = np.full(len(targets), -np.inf), np.full(len(targets), np.nan)
         for row, (target, point) in enumerate(zip(targets, points, strict=True)):
-            followed, scores = self.follow(torch.from_numpy(point))
-            allowed = torch.from_numpy(self.candidates.copy())
-            allowed[list(followed)] = False
-            items[row], places[row] = followed, ranks(scores[None], allowed[None])[0, target]
-        return _Found(log_value, points, items, places, queries)
+            with torch.no_grad():
+                followed, scores = self.follow(torch.from_numpy(point))
+            allowed = left_over(self.candidates, followed)
+            if allowed[target]:
+                log_value[row] = self.policy.log_probabilities(scores[None], allowed[None])[0, target]
+                items[row], ratings[row] = followed, point
+                places[row] = ranks(scores[None], allowed[None])[0, target]
+        return _Found(log_value, ratings, items, places, may_be_left & (targets != first))
 
     def _scores(self, items: tuple[int, ...], ratings: Tensor) -> Tensor:
         """(items,): after rating `items` in this order."""
         if not items:
             return self.start
         response = self.model.respond(self.user, self.user, np.array(items))
-        if isinstance(response, DifferentiableResponse):
-            return response.batch_scores(ratings[None])[0]
-        given = ratings.detach().numpy()
-        key = np.array(items).tobytes() + given.tobytes()
-        if key not in self.known:
-            self.known[key] = response.scores(given)
-        return self.known[key]
+        assert isinstance(response, DifferentiableResponse)
+        return response.batch_scores(ratings[None])[0]
 
 
 @final
@@ -219,22 +176,23 @@ class _Found:
 
     log_value: FloatArray
     ratings: FloatArray
-    """(pairs, steps)"""
+    """(pairs, steps): NaN where no roll-out left the target."""
     items: IntArray
-    """(pairs, steps)"""
-    places: IntArray
-    """(pairs,): the target's rank at the end; once joined, how many places it has climbed."""
-    queries: IntArray
+    """(pairs, steps): -1 where no roll-out left the target."""
+    places: FloatArray
+    """(pairs,): the target's rank at the end; once joined, how many places it has climbed; NaN for neither."""
+    applies: BoolArray
+    """(pairs,): False where the target surely comes on the way."""
 
     def where(self, told: BoolArray, before: IntArray) -> _Found:
         """Only the pairs that are `told` of, with the places climbed from the ranks `before` (pairs,)."""
         climbed = before - self.places
-        return _Found(self.log_value[told], self.ratings[told], self.items[told], climbed[told], self.queries[told])
+        return _Found(self.log_value[told], self.ratings[told], self.items[told], climbed[told], self.applies[told])
 
     @classmethod
     def joined(cls, parts: list[_Found], steps: int) -> _Found:
         """One after the other."""
-        none = np.empty(0, dtype=np.int64)
-        nothing = cls(np.empty(0), np.empty((0, steps)), np.empty((0, steps), dtype=np.int64), none, none)
+        none, pairs = np.empty(0), np.empty((0, steps))
+        nothing = cls(none, pairs, pairs.astype(np.int64), none, none.astype(bool))
         columns = ([getattr(part, name) for part in (nothing, *parts)] for name in cls.__dataclass_fields__)
         return cls(*(np.concatenate(column) for column in columns))

@@ -60,22 +60,22 @@ class Actions(ABC):
         The rating that the user gave. An item not rated yet would be rated as the model predicts, within the scale:
         that is how far from "no strategy" a change is counted. 0 where -1 fills up.
         """
-        predicted = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-        ratings = predicted.clamp(*rating_range(model.data.scale)).numpy()
-        given = np.zeros_like(items, dtype=bool)
+        ratings = np.zeros(items.shape)
+        predicted = items >= 0
         for row, user in enumerate(users):
             history, known = (log or model.data).history(int(user))
             _, here, there = np.intersect1d(items[row], history, return_indices=True)
-            given[row, here] = True
+            predicted[row, here] = False
             ratings[row, here] = known[there]
-        filler = items < 0
-        if not (model.predicts_ratings or (given | filler).all()):
+        if not predicted.any():
+            return ratings
+        if not model.predicts_ratings:
             raise NotSupportedError(
                 f"The scores of this {type(model).__name__} are not ratings: what an unrated item would be rated as, "
                 "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes."
             )
-        ratings[filler] = 0.0
-        return ratings
+        scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
+        return np.where(predicted, scores.clamp(*rating_range(model.data.scale)).numpy(), ratings)
 
 
 @final
@@ -127,7 +127,8 @@ class NextK(Actions):
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
         k = min(self.k, model.data.n_items)
-        return top_items(model.scores(users), torch.from_numpy(~(log or model.data).seen(users)), k)
+        scores, unseen = model.scores(users), torch.from_numpy(~(log or model.data).seen(users))
+        return top_items(scores, unseen & model.may_show(scores), k)
 
 
 @final

@@ -54,6 +54,10 @@ class FittedModel(ABC):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision: the score of every item, seen ones too."""
 
+    def may_show(self, scores: Tensor) -> Tensor:
+        """(users, items): whether an item of these `scores` (users, items) is ever shown; here every item is."""
+        return torch.ones_like(scores, dtype=torch.bool)
+
     def predict(self, users: IntArray, items: IntArray) -> FloatArray:
         """(len(users),): the score of each pair; a model whose scores are ratings stays inside the scale."""
         out = self.pair_scores(users, items)

@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 Objective = Callable[[Tensor], Tensor]
 """(points, K) to (points, problems), double precision: several objectives of the same variables; gradients flow."""
 
-_EXHAUSTIVE = 4096
+EXHAUSTIVE = 4096
 """So many grid points are simply all evaluated."""
 _ALL_VERTICES = 6
 """Up to so many variables every vertex of the box is evaluated: 64 points."""
@@ -70,7 +70,7 @@ def ascend(
     """
     begin = _starts(box, starts, restarts, rng)
     found = _Found(objective, box)
-    if box.size <= _EXHAUSTIVE:
+    if box.size <= EXHAUSTIVE:
         found.try_all(box.everything())
         return found.best()
     shared = [box.inside(begin)]

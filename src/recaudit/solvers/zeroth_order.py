@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from recaudit.errors import InputError
+from recaudit.errors import BudgetSpentError, InputError
 from recaudit.seeding import generator
 from recaudit.solvers.box import Box
 
@@ -54,7 +54,8 @@ def maximize_black_box(
     of questions correct an estimate of the gradient, and a step along it is taken where it leads up, and cut where it
     does not. Points are moved into the box before they are asked, and the pair's true displacement is used. A path
     ends with moves of single variables, to their bounds, from the best point so far. In a box with a grid only points
-    of the grid are asked; all of them, where the budget allows it.
+    of the grid are asked; all of them, where the budget allows it. An `objective` that raises a BudgetSpentError ends
+    the search before: it stands if anything was answered.
     """
     if budget < 1:
         raise InputError("budget", received=budget, expected="a whole number of questions, 1 or more")
@@ -69,13 +70,10 @@ def maximize_black_box(
         for path in range(budget):
             _climb(asked, box, starts[path] if path < len(starts) else box.random(1, draw)[0], draw)
             _move_single_variables(asked, box, draw)
-    except _BudgetSpentError:
-        pass
+    except BudgetSpentError:
+        if not asked.history:
+            raise
     return asked.best()
-
-
-class _BudgetSpentError(Exception):
-    """The next question would be one too many."""
 
 
 class _Asked:
@@ -94,7 +92,7 @@ class _Asked:
         if key in self.answers:
             return self.answers[key]
         if len(self.history) == self.budget:
-            raise _BudgetSpentError
+            raise BudgetSpentError(f"The budget of {self.budget:,} questions is spent.")
         answer = float(self.objective(point))
         if not np.isfinite(answer):
             raise InputError("objective", received=f"{answer} at {point.tolist()}", expected="finite numbers")

@@ -1,0 +1,214 @@
+"""Dealing with a system that can only be asked: a budget for each pair, and answers that may be chance or fail.
+
+Whatever is asked on behalf of a pair is paid from its budget: choosing the actions, the baseline, the search, asking
+again. Answers that pairs of the same user share are asked for once, and each pair pays for them as if it were alone, so
+that no pair's answer depends on its company, and the system is never asked more often than the pairs' `queries` add up
+to.
+
+The best of many random answers is too high, being chosen for it. So the baseline is asked for twice, and so is the best
+point: where the answers agree they are taken for certain. Where they do not, part of the budget is kept for asking
+about the best point afresh: what the pair is said to reach is the average of those answers, which is not above the
+truth in expectation, and `lower` is a limit that the expected probability is not below, with 97.5% confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import logsumexp
+
+from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
+from recaudit.models.base import FittedModel
+from recaudit.models.black_box import BlackBox, as_black_box
+from recaudit.models.queries import CONFIDENCE, Memory, Queries, binomial_at_least
+from recaudit.solvers.box import Box
+from recaudit.solvers.zeroth_order import maximize_black_box
+
+FloatArray = NDArray[np.float64]
+
+FAILURES = (SystemFailedError, BudgetSpentError)
+"""What leaves a pair without an answer, and the others as they are."""
+LOWEST = -1e6
+"""What a search takes for an infinitely bad outcome: it goes by differences."""
+_SAME = 1e-9
+"""Answers that differ by less, relative to the largest score, are the same: rounding is no chance."""
+_FRESH = 3, 20
+"""How many fresh answers are asked for at least, and at most; between them, a quarter of what the budget buys."""
+_SPARE = 2
+"""Queries kept for a system that fails when the best point is asked about again."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an answer of the system comes to for a pair."""
+
+    value: float
+    """What is to be as high as possible; -inf where there is nothing lower."""
+    scores: torch.Tensor
+    """(items,), or more of them: what the system answered."""
+    items: tuple[int, ...] = ()
+    """What was shown on the way to it, where something was."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best point found for a pair, and what is known of it."""
+
+    point: FloatArray
+    outcomes: tuple[Outcome, ...]
+    """The answer there; where answers are chance, fresh ones, independent of how the point was found."""
+    fresh: int
+    """How many of them are fresh; 0 where the system gives the same answer twice."""
+    tried: int
+    """How many points were asked about."""
+
+
+@final
+class Visit:
+    """What is asked on behalf of one pair, or of a user before there are pairs."""
+
+    def __init__(self, model: BlackBox, queries: Queries, memories: tuple[Memory, Memory], random: bool) -> None:
+        self.queries = queries
+        self.model = model.counting(queries, memories[0])
+        """Asked each question once."""
+        self.afresh = model.counting(queries)
+        """Asked anew each time."""
+        self._again = model.counting(queries, memories[1])
+        self._memories = memories
+        self.random = random
+        """Whether the system is known to answer the same question differently."""
+
+    @classmethod
+    def of(cls, model: FittedModel, budget: int) -> Visit:
+        """Before anything was asked."""
+        system = model if isinstance(model, BlackBox) else as_black_box(model)
+        return cls(system, Queries(budget, system.queries), (Memory(), Memory()), system.sampling is not None)
+
+    def pair(self) -> Visit:
+        """The visit of one pair, which has paid for what was asked so far, and knows it."""
+        mine = self.queries
+        queries = Queries(mine.limit, mine.within, mine.asked)
+        first, second = self._memories
+        return Visit(self.model, queries, (first.shared(), second.shared()), self.random)
+
+    def scores(self, question: Callable[[BlackBox], torch.Tensor]) -> torch.Tensor:
+        """(items,): the answer to a question. It is asked twice, to see whether the system repeats itself."""
+        scores = question(self.model)
+        if not self.random and not self.model.system.repeats_itself:
+            self.random = not _same_scores(scores, question(self._again))
+        return scores
+
+    def maximize(
+        self,
+        outcome: Callable[[BlackBox, FloatArray], Outcome],
+        box: Box,
+        *,
+        start: FloatArray | None,
+        rng: int,
+        answers: tuple[int, int] = (1, 1),
+    ) -> Best:
+        """The point of the box with the highest outcome found.
+
+        `answers`: how many an outcome takes, of a system that is asked each question once, and of one asked afresh.
+        """
+        cost, anew = (self.model.cost * count for count in answers)
+        left, certain = self.queries.left, self.model.system.repeats_itself
+        fresh = 0 if certain else 1
+        if self.random and self.model.sampling is None:
+            least, most = _FRESH
+            fresh = max(1, min(max(least, left // anew // 4), most, (left - cost) // anew))
+        spare = 0 if certain else max(0, min(_SPARE, left - fresh * anew - cost))
+        searched = (left - fresh * anew - spare) // cost
+        if searched < 1:
+            raise BudgetSpentError(
+                f"The budget of queries is spent before the search: {self.queries.asked:,} of {self.queries.limit:,}, "
+                f"and {cost + fresh * anew:,} more are needed."
+            )
+        with self.queries.holding_back(fresh * anew + spare):
+            found = maximize_black_box(
+                lambda point: max(outcome(self.model, point).value, LOWEST), box, searched, start=start, rng=rng
+            )
+        answer = outcome(self.model, found.point)
+        if certain:
+            return Best(found.point, (answer,), 0, found.queries)
+        again = [outcome(self.afresh, found.point)]
+        if not self.random and _same(answer, again[0]):
+            return Best(found.point, (answer,), 0, found.queries)
+        wanted = fresh if self.random else _FRESH[1]
+        while len(again) < wanted and self.queries.left >= anew:
+            try:
+                again.append(outcome(self.afresh, found.point))
+            except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
+                break
+        return Best(found.point, tuple(again), len(again), found.queries)
+
+
+def _same(one: Outcome, other: Outcome) -> bool:
+    return one.items == other.items and _same_scores(one.scores, other.scores)
+
+
+def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one, other, rtol=0, atol=_SAME * float(one.abs().max()))
+
+
+def check_budget(model: FittedModel, budget: int, answers: tuple[int, int] = (1, 1)) -> None:
+    """Refuse a budget that no pair can be answered with; `answers` as in `Visit.maximize`."""
+    system = model if isinstance(model, BlackBox) else as_black_box(model)
+    certain, known_random = system.system.repeats_itself, system.sampling is not None
+    baseline = 1 if certain or known_random else 2
+    least = system.cost * (baseline + answers[0] + (0 if certain else answers[1]))
+    if budget < least:
+        raise InputError(
+            "budget",
+            received=budget,
+            expected=f"{least:,} queries a pair at least: for the baseline, for one point, and to ask again",
+        )
+
+
+def expected_log(logs: FloatArray) -> tuple[float, float]:
+    """The logarithm of the average of random probabilities, exp(`logs`) (answers,), and what the expectation is not
+    below with 97.5% confidence.
+
+    Where they vary, the lower limit is Student's for the mean of the logarithms, which is not above the logarithm of
+    the mean: it assumes that scores vary normally. Where there are two values at most, as with a top item that is or is
+    not the target, how often the higher one came is binomial, and nothing is assumed of the other.
+    """
+    count, top = len(logs), float(logs.max())
+    value = float(logsumexp(logs)) - float(np.log(count))
+    if top == -np.inf:
+        return value, value
+    if len(np.unique(np.round(logs, 9))) <= 2:
+        share = binomial_at_least(int((logs > top - _SAME).sum()), count)
+        return value, min(value, top + float(np.log(share)))
+    if not np.isfinite(logs).all():
+        return value, -np.inf
+    limit = logs.mean() - stats.t.ppf(CONFIDENCE, count - 1) * logs.std(ddof=1) / np.sqrt(count)
+    return value, min(value, float(limit))
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """What a pair's row says of the asking."""
+
+    queries: int
+    fresh: int | None = None
+    failure: str | None = None
+
+    @staticmethod
+    def columns(rows: list[Asked]) -> list[pl.Series]:
+        """`queries`, `fresh` and `failure`, of pairs in the order of their rows."""
+        return [
+            pl.Series("queries", [row.queries for row in rows], pl.Int32),
+            pl.Series("fresh", [row.fresh for row in rows], pl.Int32),
+            pl.Series("failure", [row.failure for row in rows], pl.String),
+        ]
