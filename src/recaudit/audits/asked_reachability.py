@@ -75,8 +75,11 @@ class _AskUsers(ABC):
 
     inquiry: Inquiry
     budget: int
-    _on_the_way: int
-    """How many candidates are shown before the recommendation, and not recommended again."""
+
+    @property
+    @abstractmethod
+    def _on_the_way(self) -> int:
+        """How many candidates are shown before the recommendation, and not recommended again."""
 
     @final
     def __call__(self, users: IntArray) -> pl.DataFrame:
@@ -184,7 +187,9 @@ class Ask(_AskUsers):
     budget: int = 200
     """Queries that a pair may take."""
 
-    _on_the_way = 0
+    @property
+    def _on_the_way(self) -> int:
+        return 0
 
     def __post_init__(self) -> None:
         check_search(self.inquiry, self.actions)
