@@ -61,7 +61,7 @@ class TestWhatUsersCanChange:
             "Ranking quality",
             "What users can change",
             "Catalogue nobody is shown",
-            "Pull towards the popular",
+            "Popularity against own choices",
             "Widest gap between user groups",
         ]
         assert (found[1].value, found[1].interval) == (f"{TIMES}2.50", f"[{TIMES}2.25, {TIMES}2.75]")
@@ -94,4 +94,4 @@ def test_groups_that_overlap_are_no_gap(tmp_path: Path) -> None:
     history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.0, 0.3), "2: 10-90 ratings": (0.4, 0.2, 0.5)})
     found = headlines(write_run(tmp_path, [Model("A", [accuracy(by=[history])])]))
     assert found[4].value == "none"
-    assert found[4].meaning == "A serves no group of users measurably better than another."
+    assert found[4].meaning == "A serves no group of 30 users or more measurably better than another."

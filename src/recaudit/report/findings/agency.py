@@ -136,8 +136,8 @@ def _contrasts(evidence: Evidence, model: str, metric: str, by: str) -> Iterator
 
 def _doubled(evidence: Evidence, model: str) -> str:
     shares = [
-        f"{estimate.full} {told}"
+        f"{estimate.full} of items {told}"
         for when, told in WHEN.items()
         if (estimate := evidence.firm(f"{when}_doubled").get(model)) is not None
     ]
-    return f" At least twice as likely: {', '.join(shares)} of items." if shares else ""
+    return f" At least twice as likely: {', '.join(shares)}." if shares else ""
