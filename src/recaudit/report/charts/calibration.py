@@ -93,7 +93,7 @@ def one_user(evidence: Evidence, model: str) -> Figure | None:
     axis = alt.Axis(format="%", grid=True)
     y = rows_of("category", names)
     history, own, reranked = (
-        alt.X(f"{field}:Q", title=None, axis=axis, scale=alt.Scale(zero=True))
+        alt.X(f"{field}:Q", title=None, axis=axis, scale=alt.Scale(zero=True), stack=None)
         for field in ("history", "own", "reranked")
     )
     base, told = alt.Chart(data(rows)), tooltip("category")
