@@ -19,7 +19,7 @@ NAMES = {
     "title": "</script>",
     "genre": "constructor",
     "attribute": "toString",
-    "group": "a.b[0] \"quoted\" it's \\ ]",
+    "group": 'a.b[0] "quoted" it\'s \\ ]',
     "model": "__proto__",
     "data": "valueOf",
     "user": "\N{GRINNING FACE} \N{HEBREW LETTER ALEF}\N{RIGHT-TO-LEFT OVERRIDE}x",
