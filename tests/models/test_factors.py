@@ -319,8 +319,7 @@ def test_anothers_edits_resolve_the_item_and_move_nothing_else(model: FactorMode
 
 def test_arrays_become_a_model(tiny: Interactions) -> None:
     P, Q = np.array([[1.0], [2.0], [0.0]]), np.array([[1.0], [0.5], [-1.0], [2.0]])
-    biases = {"user_bias": [0, 0, 1], "item_bias": [0, 0, 0, 0.5]}
-    model = from_factors(P, Q, tiny, **biases, mean=3, predicts_ratings=True)
+    model = from_factors(P, Q, tiny, user_bias=[0, 0, 1], item_bias=[0, 0, 0, 0.5], mean=3, predicts_ratings=True)
     expected = [[4, 3.5, 2, 5.5], [5, 4, 1, 7.5], [4, 4, 4, 4.5]]
     np.testing.assert_allclose(model.scores(np.arange(3)), expected)
     assert model.predict(np.array([1]), np.array([3])).tolist() == [5.0]  # clipped to the scale
@@ -331,9 +330,8 @@ class TestScoresThatAreRatings:
 
     def test_a_fitted_factorisation_of_ratings(self, world: World) -> None:
         fitted = ALS(factors=4, iterations=4).fit(world.data)
-        biases = {"user_bias": fitted.user_bias, "item_bias": fitted.item_bias}
-        model = from_factors(fitted.user_factors, fitted.item_factors, world.data, **biases, mean=fitted.mean)
-        assert model.predicts_ratings
+        P, Q, f, g = fitted.user_factors, fitted.item_factors, fitted.user_bias, fitted.item_bias
+        assert from_factors(P, Q, world.data, user_bias=f, item_bias=g, mean=fitted.mean).predicts_ratings
 
     def test_scores_of_another_scale(self, world: World) -> None:
         fitted = ALS(factors=4, iterations=4).fit(world.data)

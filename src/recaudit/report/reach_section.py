@@ -52,6 +52,7 @@ class ReachDetail:
     items: list[Row]
     """The items that the fewest users can reach."""
     unreached: int
+    undecided: int
     example: Example | None
 
 
@@ -89,6 +90,7 @@ def _detail(evidence: Evidence, model: str) -> ReachDetail:
         users=[_user(row) for row in reach.users.sort("discovery", "user").head(MOST_ITEMS).iter_rows(named=True)],
         items=[_item(row) for row in reach.hardest.head(MOST_ITEMS).iter_rows(named=True)],
         unreached=len(reach.unreached),
+        undecided=reach.undecided,
         example=reach.example,
     )
 

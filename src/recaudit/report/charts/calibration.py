@@ -124,7 +124,7 @@ def least_calibrated(evidence: Evidence, model: str) -> Figure | None:
             low, high = category.history - below, category.history + above
             ends.append({"category": category.name, "lists": lists, "low": low, "high": high, "told": told})
     axis, scale = alt.Axis(format="%", grid=True), alt.Scale(zero=True)
-    y = rows_of("category", names, {"paddingInner": 0.35})
+    y = rows_of("category", names, alt.Scale(paddingInner=0.35))
     offset = alt.YOffset("lists:N", sort=[OWN, RERANKED])
     color = alt.Color("lists:N", scale=_COLORS, legend=None)
     start = alt.X("low:Q", title=None, axis=axis, scale=scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -90,13 +90,15 @@ def tooltip(*fields: str) -> list[alt.Tooltip]:
     return [*(alt.Tooltip(f"{field}:N", title=field) for field in fields), alt.Tooltip("told:N", title="value")]
 
 
-def rows_of(field: str, names: Sequence[str], scale: Mapping[str, float] | None = None) -> alt.Y:
+def rows_of(field: str, names: Sequence[str], scale: alt.Scale | None = None) -> alt.Y:
     """A row of the chart for each name, the first on top.
 
     The order is the domain of the scale, where names are values. An order given as `sort` is compiled into an
     expression with the names spelt out in it: data in code, and a name such as "constructor" stops the chart.
     """
-    return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(names), **(scale or {})))
+    scale = alt.Scale() if scale is None else scale.copy()
+    scale["domain"] = list(names)
+    return alt.Y(f"{field}:N", title=None, scale=scale)
 
 
 def series_color(place: int) -> str:
