@@ -54,10 +54,9 @@ def _standing(word: str, models: int, do: str, *, level: bool) -> str:
     return f", {'with another ' if level else ''}the {word} of {models} models that {do}"
 
 
-def _few(*estimates: Estimate) -> str:
+def _few(estimate: Estimate) -> str:
     """A caution where a number rests on too few users to be a finding."""
-    users = min(estimate.users for estimate in estimates)
-    return "" if users >= FEWEST_USERS else f" It rests on {plural(users, 'user')} only."
+    return "" if estimate.rests_on_enough else f" It rests on {plural(estimate.users, 'user')} only."
 
 
 def _say(evidence: Evidence) -> Headline | None:

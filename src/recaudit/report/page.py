@@ -106,8 +106,11 @@ def render(run: Run) -> str:
 
 
 def _missing(run: Run) -> list[str]:
-    """What an unfinished run has not come to, a text for each audit: `accuracy of ALS and EASE`."""
+    """What an unfinished run has not come to, audits of the same models together: `accuracy of ALS and EASE`."""
     models: dict[str, list[str]] = {}
     for model, audit in run.missing:
         models.setdefault(audit, []).append(model)
-    return [f"{audit} of {listing(names)}" for audit, names in models.items()]
+    audits: dict[str, list[str]] = {}
+    for audit, names in models.items():
+        audits.setdefault(listing(names), []).append(audit)
+    return [f"{listing(same)} of {names}" for names, same in audits.items()]
