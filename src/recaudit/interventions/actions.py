@@ -69,8 +69,8 @@ class Actions(ABC):
         if not (model.predicts_ratings or (given | filler).all()):
             raise NotSupportedError(
                 f"The scores of this {type(model).__name__} are not ratings: what an unrated item would be rated as, "
-                "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes; arrays of your "
-                "own are taken for ratings if you say predicts_ratings=True."
+                "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes; arrays of "
+                "your own are taken for ratings if you say predicts_ratings=True."
             )
         ratings[filler] = 0.0
         return ratings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recaudit.report import effects
 from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gaps
 from recaudit.report.findings.finding import Finding, size_of_gap
-from recaudit.report.numbers import Estimate, listing
+from recaudit.report.numbers import FEWEST_USERS, Estimate, listing
 
 
 def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
@@ -37,7 +37,8 @@ def no_gain(evidence: Evidence) -> Iterator[Finding]:
             named = listing([group.people for group in without])
             yield Finding(
                 f"{evidence.main} is no clear gain over {rival} for {named}",
-                f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by}.",
+                f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by} of "
+                f"{FEWEST_USERS} users or more.",
                 "people",
                 max(effects.between(own.estimate, beside[own.name], evidence.confidence) for own in without),
                 min(min(own.estimate.users, beside[own.name].users) for own in without),
