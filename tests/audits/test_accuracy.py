@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def by_hand() -> tuple[Any, Interactions]:
     data = Interactions.from_frame(frame, scale=(0, 5))
     held = np.array([item != seen for item, seen in zip(data.frame()["item"], "aaabbb", strict=True)])
     train, test = data.subset(~held), data.subset(held)
-    return from_factors(np.ones((2, 1)), np.array([[4.0], [3], [2], [1], [0]]), train), test
+    scores = np.array([[4.0], [3], [2], [1], [0]])
+    return from_factors(np.ones((2, 1)), scores, train, predicts_ratings=True), test
 
 
 def test_a_case_worked_by_hand() -> None:
@@ -97,6 +99,26 @@ def test_a_model_that_only_ranks_has_no_rmse(split: Split) -> None:
     assert (row["value"], row["status"]) == (None, "not_applicable")
     assert result["ndcg"] > 0
     assert "not_applicable" in result.summary()
+
+
+def test_scores_that_are_no_ratings_have_no_rmse(split: Split) -> None:
+    likes = np.full((split.train.n_users, 1), 30.0), np.ones((split.train.n_items, 1))
+    result = ra.accuracy(from_factors(*likes, split.train), split.test, samples=5)
+    rows = result.frame.filter(pl.col("metric").is_in(["rmse", "mae"]))
+    assert rows["status"].to_list() == ["not_applicable"] * 2
+    with pytest.raises(InputError, match="rmse, which is not_applicable"):
+        result["rmse"]
+    by_group = result.groups.filter(pl.col("metric").is_in(["rmse", "mae"]))
+    assert by_group["value"].null_count() == len(by_group) > 0
+
+
+def test_a_log_of_one_rating_has_no_rmse(split: Split) -> None:
+    train, test = (replace(log, ratings=np.ones(len(log)), scale=(1.0, 1.0)) for log in (split.train, split.test))
+    result = ra.accuracy(TopPop(by="mean").fit(train), test, samples=5)
+    assert result.frame.filter(pl.col("metric") == "rmse")["status"].to_list() == ["not_applicable"]
+    left_out: Any = result.settings["left_out"]
+    assert list(left_out.values()) == [["rmse", "mae"]]
+    assert next(iter(left_out)).startswith("all ratings of the log are the same")
 
 
 def test_groups_of_users_average_to_the_whole(model: Any, split: Split) -> None:

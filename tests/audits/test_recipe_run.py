@@ -58,7 +58,7 @@ def by_hand() -> Any:
     frame = pl.DataFrame(rows, schema=["user", "item", "rating", "time"], orient="row")
     data = Interactions.from_frame(frame, scale=(1, 5), time="time")
     vectors = np.array([[1.0], [-1.0], [1.0]])
-    return from_factors(vectors, np.zeros((3, 1)), data, mean=3.0, update=SgdStep(step=1.0))
+    return from_factors(vectors, np.zeros((3, 1)), data, mean=3.0, update=SgdStep(step=1.0), predicts_ratings=True)
 
 
 @pytest.fixture(scope="module")

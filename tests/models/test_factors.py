@@ -11,6 +11,7 @@ import pytest
 from contracts.model_contract import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
+from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.models import (
     ALS,
@@ -318,10 +319,38 @@ def test_anothers_edits_resolve_the_item_and_move_nothing_else(model: FactorMode
 
 def test_arrays_become_a_model(tiny: Interactions) -> None:
     P, Q = np.array([[1.0], [2.0], [0.0]]), np.array([[1.0], [0.5], [-1.0], [2.0]])
-    model = from_factors(P, Q, tiny, user_bias=[0, 0, 1], item_bias=[0, 0, 0, 0.5], mean=3)
+    model = from_factors(P, Q, tiny, user_bias=[0, 0, 1], item_bias=[0, 0, 0, 0.5], mean=3, predicts_ratings=True)
     expected = [[4, 3.5, 2, 5.5], [5, 4, 1, 7.5], [4, 4, 4, 4.5]]
     np.testing.assert_allclose(model.scores(np.arange(3)), expected)
     assert model.predict(np.array([1]), np.array([3])).tolist() == [5.0]  # clipped to the scale
+
+
+class TestScoresThatAreRatings:
+    """Where nothing is said, scores count as ratings if they beat the mean rating on the log's own pairs."""
+
+    def test_a_fitted_factorisation_of_ratings(self, world: World) -> None:
+        fitted = ALS(factors=4, iterations=4).fit(world.data)
+        P, Q, f, g = fitted.user_factors, fitted.item_factors, fitted.user_bias, fitted.item_bias
+        assert from_factors(P, Q, world.data, user_bias=f, item_bias=g, mean=fitted.mean).predicts_ratings
+
+    def test_scores_of_another_scale(self, world: World) -> None:
+        fitted = ALS(factors=4, iterations=4).fit(world.data)
+        assert not from_factors(10 * fitted.user_factors, fitted.item_factors, world.data, mean=3.0).predicts_ratings
+        assert not from_factors(fitted.user_factors, fitted.item_factors, world.data, mean=-20.0).predicts_ratings
+
+    @pytest.mark.parametrize("constant", [0.0, 0.3])
+    def test_the_mean_itself_proves_nothing(self, world: World, constant: float) -> None:
+        P, Q = np.full((world.data.n_users, 2), constant), np.full((world.data.n_items, 2), constant)
+        mean = float(world.data.ratings.mean()) - 2 * constant**2
+        assert not from_factors(P, Q, world.data, mean=mean).predicts_ratings
+
+    def test_a_log_of_one_rating_has_none_to_predict(self, tiny: Interactions) -> None:
+        ones = replace(tiny, ratings=np.ones(len(tiny)))
+        assert not from_factors(np.ones((3, 1)), np.ones((4, 1)), ones).predicts_ratings
+
+    @pytest.mark.parametrize("said", [True, False])
+    def test_what_is_said_counts(self, tiny: Interactions, said: bool) -> None:
+        assert from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny, predicts_ratings=said).predicts_ratings == said
 
 
 @pytest.mark.parametrize(

@@ -276,8 +276,8 @@ class Data:
     config: dict[str, object] = field(default_factory=lambda: {"split": {"kind": "random", "fraction": 0.2}})
 
 
-def write_run(path: Path, models: Sequence[Model], data: Data | None = None) -> Run:
-    """A run folder as a run leaves it."""
+def write_run(path: Path, models: Sequence[Model], data: Data | None = None, audits: Sequence[str] = ()) -> Run:
+    """A run folder as a run leaves it; interrupted, where a model lacks one of the `audits` asked for."""
     data = data or Data()
     manifest = Manifest(
         recaudit="0.1.0",
@@ -301,9 +301,10 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None) -> 
         ),
         versions={"python": "3.11.9", "recaudit": "0.1.0"},
         models=tuple(ModelRecord(label=model.label, kind=model.kind, settings={"factors": 8}) for model in models),
+        audits=tuple(audits),
         steps=(),
     )
-    path.mkdir(exist_ok=True)
+    path.mkdir(exist_ok=True, parents=True)
     journal = Journal.begin(path, manifest, fresh=True)
     for model in models:
         for result in model.results:

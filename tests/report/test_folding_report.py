@@ -224,8 +224,23 @@ class TestFindings:
     def test_better_ratings_and_more_folding(self, tmp_path: Path) -> None:
         quiet = (0.001, 0.0, 0.002)
         models = [
-            Model("A", [accuracy(rmse=0.8), folding((0.3, 0.29, 0.31), quiet)]),
-            Model("B", [accuracy(rmse=0.9), folding((0.1, 0.09, 0.11), quiet)]),
+            Model("A", [accuracy(rmse=0.8, per_user=[0.8] * 30), folding((0.3, 0.29, 0.31), quiet)]),
+            Model("B", [accuracy(rmse=0.9, per_user=[0.9] * 30), folding((0.1, 0.09, 0.11), quiet)]),
+        ]
+        assert claims(evidence(tmp_path, models)) == ["A predicts ratings better than B, but folds more"]
+
+    def test_a_lower_error_that_may_be_chance_is_not_called_better(self, tmp_path: Path) -> None:
+        quiet = (0.001, 0.0, 0.002)
+        models = [
+            Model("A", [accuracy(rmse=0.8, per_user=[0.7, 0.9] * 15), folding((0.3, 0.29, 0.31), quiet)]),
+            Model("B", [accuracy(rmse=0.9, per_user=[0.9, 0.7] * 15), folding((0.1, 0.09, 0.11), quiet)]),
+        ]
+        assert claims(evidence(tmp_path, models)) == []
+
+    def test_no_folding_at_all_is_less_than_some(self, tmp_path: Path) -> None:
+        models = [
+            Model("A", [accuracy(rmse=0.8, per_user=[0.8] * 30), folding((0.3, 0.29, 0.31), 0.0)]),
+            Model("B", [accuracy(rmse=0.9, per_user=[0.9] * 30), folding(0.0, 0.0)]),
         ]
         assert claims(evidence(tmp_path, models)) == ["A predicts ratings better than B, but folds more"]
 
@@ -247,12 +262,13 @@ class TestFindings:
         assert "With a weight of 0.01 on unrated pairs, folding goes from 0.200 to 0.050" in found[0].detail
         assert "RMSE from 0.900 to 0.910. Of the weights tried, it is the best bargain." in found[0].detail
 
-    def test_a_weight_that_betters_both_comes_before_the_bargain(self, tmp_path: Path) -> None:
-        curve = {0.0: (0.90, 0.2), 0.01: (0.89, 0.1), 0.03: (0.91, 0.01), 1.0: (1.5, 0.0)}
+    @pytest.mark.parametrize("error", [0.89, 0.90])
+    def test_a_weight_that_costs_nothing_comes_before_the_bargain(self, tmp_path: Path, error: float) -> None:
+        curve = {0.0: (0.90, 0.2), 0.01: (error, 0.1), 0.03: (0.91, 0.01), 1.0: (1.5, 0.0)}
         models = [Model("A", [accuracy(rmse=0.9), folding(spurious=0.0, cases=[], curve=curve)])]
         (found,) = [finding for finding in findings_of(evidence(tmp_path, models)) if finding.section == "folding"]
         assert found.detail.startswith("With a weight of 0.01")
-        assert found.detail.endswith("Both get better.")
+        assert found.detail.endswith("RMSE gets no worse.")
 
     def test_a_curve_without_a_bargain_is_no_finding(self, tmp_path: Path) -> None:
         curve = {0.0: (0.9, 0.2), 0.01: (1.0, 0.1), 1.0: (1.1, 0.0)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from recaudit.audits import METRICS
-from recaudit.report import headlines
+from recaudit.report import headlines, render
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import findings_of
 from report.crafted_runs import Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -61,7 +64,7 @@ class TestWhatUsersCanChange:
             "Ranking quality",
             "What users can change",
             "Catalogue nobody is shown",
-            "Pull towards the popular",
+            "Popularity against own choices",
             "Widest gap between user groups",
         ]
         assert (found[1].value, found[1].interval) == (f"{TIMES}2.50", f"[{TIMES}2.25, {TIMES}2.75]")
@@ -76,6 +79,17 @@ class TestWhatUsersCanChange:
     def test_without_an_answer_the_rating_error_stays(self, tmp_path: Path) -> None:
         models = [Model("A", [accuracy(), reachability(self.PAIRS, lift=None, discovery=None)])]
         assert headlines(write_run(tmp_path, models))[1].label == "Rating error"
+
+
+def test_scores_that_are_no_ratings_have_no_rating_error(tmp_path: Path) -> None:
+    models = [Model("A", [accuracy((0.3, 0.28, 0.32), None)]), Model("B", [accuracy(0.1, None)])]
+    run = write_run(tmp_path, models)
+    card = headlines(run)[1]
+    assert (card.label, card.value, card.interval) == ("Held-out items found", "0.300", "[0.280, 0.320]")
+    assert card.meaning == "Recall@10 of A: the share of a user's relevant held-out items in the list."
+    assert "RMSE" not in " ".join(f"{finding.claim} {finding.detail}" for finding in findings_of(Evidence.of(run)))
+    drawn = re.findall(r'<h4>\s*<button[^>]*popovertarget="about-(\w+)"', render(run))
+    assert drawn == ["ndcg", "recall", "precision", "map", "mrr"]
 
 
 def test_what_was_not_measured_is_never_a_zero(tmp_path: Path) -> None:
@@ -94,4 +108,4 @@ def test_groups_that_overlap_are_no_gap(tmp_path: Path) -> None:
     history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.0, 0.3), "2: 10-90 ratings": (0.4, 0.2, 0.5)})
     found = headlines(write_run(tmp_path, [Model("A", [accuracy(by=[history])])]))
     assert found[4].value == "none"
-    assert found[4].meaning == "A serves no group of users measurably better than another."
+    assert found[4].meaning == "A serves no group of 30 users or more measurably better than another."

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from recaudit.report import reach as reach_module
+from recaudit.report import render
 from recaudit.report.evidence import Evidence
 from recaudit.report.reach import Reach, told_actions
 from report.crafted_runs import Model, Pair, accuracy, reachability, write_run
@@ -124,3 +125,13 @@ def test_the_model_in_front_is_the_best_ranking_of_those_that_can_be_asked(tmp_p
 )
 def test_what_users_may_do_in_words(actions: str, told: str) -> None:
     assert told_actions(actions) == told
+
+
+def test_an_item_that_may_be_within_reach_is_neither_reached_nor_out_of_it(tmp_path: Path) -> None:
+    pairs = [Pair("u", "a", 0.1, 0.9), Pair("u", "b", 0.1, 0.2, "bounded", 0.8)]
+    run = write_run(tmp_path, [Model("A", [reachability(pairs)])])
+    reach = Reach.of(run, "A")
+    assert (len(reach.unreached), reach.undecided) == (0, 1)
+    text = " ".join(render(run).split())
+    assert "Of 1 item it is not known whether any of them can." in text
+    assert "Every item can" not in text

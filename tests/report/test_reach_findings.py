@@ -67,7 +67,7 @@ def test_who_can_discover_least(tmp_path: Path) -> None:
     )
     region = groups("region", "discovery", {"North": (0.3, 0.2, 0.4), "South": (0.2, 0.1, 0.25)})
     finding = only(tmp_path, by=[region, history])
-    assert finding.claim == "With Only, users with 10-90 ratings can discover least and users with 1-9 ratings most"
+    assert finding.claim == "With Only, users with 1-9 ratings can discover more than users with 10-90 ratings"
     assert "30.0% [25.0%, 35.0%] for users with 10-90 ratings (10.0% without strategy)" in finding.detail
     assert "South" not in finding.detail  # overlaps with North
 
@@ -93,10 +93,12 @@ def test_no_claim_about_popularity_while_intervals_overlap(tmp_path: Path) -> No
 
 
 def test_items_that_nobody_asked_can_reach(tmp_path: Path) -> None:
-    pairs = [Pair("u", f"i{place}", 0.1, 0.01 * place) for place in range(1, 6)] + [Pair("u", "top", 0.1, 0.9)]
+    users = [f"u{place}" for place in range(30)]
+    pairs = [Pair(user, f"i{place}", 0.1, 0.01 * place) for user in users for place in range(1, 6)]
+    pairs += [Pair(user, "top", 0.1, 0.9) for user in users]
     finding = only(tmp_path, pairs)
     assert finding.claim == "With Only, no user asked can make 83.3% of the items likelier than by chance"
-    assert "5 of 6 items, whatever the 1 user asked would rate." in finding.detail
+    assert "5 of 6 items, whatever the 30 users asked would rate." in finding.detail
     assert "Hardest: i1, 1.00% at best; i2, 2.00% at best; i3, 3.00% at best; and 2 others." in finding.detail
 
 

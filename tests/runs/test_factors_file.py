@@ -28,6 +28,14 @@ def test_rows_follow_the_ids_of_the_data_where_the_file_has_none(tmp_path: Path,
     assert scores.tolist() == [[1, 3, 5, 7], [2, 4, 6, 8], [3, 7, 11, 15]]
 
 
+@pytest.mark.parametrize(("said", "taken"), [(None, False), (True, True), (False, False)])
+def test_whether_scores_are_ratings_can_be_said(
+    tmp_path: Path, tiny: Interactions, said: bool | None, taken: bool
+) -> None:
+    path = factors(tmp_path, **ARRAYS).path
+    assert Factors(path=path, predicts_ratings=said).fit(tiny).predicts_ratings == taken
+
+
 def test_rows_are_put_in_the_order_of_the_data(tmp_path: Path, tiny: Interactions) -> None:
     ids = {"user_ids": ["cem", "nobody", "bob", "ada"], "item_ids": ["d", "c", "b", "a"]}
     shuffled = {

@@ -34,6 +34,10 @@ def test_among_equals_the_best_chance_and_then_the_first_row() -> None:
     assert worked([("u", "a", 0.1, 7), ("v", "b", 0.3, 7), ("w", "c", 0.3, 7)]) == [None, ["x", "v b"], None]
 
 
+def test_chances_that_differ_by_rounding_are_equal() -> None:
+    assert worked([("u", "a", 0.3, 7), ("v", "b", 0.3 * (1 + 1e-14), 7)]) == [["x", "u a"], None]
+
+
 def test_a_pair_without_an_answer_is_never_taken() -> None:
     assert worked([("u", "a", None, None), ("u", "b", 0.1, 1)]) == [None, ["x", "u b"]]
 

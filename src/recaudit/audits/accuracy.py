@@ -26,6 +26,8 @@ from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 
+_ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
+
 
 def accuracy(
     model: FittedModel,
@@ -42,6 +44,9 @@ def accuracy(
 ) -> Result:
     """RMSE and MAE of held-out ratings; nDCG, recall, precision, MAP and MRR of lists of k.
 
+    RMSE and MAE are not applicable to a model whose scores are no ratings (`predicts_ratings`), and to a log in which
+    all ratings are the same: to predict them is no feat.
+
     `test` is a log over the same users and items as the model's, such as a split's other half. A held-out item
     is relevant if its rating is at least `relevant`; without a threshold every held-out item is. Candidates for
     the lists are all items that the user has not rated in training; `policy` makes lists of them (default: the k with
@@ -57,8 +62,10 @@ def accuracy(
     is_relevant = np.ones(len(test), dtype=bool) if relevant is None else test.ratings >= relevant
 
     error = np.clip(predicted, *model.data.scale) - test.ratings
+    low, high = model.data.scale
+    predicts = model.predicts_ratings and low < high
     # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
-    counts = test.user_counts * float(model.predicts_ratings)
+    counts = test.user_counts * float(predicts)
     squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
     per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, k)
 
@@ -78,7 +85,7 @@ def accuracy(
                 ratios += measured(members, grouping.by, group)
         else:
             hit = (rank > 0) & is_relevant
-            ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=model.predicts_ratings)
+            ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
     frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
     held = np.where(counts > 0, counts, np.nan)
     own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
@@ -91,6 +98,7 @@ def accuracy(
             "confidence": confidence,
             "samples": samples,
             "rng": rng,
+            **({"left_out": {_ONE_RATING: ["rmse", "mae"]}} if model.predicts_ratings and not predicts else {}),
         },
         frame=frame,
         groups=groups,

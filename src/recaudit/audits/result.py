@@ -88,7 +88,10 @@ class Result:
         if rows.is_empty():
             remedy = did_you_mean(metric, self.frame["metric"])
             raise InputError("metric", received=metric, expected=f"a metric of {self.audit}", remedy=remedy)
-        return float(rows["value"][0])
+        value, status = rows["value"][0], rows["status"][0]
+        if value is None:
+            raise InputError("metric", received=f"{metric}, which is {status}", expected="a metric that has a value")
+        return float(value)
 
     def by(self, name: str) -> pl.DataFrame:
         """The rows of `groups` for one way of grouping."""

@@ -72,7 +72,8 @@ class Actions(ABC):
         if not model.predicts_ratings:
             raise NotSupportedError(
                 f"The scores of this {type(model).__name__} are not ratings: what an unrated item would be rated as, "
-                "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes."
+                "and so what a change of it is, cannot be said. HistoryEdits can have a limit on changes; arrays of "
+                "your own are taken for ratings if you say predicts_ratings=True."
             )
         scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
         return np.where(predicted, scores.clamp(*rating_range(model.data.scale)).numpy(), ratings)

@@ -151,11 +151,17 @@ def from_factors(
     item_bias: ArrayLike | None = None,
     mean: float = 0.0,
     update: SgdStep | AlsSolve | None = None,
+    predicts_ratings: bool | None = None,
 ) -> FactorModel:
     """A model from arrays that you already have, rows in the order of `data.user_ids` and `data.item_ids`.
 
     `data` is the log that the model was trained on. `update` says how your system moves a vector when new
     ratings come in; one gradient step of 0.1 where nothing is said.
+
+    `predicts_ratings` says whether scores estimate ratings on the scale of `data`; scores that only rank, as those of
+    implicit feedback do, have no RMSE and MAE. Where nothing is said, scores count as ratings only if they prove it on
+    `data`: if they lie closer to its ratings, in squared error, than the mean of the ratings does. Where all ratings
+    are the same, nothing can prove it.
     """
     P = checked_array("user_factors", user_factors, (data.n_users, "factors"))
     Q = checked_array("item_factors", item_factors, (data.n_items, P.shape[1]))
@@ -163,4 +169,15 @@ def from_factors(
     g = np.zeros(data.n_items) if item_bias is None else checked_array("item_bias", item_bias, (data.n_items,))
     if not np.isfinite(mean):
         raise InputError("mean", received=mean, expected="a finite number")
-    return FactorModel(data, P, Q, f, g, float(mean), update or SgdStep())
+    model = FactorModel(data, P, Q, f, g, float(mean), update or SgdStep(), predicts_ratings is True)
+    return replace(model, predicts_ratings=_is_near_ratings(model)) if predicts_ratings is None else model
+
+
+def _is_near_ratings(model: FactorModel) -> bool:
+    """Whether the scores of the log's pairs are closer to its ratings than the mean rating is."""
+    ratings = model.data.ratings
+    if len(ratings) == 0 or ratings.min() == ratings.max():
+        return False
+    scores = model.pair_scores(model.data.users.astype(np.int64), model.data.items.astype(np.int64))
+    # By more than rounding: scores that are the mean itself have proved nothing.
+    return bool(np.mean((scores - ratings) ** 2) < (1 - 1e-9) * np.var(ratings))

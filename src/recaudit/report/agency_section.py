@@ -11,7 +11,7 @@ from recaudit.report.agency import AUDIT, WHEN, Worked
 from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
 from recaudit.report.sections import Overview
-from recaudit.report.tables import Cell, GroupTable, Row, cell, group_table
+from recaudit.report.tables import GroupTable, Row, group_table, metric_cell, user_cell
 
 MAIN = ("past_lift", "future_lift", "past_instability", "future_instability")
 
@@ -82,14 +82,8 @@ def agency_section(evidence: Evidence) -> AgencySection | None:
 
 
 def _overview(evidence: Evidence, metrics: list[str]) -> Overview:
-    rows = [Row(model, [_cell(evidence, model, metric) for metric in metrics]) for model in evidence.agency]
+    rows = [Row(model, [metric_cell(evidence, model, metric) for metric in metrics]) for model in evidence.agency]
     return Overview(metrics, rows, [])
-
-
-def _cell(evidence: Evidence, model: str, metric: str) -> Cell:
-    estimate = evidence.summaries.get((model, metric))
-    told = cell(estimate)
-    return told if estimate is None or not told.reason else Cell(told.text, reason=evidence.reason(model, metric))
 
 
 def _groupings() -> list[tuple[str, str]]:
@@ -122,7 +116,7 @@ def _contrast_rows(evidence: Evidence, metric: str, by: str) -> list[Row]:
         for when, told in WHEN.items():
             groups = evidence.groups(model, f"{when}_{metric}", by)
             if len(groups) == 3:
-                rows.append(Row(f"{model}, {told}", [cell(group.estimate) for group in groups]))
+                rows.append(Row(f"{model}, {told}", [user_cell(group.estimate) for group in groups]))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from statistics import NormalDist
 from typing import Any, final
 
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.audits.calibration.audit import WORST
 from recaudit.audits.calibration.curve import knee
 from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.numbers import Estimate, finite
@@ -132,6 +134,11 @@ class Calibrated:
             _example(example, people),
             _curve(table_of(run, model, AUDIT, "series", SERIES_SCHEMA)),
         )
+
+    @property
+    def worst_users(self) -> int:
+        """How many users `worst` is about."""
+        return ceil(WORST * self.people[KL].count())
 
     @property
     def best_bargain(self) -> Point | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import final
 
@@ -11,7 +11,7 @@ from recaudit.report.calibration import AUDIT, DISTANCES, KL, QUALITIES, Example
 from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import NOT_AVAILABLE, figure
-from recaudit.report.tables import Cell, GroupTable, Row, cell, group_table
+from recaudit.report.tables import Cell, GroupTable, Row, group_table, user_cell
 
 _SHORT = {
     KL: "C_KL",
@@ -132,10 +132,9 @@ def _change(evidence: Evidence, model: str, metric: str) -> Cell:
     estimate = evidence.calibration[model].reranked.get(metric)
     if estimate is None:
         return Cell(NOT_AVAILABLE, reason="the model has no vectors of users and items")
-    if estimate.value is None:
-        return cell(estimate)
+    told = user_cell(estimate)
     before = NOT_AVAILABLE if estimate.baseline is None else figure(metric, estimate.baseline)
-    return Cell(estimate.text, estimate.interval, before)
+    return told if told.reason else replace(told, before=before)
 
 
 def _curve(evidence: Evidence, model: str) -> Curve:

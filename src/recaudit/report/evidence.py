@@ -134,6 +134,11 @@ class Evidence:
         return [model for model in self.models if model not in self.references]
 
     @property
+    def contestants(self) -> list[str]:
+        """Of the models that personalise, those whose ranking was measured, best first."""
+        return [model for model in self.known(QUALITY) if model not in self.references]
+
+    @property
     def rival(self) -> str | None:
         """The reference with the best ranking, where the main model is not a reference itself."""
         if self.main in self.references:
@@ -172,7 +177,10 @@ class Evidence:
 
     def reason(self, model: str, metric: str) -> str:
         """Why this model has no value of a metric that was asked for."""
-        return self.left_out.get((model, metric), self.summaries[model, metric].reason)
+        found = self.summaries.get((model, metric))
+        if found is None:
+            return self.absence(model, self.audit_of[metric])
+        return self.left_out.get((model, metric), found.reason)
 
     def absence(self, model: str, audit: str) -> str:
         """Why this model has no numbers of this audit."""
@@ -184,6 +192,10 @@ class Evidence:
         """The overall number of every model that has one, in the order of `models`."""
         found = {model: self.summaries.get((model, metric)) for model in self.models}
         return {model: row for model, row in found.items() if row is not None and row.value is not None}
+
+    def firm(self, metric: str) -> dict[str, Estimate]:
+        """Of `known`, what rests on enough users to be spoken of as a finding."""
+        return {model: estimate for model, estimate in self.known(metric).items() if estimate.rests_on_enough}
 
     def ranked(self, metric: str) -> list[str]:
         """The models that have a value, best first."""
@@ -209,6 +221,10 @@ class Evidence:
         """The level of the intervals."""
         levels = (settings.get("confidence") for settings in self.settings.values())
         return next((float(level) for level in levels if level is not None), 0.95)
+
+    def firm_groups(self, model: str, metric: str, by: str) -> list[Group]:
+        """Of `groups`, those with enough users to be spoken of in a finding."""
+        return [group for group in self.groups(model, metric, by) if group.estimate.rests_on_enough]
 
     def groups(self, model: str, metric: str, by: str) -> list[Group]:
         """The number of every group that has one, in the table's order."""
@@ -248,6 +264,11 @@ class Evidence:
         reach = NormalDist().inv_cdf((1 + self.confidence) / 2) * spread / len(gains) ** 0.5
         return Estimate(metric, mean, mean - reach, mean + reach, Status.SOLVED, None, len(gains), 0)
 
+    def predicts_better(self, model: str, other: str) -> bool:
+        """Whether the same users' ratings are predicted better by one model than by the other, beyond chance."""
+        gain = self.difference(model, other, "rmse")
+        return gain is not None and gain.below(0)
+
 
 def widest_gap(groups: list[Group]) -> tuple[Group, Group] | None:
     """The lowest and the highest group, if their intervals do not overlap."""
@@ -258,8 +279,11 @@ def widest_gap(groups: list[Group]) -> tuple[Group, Group] | None:
 
 
 def widest_gaps(evidence: Evidence, model: str, metric: str) -> list[tuple[Group, Group]]:
-    """The lowest and highest group of users of every grouping where their intervals are apart, the widest gap first."""
-    found = [widest_gap(evidence.groups(model, metric, by)) for by in evidence.user_groupings]
+    """The lowest and highest group of users of every grouping where their intervals are apart, the widest gap first.
+
+    Groups with too few users for a finding are not looked at.
+    """
+    found = [widest_gap(evidence.firm_groups(model, metric, by)) for by in evidence.user_groupings]
     gaps = [gap for gap in found if gap is not None]
     return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
 

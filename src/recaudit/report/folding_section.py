@@ -10,7 +10,7 @@ from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
 from recaudit.report.folding import AUDIT, Case, Fold, category_system, told_relatedness
 from recaudit.report.sections import Overview
-from recaudit.report.tables import GroupTable, Row, cell, group_table
+from recaudit.report.tables import GroupTable, Row, group_table, metric_cell
 
 _CASES = 3
 _FOLDS = 6
@@ -69,10 +69,7 @@ def folding_section(evidence: Evidence) -> FoldingSection | None:
         kind=category_system(label) or next(iter(evidence.run.manifest.data.categories), "category"),
         main=Overview(
             metrics,
-            [
-                Row(model, [cell(evidence.summaries.get((model, metric))) for metric in metrics])
-                for model in evidence.folding
-            ],
+            [Row(model, [metric_cell(evidence, model, metric) for metric in metrics]) for model in evidence.folding],
             [],
         ),
         skipped=[model for model in evidence.models if (model, AUDIT) in evidence.skipped],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from recaudit.report.evidence import QUALITY, Evidence, widest_gaps
-from recaudit.report.numbers import NOT_AVAILABLE, count, plural, signed_percent
+from recaudit.report.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate, count, plural, signed_percent
 
 
 @final
@@ -24,11 +24,11 @@ class Headline:
 
 
 def headlines_of(evidence: Evidence) -> list[Headline]:
-    """Exactly five: does it rank, what can users change (else: does it predict), what does it hide, where does it pull,
-    whom does it fail."""
+    """Exactly five: does it rank, what can users change (else: does it predict, or at least find), what does it hide,
+    where does it pull, whom does it fail."""
     return [
         _ranking(evidence),
-        _say(evidence) or _rating_error(evidence),
+        _say(evidence) or _rating_error(evidence) or _found(evidence),
         _never_shown(evidence),
         _popularity(evidence),
         _widest_gap(evidence),
@@ -40,11 +40,23 @@ def _ranking(evidence: Evidence) -> Headline:
     best = known.get(evidence.main)
     if best is None:
         return Headline(title, NOT_AVAILABLE, "The run has no accuracy audit of this model.", QUALITY)
-    others = len(evidence.personalised)
-    standing = f", the best of {others} models that personalise" if others > 1 else ""
+    others = [known[model].value for model in evidence.contestants if model != evidence.main]
+    standing = _standing("best", len(others) + 1, "personalise", level=best.value in others)
     beside = f"; {evidence.rival}, which does not, reaches {known[evidence.rival].text}" if evidence.rival else ""
     meaning = f"{evidence.label(QUALITY)} of {evidence.main}{standing}{beside}."
-    return Headline(title, best.text, meaning, QUALITY, best.interval)
+    return Headline(title, best.text, meaning + _few(best), QUALITY, best.interval)
+
+
+def _standing(word: str, models: int, do: str, *, level: bool) -> str:
+    """Where a model stands among those that were measured."""
+    if models < 2:
+        return ""
+    return f", {'with another ' if level else ''}the {word} of {models} models that {do}"
+
+
+def _few(estimate: Estimate) -> str:
+    """A caution where a number rests on too few users to be a finding."""
+    return "" if estimate.rests_on_enough else f" It rests on {plural(estimate.users, 'user')} only."
 
 
 def _say(evidence: Evidence) -> Headline | None:
@@ -53,23 +65,35 @@ def _say(evidence: Evidence) -> Headline | None:
     if (model := evidence.front("lift")) is not None:
         lift = evidence.known("lift")[model]
         meaning = f"How many times as likely users of {model} can make an item at best, on average."
-        return Headline(title, lift.text, meaning, "lift", lift.interval)
+        return Headline(title, lift.text, meaning + _few(lift), "lift", lift.interval)
     if (model := evidence.front("discovery")) is not None:
         found = evidence.known("discovery")[model]
         meaning = f"The share of items that users of {model} can make likelier than by chance at best."
-        return Headline(title, found.text, meaning, "discovery", found.interval)
+        return Headline(title, found.text, meaning + _few(found), "discovery", found.interval)
     return None
 
 
-def _rating_error(evidence: Evidence) -> Headline:
-    title, known = "Rating error", evidence.known("rmse")
+def _rating_error(evidence: Evidence) -> Headline | None:
+    """None where no model is known to predict ratings."""
+    known = evidence.known("rmse")
     if not known:
-        return Headline(title, NOT_AVAILABLE, "No model of this run predicts ratings.", "rmse")
+        return None
     model = evidence.ranked("rmse")[0]
     low, high = evidence.run.manifest.data.scale
-    standing = f", the lowest of {len(known)} models that predict ratings" if len(known) > 1 else ""
+    level = [estimate.value for estimate in known.values()].count(known[model].value) > 1
+    standing = _standing("lowest", len(known), "predict ratings", level=level)
     meaning = f"RMSE of {model}{standing}, on a scale from {low:g} to {high:g}."
-    return Headline(title, known[model].text, meaning, "rmse", known[model].interval)
+    return Headline("Rating error", known[model].text, meaning + _few(known[model]), "rmse", known[model].interval)
+
+
+def _found(evidence: Evidence) -> Headline:
+    title, found = "Held-out items found", evidence.known("recall").get(evidence.main)
+    if found is None:
+        return Headline(title, NOT_AVAILABLE, "The run has no accuracy audit of this model.", "recall")
+    meaning = (
+        f"{evidence.label('recall')} of {evidence.main}: the share of a user's relevant held-out items in the list."
+    )
+    return Headline(title, found.text, meaning + _few(found), "recall", found.interval)
 
 
 def _never_shown(evidence: Evidence) -> Headline:
@@ -80,7 +104,7 @@ def _never_shown(evidence: Evidence) -> Headline:
     items, k = evidence.run.manifest.data.items, evidence.list_length("exposure")
     left = count(round((1 - shown.value) * items))
     meaning = f"{evidence.main} leaves {left} of {plural(items, 'item')} out of every user's list of {k}."
-    return Headline(title, hidden.text, meaning, "coverage", hidden.interval)
+    return Headline(title, hidden.text, meaning + _few(shown), "coverage", hidden.interval)
 
 
 def _rest(share: float | None) -> float | None:
@@ -88,24 +112,25 @@ def _rest(share: float | None) -> float | None:
 
 
 def _popularity(evidence: Evidence) -> Headline:
-    title, metric = "Pull towards the popular", "popularity_lift"
+    title, metric = "Popularity against own choices", "popularity_lift"
     lift = evidence.known(metric).get(evidence.main)
     if lift is None or lift.value is None:
         return Headline(title, NOT_AVAILABLE, "The run has no exposure audit of this model.", metric)
     size = signed_percent(abs(lift.value)).lstrip("+")
-    way = "more" if lift.value >= 0 else "less"
-    meaning = f"On average {evidence.main} shows users what is {size} {way} popular than what they chose before."
-    return Headline(title, lift.text, meaning, metric, lift.interval)
+    way = f"{size} {'more' if lift.value > 0 else 'less'} popular than" if size != "0%" else "as popular as"
+    meaning = f"On average {evidence.main} shows users what is {way} what they chose before."
+    return Headline(title, lift.text, meaning + _few(lift), metric, lift.interval)
 
 
 def _widest_gap(evidence: Evidence) -> Headline:
     title = "Widest gap between user groups"
-    grouped = [evidence.groups(evidence.main, QUALITY, by) for by in evidence.user_groupings]
+    grouped = [evidence.firm_groups(evidence.main, QUALITY, by) for by in evidence.user_groupings]
     gaps = widest_gaps(evidence, evidence.main, QUALITY)
-    if not any(grouped):
-        return Headline(title, NOT_AVAILABLE, "The run has no accuracy by group of users.", QUALITY)
+    if not any(len(groups) > 1 for groups in grouped):
+        meaning = f"The run has no accuracy by groups of {FEWEST_USERS} users or more."
+        return Headline(title, NOT_AVAILABLE, meaning, QUALITY)
     if not gaps:
-        meaning = f"{evidence.main} serves no group of users measurably better than another."
+        meaning = f"{evidence.main} serves no group of {FEWEST_USERS} users or more measurably better than another."
         return Headline(title, "none", meaning, QUALITY)
     worst, best = gaps[0]
     meaning = f"{evidence.label(QUALITY)} of {evidence.main} for {worst.people} and for {best.people}."

@@ -9,6 +9,9 @@ from typing import final
 from recaudit.status import Status
 
 NOT_AVAILABLE = "n/a"
+FEWEST_USERS = 30
+"""Nothing that rests on fewer users is a finding: a handful of people says little about others, and the interval
+around their mean is too narrow or too wide by luck. Tables have the number all the same, with how many they are."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 _SHARES = frozenset(
@@ -80,6 +83,11 @@ class Estimate:
             return NOT_AVAILABLE
         plus = "+" if self.value > 0 and self.text.strip("0.%") and not self.text.startswith("+") else ""
         return f"{plus}{self.full}"
+
+    @property
+    def rests_on_enough(self) -> bool:
+        """Whether it may be spoken of as a finding; for numbers over users."""
+        return self.users >= FEWEST_USERS
 
     @property
     def reason(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from recaudit import atomic
@@ -16,10 +17,29 @@ from recaudit.report.findings import findings_of
 from recaudit.report.findings.exposure import SMALLEST_SHARE
 from recaudit.report.folding_section import folding_section
 from recaudit.report.headlines import Headline, headlines_of
+from recaudit.report.numbers import FEWEST_USERS, listing
 from recaudit.report.reach_section import reach_section
 from recaudit.report.sections import sections_of
 from recaudit.report.tables import gaps, left_out_lines
 from recaudit.runs import Run
+
+FIRST_FINDINGS = 5
+"""How many findings stand on top; the others are folded away by section."""
+
+_TITLES = {
+    "accuracy": "Accuracy",
+    "people": "People",
+    "shown": "What is shown",
+    "items": "Items",
+    "reach": "Reach",
+    "agency": "Agency",
+    "folding": "Folding",
+    "calibration": "Calibration",
+    "methods": "Definitions",
+    "gaps": "Gaps",
+    "run": "This run",
+}
+"""What the sections are called in the list of contents, in their order."""
 
 
 def headlines(run: Run) -> list[Headline]:
@@ -38,7 +58,19 @@ def render(run: Run) -> str:
     evidence = Evidence.of(run)
     sections = sections_of(evidence)
     first = headlines_of(evidence)
+    findings = findings_of(evidence)
     calibration = calibration_section(evidence)
+    parts = {
+        "accuracy": sections.accuracy,
+        "people": sections.people,
+        "shown": sections.exposure,
+        "items": sections.items,
+        "reach": reach_section(evidence),
+        "agency": agency_section(evidence),
+        "folding": folding_section(evidence),
+        "calibration": calibration,
+    }
+    contents = {name: title for name, title in _TITLES.items() if parts.get(name, True)}
     shown = {*evidence.audit_of, *(headline.metric for headline in first), *(["share"] if sections.shares else [])}
     shown |= set(calibration.metrics if calibration else [])
     return rendered(
@@ -46,11 +78,20 @@ def render(run: Run) -> str:
         evidence=evidence,
         manifest=run.manifest,
         headlines=first,
-        findings=findings_of(evidence),
+        missing=_missing(run),
+        folder=shlex.quote(run.path.resolve().name),
+        contents=contents,
+        findings=findings[:FIRST_FINDINGS],
+        more={
+            title: own
+            for name, title in contents.items()
+            if (own := [finding for finding in findings[FIRST_FINDINGS:] if finding.section == name])
+        },
+        fewest_users=FEWEST_USERS,
         sections=sections,
-        reach=reach_section(evidence),
-        agency=agency_section(evidence),
-        folding=folding_section(evidence),
+        reach=parts["reach"],
+        agency=parts["agency"],
+        folding=parts["folding"],
         calibration=calibration,
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),
@@ -62,3 +103,14 @@ def render(run: Run) -> str:
         enough_ratings=ENOUGH_RATINGS,
         series=[charts.series_color(place) for place in range(len(evidence.models))],
     )
+
+
+def _missing(run: Run) -> list[str]:
+    """What an unfinished run has not come to, audits of the same models together: `accuracy of ALS and EASE`."""
+    models: dict[str, list[str]] = {}
+    for model, audit in run.missing:
+        models.setdefault(audit, []).append(model)
+    audits: dict[str, list[str]] = {}
+    for audit, names in models.items():
+        audits.setdefault(listing(names), []).append(audit)
+    return [f"{listing(same)} of {names}" for names, same in audits.items()]

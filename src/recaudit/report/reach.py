@@ -99,6 +99,11 @@ class Reach:
         return self.hardest.filter(pl.col("ruled_out"))
 
     @property
+    def undecided(self) -> int:
+        """How many items none of the users is known to make likelier than by chance, though it is not ruled out."""
+        return self.items.filter((pl.col("reached_by") == 0) & ~pl.col("ruled_out")).height
+
+    @property
     def hardest(self) -> pl.DataFrame:
         """All items, those that the fewest users can reach first."""
         share = pl.col("reached_by") / pl.col("users")

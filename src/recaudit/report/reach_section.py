@@ -12,7 +12,7 @@ from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import NOT_AVAILABLE, chance, count, percent, times
 from recaudit.report.reach import AUDIT, Example, Reach
 from recaudit.report.sections import ByGroup
-from recaudit.report.tables import MOST_ITEMS, Cell, Row, cell, group_table
+from recaudit.report.tables import MOST_ITEMS, Cell, Row, group_table, metric_cell
 from recaudit.status import Status
 
 
@@ -52,6 +52,7 @@ class ReachDetail:
     items: list[Row]
     """The items that the fewest users can reach."""
     unreached: int
+    undecided: int
     example: Example | None
 
 
@@ -63,10 +64,7 @@ def reach_section(evidence: Evidence) -> ReachSection | None:
     front = evidence.front("discovery")
     return ReachSection(
         metrics=metrics,
-        rows=[
-            Row(model, [cell(evidence.summaries.get((model, metric))) for metric in metrics])
-            for model in evidence.reach
-        ],
+        rows=[Row(model, [metric_cell(evidence, model, metric) for metric in metrics]) for model in evidence.reach],
         skipped=[model for model in evidence.models if (model, AUDIT) in evidence.skipped],
         not_ratings=[
             model
@@ -92,6 +90,7 @@ def _detail(evidence: Evidence, model: str) -> ReachDetail:
         users=[_user(row) for row in reach.users.sort("discovery", "user").head(MOST_ITEMS).iter_rows(named=True)],
         items=[_item(row) for row in reach.hardest.head(MOST_ITEMS).iter_rows(named=True)],
         unreached=len(reach.unreached),
+        undecided=reach.undecided,
         example=reach.example,
     )
 

@@ -29,6 +29,10 @@ class ByGroup:
     metric: str
     figures: list[Figure]
     tables: list[GroupTable]
+    rival: str | None = None
+    """The reference that the figures set beside the main model, where it has such numbers."""
+    others: bool = False
+    """Whether the figures show further models."""
 
 
 @final
@@ -88,4 +92,8 @@ def _overview(evidence: Evidence, audit: str, *, marked: bool) -> Overview | Non
 def _by_group(evidence: Evidence, metric: str, groupings: list[str]) -> ByGroup | None:
     figures = [figure for by in groupings if (figure := charts.groups_by(evidence, metric, by)) is not None]
     tables = [table for by in groupings if (table := group_table(evidence, metric, by)) is not None]
-    return ByGroup(metric, figures, tables) if tables else None
+    if not tables:
+        return None
+    shown = {model for model in evidence.models if any(evidence.groups(model, metric, by) for by in groupings)}
+    rival = evidence.rival if evidence.rival in shown else None
+    return ByGroup(metric, figures, tables, rival, bool(shown - {evidence.main, rival}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from recaudit.audits.metrics import METRICS
@@ -27,6 +27,8 @@ class Cell:
     """What the number was without what is looked at, where that is the comparison."""
     mark: Mark = ""
     reason: str = ""
+    few: str = ""
+    """How many users it stands on, where these are too few for a finding."""
 
 
 @final
@@ -101,11 +103,10 @@ def _column(evidence: Evidence, metric: str, *, marked: bool) -> dict[str, Cell]
     best = known[ranked[0]] if ranked else None
     cells = {}
     for model in evidence.models:
-        estimate = evidence.summaries.get((model, metric))
         mark: Mark = ""
         if best is not None and model in known:
             mark = "best" if known[model].text == best.text else "near" if _overlap(known[model], best) else ""
-        cells[model] = cell(estimate, mark)
+        cells[model] = metric_cell(evidence, model, metric, mark)
     return cells
 
 
@@ -122,6 +123,20 @@ def cell(estimate: Estimate | None, mark: Mark = "") -> Cell:
     return Cell(estimate.text, estimate.interval, estimate.before, mark)
 
 
+def user_cell(estimate: Estimate | None, mark: Mark = "") -> Cell:
+    """A number over users: with how many they are, where they are too few for a finding."""
+    told = cell(estimate, mark)
+    if estimate is None or estimate.value is None or estimate.rests_on_enough:
+        return told
+    return replace(told, few=plural(estimate.users, "user"))
+
+
+def metric_cell(evidence: Evidence, model: str, metric: str, mark: Mark = "") -> Cell:
+    """An overall number of one model, or why there is none, as the audit itself says it."""
+    told = user_cell(evidence.summaries.get((model, metric)), mark)
+    return replace(told, reason=evidence.reason(model, metric)) if told.reason else told
+
+
 def group_table(evidence: Evidence, metric: str, by: str) -> GroupTable | None:
     """One metric in every group for every model that has it; with the share of ratings first where it compares."""
     columns = {model: evidence.groups(model, metric, by) for model in evidence.models}
@@ -135,7 +150,7 @@ def group_table(evidence: Evidence, metric: str, by: str) -> GroupTable | None:
     compares = metric == "share"
     rows = []
     for name, found in named.items():
-        cells = [cell(found[model].estimate if model in found else None) for model in columns]
+        cells = [user_cell(found[model].estimate if model in found else None) for model in columns]
         if compares:
             baseline = next(iter(found.values())).estimate.baseline
             cells = [Cell(NOT_AVAILABLE if baseline is None else percent(baseline)), *cells]

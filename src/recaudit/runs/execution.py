@@ -88,6 +88,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> Manifest:
         data=data,
         versions=versions(),
         models=tuple(map(ModelRecord.of, config.models)),
+        audits=tuple(config.audits.chosen()),
         steps=(),
     )
 

@@ -34,6 +34,8 @@ class Factors(Recommender):
 
     path: InputFile
     """The .npz file."""
+    predicts_ratings: bool | None = None
+    """Whether scores estimate ratings; where nothing is said, if they do so on the training ratings."""
 
     @computed_field(return_type=str)  # type: ignore[prop-decorator]  # pydantic's documented order
     @cached_property
@@ -58,6 +60,7 @@ class Factors(Recommender):
             user_bias=arrays["user_bias"][users] if "user_bias" in arrays else None,
             item_bias=arrays["item_bias"][items] if "item_bias" in arrays else None,
             mean=float(arrays["mean"].item()) if "mean" in arrays else 0.0,
+            predicts_ratings=self.predicts_ratings,
         )
 
 

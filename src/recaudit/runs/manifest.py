@@ -106,6 +106,8 @@ class Manifest(_Record):
     data: DataRecord
     versions: dict[str, str]
     models: tuple[ModelRecord, ...]
+    audits: tuple[str, ...] = ()
+    """What every model is put to, by name."""
     steps: tuple[StepRecord, ...]
     skipped: tuple[SkipRecord, ...] = ()
 

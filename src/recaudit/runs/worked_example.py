@@ -32,7 +32,11 @@ def with_worked_example(result: Result, solve: Solve) -> Result:
 
 
 def _telling_row(pairs: pl.DataFrame) -> int | None:
-    """The pair that climbs the most places, the larger best chance deciding among equals; None if none climbs."""
+    """The pair that climbs the most places, the larger best chance deciding among equals; None if none climbs.
+
+    Chances that differ by rounding alone are equal, so that the same pair is taken on every machine.
+    """
     climbing = pairs.lazy().with_row_index("row").filter(pl.col("rank_gain") > 0)
-    found = climbing.sort(["rank_gain", "value", "row"], descending=[True, True, False]).head(1).collect()
+    rounded = pl.col("value").round_sig_figs(9)
+    found = climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False]).head(1).collect()
     return None if found.is_empty() else int(found["row"][0])

@@ -143,7 +143,8 @@ def _check_predicts(scene: Scene) -> None:
     if not scene.model.predicts_ratings:
         raise NotSupportedError(
             f"The scores of this {type(scene.model).__name__} only rank: it predicts no ratings. BiasedMF, ALS, "
-            "ItemKNN and EASE(center='item') do; Probability() can be looked at for any model."
+            "ItemKNN and EASE(center='item') do, and arrays of your own if you say predicts_ratings=True; "
+            "Probability() can be looked at for any model."
         )
 
 

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 
 from recaudit.report.agency import WHEN, FloatArray, When
-from recaudit.report.charts.figure import Figure, Rows, data, drawn, finished, series_color, tooltip
+from recaudit.report.charts.figure import Figure, Rows, by_series, data, drawn, finished, in_series, tooltip
 from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import TIMES, Estimate, figure, percent
 
@@ -42,7 +42,7 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
                 metric,
                 **{name: row[name] for name in ("value", "lower", "upper", "status", "baseline", "users", "excluded")},
             )
-            rows.append({"model": model, over: row["at"], **drawn(estimate)})
+            rows.append({**in_series(evidence.models, model), over: row["at"], **drawn(estimate)})
     if len({row[over] for row in rows}) < 2:
         return None
     points = sorted({row[over] for row in rows})
@@ -51,7 +51,7 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
     x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
     axis, scale = _level(rows, metric)
     value, lower = (alt.Y(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "lower"))
-    color = _color(evidence)
+    color = by_series(evidence.models)
     base = alt.Chart(data(rows))
     layers = alt.layer(
         base.mark_area(opacity=0.16).encode(x, lower, alt.Y2("upper:Q"), color),
@@ -91,12 +91,6 @@ def _told(row: dict[str, object]) -> str:
     return str(row["told"])
 
 
-def _color(evidence: Evidence) -> alt.Color:
-    models = list(evidence.models)
-    colors = alt.Scale(domain=models, range=[series_color(place) for place in range(len(models))])
-    return alt.Color("model:N", scale=colors, legend=None)
-
-
 def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
     """How many pairs of users move each other how far: a histogram for each model, drawn as a line."""
     metric = f"{when}_instability"
@@ -112,7 +106,8 @@ def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
         shares = evidence.agency[model].histogram(metric, edges)
         for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {figure(metric, low)} to {figure(metric, high)}"
-            rows.append({"model": model, "x": float((low + high) / 2), "y": round(share, 5), "told": told})
+            middle = float((low + high) / 2)
+            rows.append({**in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
     distance = str(evidence.settings["agency"]["distance"]).capitalize()
     x = alt.X("x:Q", title=f"how far another can move a user ({distance} distance)", scale=alt.Scale(domain=[0, end]))
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
@@ -120,7 +115,7 @@ def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items()]
     return Figure(
         f"How far others can move users {WHEN[when]}",
-        finished(alt.layer(lines.encode(x, y, _color(evidence), tooltip("model"))), height=_HEIGHT),
+        finished(alt.layer(lines.encode(x, y, by_series(evidence.models), tooltip("model"))), height=_HEIGHT),
         f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {', '.join(means)}.",
     )
 

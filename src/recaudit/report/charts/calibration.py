@@ -18,9 +18,11 @@ from recaudit.report.charts.figure import (
     UP,
     Figure,
     Rows,
+    by_series,
     data,
     finished,
-    series_color,
+    in_series,
+    rows_of,
     tooltip,
 )
 from recaudit.report.charts.groups import MOST_CATEGORIES
@@ -89,9 +91,9 @@ def one_user(evidence: Evidence, model: str) -> Figure | None:
         for share in shares
     ]
     axis = alt.Axis(format="%", grid=True)
-    y = alt.Y("category:N", sort=names, title=None)
+    y = rows_of("category", names)
     history, own, reranked = (
-        alt.X(f"{field}:Q", title=None, axis=axis, scale=alt.Scale(zero=True))
+        alt.X(f"{field}:Q", title=None, axis=axis, scale=alt.Scale(zero=True), stack=None)
         for field in ("history", "own", "reranked")
     )
     base, told = alt.Chart(data(rows)), tooltip("category")
@@ -122,7 +124,7 @@ def least_calibrated(evidence: Evidence, model: str) -> Figure | None:
             low, high = category.history - below, category.history + above
             ends.append({"category": category.name, "lists": lists, "low": low, "high": high, "told": told})
     axis, scale = alt.Axis(format="%", grid=True), alt.Scale(zero=True)
-    y = alt.Y("category:N", sort=names, title=None, scale=alt.Scale(paddingInner=0.35))
+    y = rows_of("category", names, alt.Scale(paddingInner=0.35))
     offset = alt.YOffset("lists:N", sort=[OWN, RERANKED])
     color = alt.Color("lists:N", scale=_COLORS, legend=None)
     start = alt.X("low:Q", title=None, axis=axis, scale=scale)
@@ -155,9 +157,7 @@ def recall_against_divergence(evidence: Evidence) -> Figure | None:
     grid = alt.Axis(grid=True, tickCount=5)
     x = alt.X("x:Q", title=_title(evidence, "further left: better"), scale=alt.Scale(zero=True), axis=grid)
     y = alt.Y("y:Q", title=label, scale=alt.Scale(zero=False, nice=True), axis=grid)
-    models = list(evidence.models)
-    colors = alt.Scale(domain=models, range=[series_color(place) for place in range(len(models))])
-    color = alt.Color("model:N", scale=colors, legend=None)
+    color = by_series(evidence.models)
     base, told = alt.Chart(data(rows)), tooltip("model", "weight")
     marked = alt.Chart(data([row for row in rows if row["knee"]]))
     # One label: those of all models would lie on top of each other.
@@ -181,7 +181,7 @@ def _placed(evidence: Evidence, model: str, point: Point, *, knee: bool) -> dict
     told = f"{evidence.label(KL, AUDIT)} {figure(KL, point.divergence)}, "
     told += f"{evidence.label('recall', AUDIT)} {figure('recall', point.recall)}"
     return {
-        "model": model,
+        **in_series(evidence.models, model),
         "weight": point.weight,
         "x": round(point.divergence, 5),
         "y": round(point.recall, 5),

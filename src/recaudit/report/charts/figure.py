@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -89,9 +90,36 @@ def tooltip(*fields: str) -> list[alt.Tooltip]:
     return [*(alt.Tooltip(f"{field}:N", title=field) for field in fields), alt.Tooltip("told:N", title="value")]
 
 
+def rows_of(field: str, names: Sequence[str], scale: alt.Scale | None = None) -> alt.Y:
+    """A row of the chart for each name, the first on top.
+
+    The order is the domain of the scale, where names are values. An order given as `sort` is compiled into an
+    expression with the names spelt out in it: data in code, and a name such as "constructor" stops the chart.
+    """
+    scale = alt.Scale() if scale is None else scale.copy()
+    scale["domain"] = list(names)
+    return alt.Y(f"{field}:N", title=None, scale=scale)
+
+
 def series_color(place: int) -> str:
     """The colour of the model at this place of the order; the colours repeat after the last."""
     return f"var(--series-{place % SERIES + 1})"
+
+
+def in_series(models: Sequence[str], model: str) -> dict[str, Any]:
+    """The fields of a row that belongs to the line of one model: its name to be read, its place to be drawn by.
+
+    Lines are told apart by a number: a name that is grouped by becomes a key in the browser's own objects, where
+    "constructor" and "__proto__" are taken.
+    """
+    return {"model": model, "series": models.index(model)}
+
+
+def by_series(models: Sequence[str]) -> alt.Color:
+    """A colour for each model, for rows with the fields of `in_series`."""
+    places = list(range(len(models)))
+    colors = alt.Scale(domain=places, range=[series_color(place) for place in places])
+    return alt.Color("series:O", scale=colors, legend=None)
 
 
 def step_color(place: int, steps: int) -> str:

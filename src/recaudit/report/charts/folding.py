@@ -6,7 +6,7 @@ from typing import Literal
 
 import altair as alt
 
-from recaudit.report.charts.figure import MUTED, Figure, Rows, data, finished, series_color, tooltip
+from recaudit.report.charts.figure import MUTED, Figure, Rows, by_series, data, finished, in_series, tooltip
 from recaudit.report.evidence import Evidence
 from recaudit.report.numbers import figure
 
@@ -19,7 +19,7 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
     label = evidence.label(metric)
     models: Rows = [
         {
-            "model": model,
+            **in_series(evidence.models, model),
             "x": error[model].value,
             "y": folded[model].value,
             "told": f"RMSE {error[model].full}, {label} {folded[model].full}",
@@ -32,16 +32,13 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
         for point in own.curve:
             height = point.folding if metric == "folding" else point.shown_folding
             told = f"RMSE {figure('rmse', point.rmse)}, {label} {figure(metric, height)}"
-            row = {"model": model, "weight": f"{point.weight:g}", "order": point.weight}
+            row = {**in_series(evidence.models, model), "weight": f"{point.weight:g}", "order": point.weight}
             steps.append({**row, "x": point.rmse, "y": height, "told": told})
     if len(models) + len(steps) < 2:
         return None
     x = alt.X("x:Q", title="RMSE", scale=alt.Scale(zero=False, nice=True, padding=14), axis=alt.Axis(grid=True))
     y = alt.Y("y:Q", title=label, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(grid=True, tickCount=4))
-    colors = alt.Scale(
-        domain=list(evidence.models), range=[series_color(place) for place in range(len(evidence.models))]
-    )
-    color = alt.Color("model:N", scale=colors, legend=None)
+    color = by_series(evidence.models)
     layers: list[alt.Chart] = []
     if steps:
         line = alt.Chart(data(steps))

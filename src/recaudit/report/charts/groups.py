@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from math import log2
 from typing import Any
 
@@ -21,6 +22,7 @@ from recaudit.report.charts.figure import (
     drawn,
     finished,
     is_share,
+    rows_of,
     step_color,
     tooltip,
 )
@@ -49,7 +51,7 @@ def groups_by(evidence: Evidence, metric: str, by: str) -> Figure | None:
     axis = alt.Axis(format="%") if is_share(metric) else alt.Axis()
     scale = alt.Scale(zero=True, nice=True)
     x = alt.X("value:Q", title=None, axis=axis, scale=scale)
-    y = alt.Y("group:N", sort=names, title=None)
+    y = rows_of("group", names)
     others, rival, main = (
         alt.Chart(data([row for row in rows if row["role"] == role])) for role in ("other", "rival", "main")
     )
@@ -97,7 +99,7 @@ def amplification(evidence: Evidence, by: str) -> Figure | None:
     ticks = [tick for tick in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8) if 1 / edge <= tick <= edge]
     axis = alt.Axis(values=ticks, tickCount=len(ticks), labelExpr=f"'{TIMES}' + datum.value", labelOverlap=False)
     x = alt.X("value:Q", scale=scale, axis=axis, title="share of recommendations / share of ratings")
-    y = alt.Y("group:N", sort=names, title=None)
+    y = rows_of("group", names)
     ways = alt.Scale(domain=["up", "down", "level"], range=[UP, DOWN, MUTED])
     color = alt.Color("way:N", scale=ways, legend=None)
     main = alt.Chart(data([row for row in rows if row["model"] == evidence.main]))
@@ -148,20 +150,17 @@ def popularity_shares(evidence: Evidence) -> Figure | None:
         return None
     first = next(iter(quarters.values()))
     names = [group.name for group in first]
-    rows: Rows = [_segment(_DATA_BAR, place, group, group.estimate.baseline) for place, group in enumerate(first)]
-    rows += [
-        _segment(model, names.index(group.name), group, group.estimate.value)
-        for model, groups in quarters.items()
-        for group in groups
-        if group.name in names
-    ]
+    rows = _bar(_DATA_BAR, [(place, group, group.estimate.baseline or 0.0) for place, group in enumerate(first)])
+    for model, groups in quarters.items():
+        known = [group for group in groups if group.name in names]
+        rows += _bar(model, [(names.index(group.name), group, group.estimate.value or 0.0) for group in known])
     places = list(range(len(names)))
     steps = alt.Scale(domain=places, range=[step_color(place, len(names)) for place in places])
     bars = alt.Chart(data(rows)).mark_bar(height=16, stroke=PAPER, strokeWidth=1)
     chart = bars.encode(
-        x=alt.X("share:Q", stack="zero", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),
-        y=alt.Y("bar:N", sort=[_DATA_BAR, *quarters], title=None),
-        order=alt.Order("place:Q"),
+        x=alt.X("start:Q", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),
+        x2=alt.X2("end:Q"),
+        y=rows_of("bar", [_DATA_BAR, *quarters]),
         color=alt.Color("place:O", scale=steps, legend=None),
         tooltip=tooltip("bar", "group"),
     )
@@ -173,11 +172,10 @@ def popularity_shares(evidence: Evidence) -> Figure | None:
     )
 
 
-def _segment(bar: str, place: int, group: Group, share: float | None) -> dict[str, Any]:
-    return {
-        "bar": bar,
-        "place": place,
-        "group": group.things,
-        "share": share or 0.0,
-        "told": percent(share or 0.0),
-    }
+def _bar(bar: str, parts: list[tuple[int, Group, float]]) -> Rows:
+    """The segments of one bar, one after the other: (place of the group, group, share) each."""
+    ends = list(accumulate((share for _, _, share in parts), initial=0.0))
+    return [
+        {"bar": bar, "place": place, "group": group.things, "start": start, "end": end, "told": percent(share)}
+        for (place, group, share), (start, end) in zip(parts, pairwise(ends), strict=True)
+    ]

@@ -15,11 +15,13 @@ from recaudit.report.charts.figure import (
     ROW,
     Figure,
     Rows,
+    by_series,
     data,
     drawn,
     finished,
+    in_series,
     is_share,
-    series_color,
+    rows_of,
     tooltip,
 )
 from recaudit.report.charts.labels import PLACES, label_sides
@@ -45,7 +47,7 @@ def models_by(evidence: Evidence, metric: str) -> Figure:
         for model in evidence.models
         if (estimate := known.get(model)) is None or model in off
     ]
-    y = alt.Y("model:N", sort=list(evidence.models), title=None)
+    y = rows_of("model", evidence.models)
     axis = alt.Axis(format="%") if is_share(metric) else alt.Axis()
     scale = alt.Scale(zero=False, nice=True)
     ends, x = (alt.X(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("lower", "value"))
@@ -153,7 +155,7 @@ def lorenz(evidence: Evidence) -> Figure | None:
             curve = np.concatenate([[0.0], np.cumsum(shown) / shown.sum()])
             taken = np.interp(shares * len(shown), np.arange(len(shown) + 1), curve)
             rows += [
-                {"model": model, "x": round(float(x), 4), "y": round(float(y), 4)}
+                {**in_series(evidence.models, model), "x": round(float(x), 4), "y": round(float(y), 4)}
                 for x, y in zip(shares, taken, strict=True)
             ]
     if not rows:
@@ -161,13 +163,8 @@ def lorenz(evidence: Evidence) -> Figure | None:
     axis, ends = alt.Axis(format="%", grid=True, tickCount=5), alt.Scale(domain=[0, 1])
     x = alt.X("x:Q", title="items, least shown first", axis=axis, scale=ends)
     y = alt.Y("y:Q", title="share of all places", axis=axis, scale=ends)
-    colors = alt.Scale(
-        domain=list(evidence.models), range=[series_color(place) for place in range(len(evidence.models))]
-    )
     lines = alt.Chart(data(rows)).mark_line(strokeWidth=2)
-    curves = lines.encode(
-        x=x, y=y, color=alt.Color("model:N", scale=colors, legend=None), tooltip=alt.Tooltip("model:N")
-    )
+    curves = lines.encode(x, y, by_series(evidence.models), tooltip=alt.Tooltip("model:N"))
     equal = alt.Chart(data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
     diagonal = equal.mark_line(stroke=MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]

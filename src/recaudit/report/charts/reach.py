@@ -15,10 +15,12 @@ from recaudit.report.charts.figure import (
     ROW,
     Figure,
     Rows,
+    by_series,
     data,
     drawn,
     finished,
-    series_color,
+    in_series,
+    rows_of,
     tooltip,
 )
 from recaudit.report.charts.groups import MOST_CATEGORIES
@@ -78,19 +80,18 @@ def lifts(evidence: Evidence) -> Figure | None:
         for step in range(min(high) - 1, max(high) + 2) if high else ():  # each line comes down to its tails
             start, share = 10 ** (STEP * step), shares.get(step, 0.0)
             told = f"{percent(share)} of pairs from {times(start)} to {times(start * 10**STEP)}"
-            rows.append({"model": model, "x": start * 10 ** (STEP / 2), "y": round(share, 5), "told": told})
+            middle = start * 10 ** (STEP / 2)
+            rows.append({**in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
     if not rows:
         return None
     edges = [row["x"] for row in rows]
     # The line at 1 belongs to the picture even where all lifts lie on one side of it.
     x = _log("x", "lift: best chance / chance without strategy", min(0.9, *edges), max(1.1, *edges), "~r", TIMES)
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
-    models = list(evidence.models)
-    colors = alt.Scale(domain=models, range=[series_color(place) for place in range(len(models))])
     lines = alt.Chart(data(rows)).mark_line(strokeWidth=2, interpolate="monotone")
     layers = alt.layer(
         alt.Chart(data([{"x": 1}])).mark_rule(stroke=INK, strokeDash=[3, 3]).encode(x=x),
-        lines.encode(x=x, y=y, color=alt.Color("model:N", scale=colors, legend=None), tooltip=tooltip("model")),
+        lines.encode(x, y, by_series(evidence.models), tooltip("model")),
     )
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]
     return Figure(
@@ -126,7 +127,7 @@ def before_and_after(evidence: Evidence, model: str, metric: str, by: str) -> Fi
     names = [group.name for group in groups]
     rows: Rows = [_compared(metric, group.name, group.estimate.baseline, drawn(group.estimate)) for group in groups]
     axis, scale = alt.Axis(format="%", labelFlush=False), alt.Scale(zero=True, nice=True)
-    y = alt.Y("group:N", sort=names, title=None)
+    y = rows_of("group", names)
     best, before, ends = (
         alt.X(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "before", "lower")
     )

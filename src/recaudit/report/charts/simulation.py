@@ -7,7 +7,7 @@ from statistics import median
 
 import altair as alt
 
-from recaudit.report.charts.figure import INK, MUTED, ROW, Figure, Rows, data, finished, series_color, tooltip
+from recaudit.report.charts.figure import INK, MUTED, ROW, Figure, Rows, data, finished, rows_of, series_color, tooltip
 from recaudit.report.charts.labels import HEIGHT, PLACES, WIDTH, Box, edge_levels, label_sides
 from recaudit.report.numbers import Estimate
 from recaudit.report.simulation import Arena, Study
@@ -147,7 +147,7 @@ def correlations(study: Study, metric: str) -> Figure | None:
     ]
     if not rows:
         return None
-    y = alt.Y("environment:N", sort=[arena.name for arena in study.arenas], title=None)
+    y = rows_of("environment", [arena.name for arena in study.arenas])
     axis = alt.Axis(values=[-1, -0.5, 0, 0.5, 1], grid=True)
     value, lower, other = (
         alt.X(f"{field}:Q", title=None, axis=axis, scale=alt.Scale(domain=[-1, 1]))
@@ -179,7 +179,7 @@ def known_people(study: Study, arena: Arena) -> Figure | None:
     rows: Rows = [
         {"recommender": name, **_named("x", known[name]), "told": known[name].full} for name in names if name not in off
     ]
-    y = alt.Y("recommender:N", sort=names, title=None)
+    y = rows_of("recommender", names)
     value, lower = (
         alt.X(f"{field}:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(grid=True))
         for field in ("x", "x_lower")

@@ -1,7 +1,8 @@
 """What the tables say, in plain sentences: computed, with numbers and intervals, or not said at all.
 
 Each question looks at the evidence and answers with findings or with none. A difference is claimed only where
-intervals do not overlap or, between two models on the same users, where the paired interval excludes zero.
+intervals do not overlap or, between two models on the same users, where the paired interval excludes zero. Nothing
+that rests on fewer than FEWEST_USERS users is said.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from recaudit.report.findings.reach import (
     users_say,
 )
 from recaudit.report.findings.trust import failures, left_out
+from recaudit.report.numbers import FEWEST_USERS
 
 __all__ = ["Finding", "findings_of"]
 
@@ -55,10 +57,12 @@ _QUESTIONS = (
     left_out,
     not_applicable,
 )
-"""In the order of importance: are the numbers there, does it work, what does it hide, what can users change, whom does
-it fail."""
+"""Are the numbers there, does it work, what does it hide, what can users change, whom does it fail: the order of
+findings that are equally large."""
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
-    """Everything that the tables have to say, the most important first."""
-    return [finding for question in _QUESTIONS for finding in question(evidence)]
+    """Everything that the tables have to say: what failed, then the largest effects first."""
+    found = [finding for question in _QUESTIONS for finding in question(evidence)]
+    firm = [finding for finding in found if finding.users is None or finding.users >= FEWEST_USERS]
+    return sorted(firm, key=lambda finding: -finding.effect)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recaudit.report.calibration import AUDIT, KL, Calibrated, Represented
+from recaudit.report.effects import against, of_share
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings.finding import Finding
 from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure, percent
@@ -18,7 +19,8 @@ def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     model = evidence.front(KL)
     if model is None:
         return
-    worst = sorted(evidence.calibration[model].worst, key=lambda category: category.shown - category.history)
+    found = evidence.calibration[model]
+    worst = sorted(found.worst, key=lambda category: category.shown - category.history)
     if not worst or worst[0].shown - worst[0].history > -NOTABLE or worst[-1].shown - worst[-1].history < NOTABLE:
         return
     least, most = worst[0], worst[-1]
@@ -28,6 +30,8 @@ def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
         f"{evidence.label(KL, AUDIT)} over all users: {evidence.known(KL)[model].full} "
         f"(smoothing {evidence.settings[AUDIT]['smoothing']:g}).",
         AUDIT,
+        max(of_share(category.shown, category.history) for category in (least, most)),
+        found.worst_users,
     )
 
 
@@ -42,11 +46,13 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
         return
     settings = evidence.settings[AUDIT]
     yield Finding(
-        f"Re-ranked, the lists of {model} keep interests in proportion, {_price(evidence, found, cost)}",
+        f"Re-ranked, the lists of {model} come closer to what users are interested in, {_price(evidence, found, cost)}",
         f"With a weight of {settings['weight']:g} on calibration: {_change(evidence, found, KL)} (smoothing "
         f"{settings['smoothing']:g}), {_change(evidence, found, 'ndcg')} and {_change(evidence, found, 'recall')}."
         f"{_bargain(evidence, found)}",
         AUDIT,
+        against(gain, 0.0, evidence.confidence),
+        min(gain.users, cost.users),
     )
 
 
@@ -54,7 +60,7 @@ def _price(evidence: Evidence, found: Calibrated, cost: Estimate) -> str:
     label, before = evidence.label("ndcg", AUDIT), found.reranked["ndcg"].baseline
     if cost.below(0) and before:
         return f"at the price of {percent(-(cost.value or 0.0) / before)} of their {label}"
-    return f"and their {label} rises" if cost.above(0) else f"and their {label} does not fall"
+    return f"and their {label} rises" if cost.above(0) else f"and their {label} changes by no more than chance"
 
 
 def _change(evidence: Evidence, found: Calibrated, metric: str) -> str:

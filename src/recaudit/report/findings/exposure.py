@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from recaudit.report import effects
 from recaudit.report.catalogue import above_average, best_hidden, shown_by_none
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.findings.finding import Finding
@@ -42,23 +43,27 @@ def catalogue(evidence: Evidence) -> Iterator[Finding]:
         f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody",
         " ".join(sentences),
         "items",
+        effects.of_share(len(hidden) / len(items)),
+        coverage.users,
     )
 
 
 def popular_items(evidence: Evidence) -> Iterator[Finding]:
     """Do the most popular items get more places than their share of the ratings?"""
-    quarters = evidence.groups(evidence.main, "share", "popularity")
+    quarters = evidence.firm_groups(evidence.main, "share", "popularity")
     if len(quarters) < 2:
         return
     least, most = quarters[0], quarters[-1]
     if not most.estimate.above(_baseline(most)):
         return
-    lift = evidence.known("popularity_lift").get(evidence.main)
+    lift = evidence.firm("popularity_lift").get(evidence.main)
     pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
     yield Finding(
         f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
         f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
         "shown",
+        _effect(evidence, most),
+        most.estimate.users,
     )
 
 
@@ -67,7 +72,7 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
     for by in evidence.item_groupings:
         if by == "popularity":
             continue
-        groups = [group for group in evidence.groups(evidence.main, "share", by) if _is_large(group)]
+        groups = [group for group in evidence.firm_groups(evidence.main, "share", by) if _is_large(group)]
         up = [group for group in groups if group.estimate.above(_baseline(group))]
         down = [group for group in groups if group.estimate.below(_baseline(group))]
         extremes = [("amplifies", max(up, key=_ratio))] if up else []
@@ -75,12 +80,22 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
         if extremes:
             claim = " and ".join(f"{way} {group.name}" for way, group in extremes)
             detail = " ".join(f"{_against_ratings(group)}: {ratio(_ratio(group))}." for _, group in extremes)
-            yield Finding(f"By {by}, {evidence.main} most {claim}", detail, "shown")
+            yield Finding(
+                f"By {by}, {evidence.main} most {claim}",
+                detail,
+                "shown",
+                max(_effect(evidence, group) for _, group in extremes),
+                min(group.estimate.users for _, group in extremes),
+            )
 
 
 def _against_ratings(group: Group) -> str:
     things = group.things[0].upper() + group.things[1:]
     return f"{things} get {group.estimate.full} of places and have {percent(_baseline(group))} of ratings"
+
+
+def _effect(evidence: Evidence, group: Group) -> float:
+    return effects.against(group.estimate, _baseline(group), evidence.confidence)
 
 
 def _baseline(group: Group) -> float:

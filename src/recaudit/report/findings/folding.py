@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from recaudit.audits.folding.fronts import knee
+from recaudit.report import effects
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings.finding import Finding
 from recaudit.report.folding import Case, Point
@@ -20,8 +21,8 @@ _SECTION = "folding"
 
 def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
     """Which model shows the most that has hardly anything to do with the user?"""
-    ranked = evidence.ranked("spurious_share")
-    shares = evidence.known("spurious_share")
+    shares = evidence.firm("spurious_share")
+    ranked = [model for model in evidence.ranked("spurious_share") if model in shares]
     if not ranked or not shares[ranked[-1]].above(NOTABLE):
         return
     model = ranked[-1]
@@ -31,30 +32,36 @@ def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
         f"{shares[model].text} of what {model} shows has hardly anything to do with the user",
         f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}",
         _SECTION,
+        effects.against(shares[model], 0.0, evidence.confidence),
+        shares[model].users,
     )
 
 
 def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
     """Does the model that predicts ratings best fold more than another that has vectors too?"""
-    folded, error = evidence.known("folding"), evidence.known("rmse")
-    by_error = [model for model in evidence.ranked("rmse") if model in folded]
-    by_folding = [model for model in evidence.ranked("folding") if model in error]
+    folded, error = evidence.firm("folding"), evidence.firm("rmse")
+    by_error = [model for model in evidence.ranked("rmse") if model in folded and model in error]
+    by_folding = [model for model in evidence.ranked("folding") if model in by_error]
     if len(by_error) < 2:
         return
     precise, least = by_error[0], by_folding[0]
-    if precise != least and folded[precise].above(folded[least].upper or np.inf):
+    if precise == least or not evidence.predicts_better(precise, least):
+        return
+    if folded[precise].apart_from(folded[least]):
         yield Finding(
             f"{precise} predicts ratings better than {least}, but folds more",
             f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
             f"{error[least].full}.",
             _SECTION,
+            effects.between(folded[precise], folded[least], evidence.confidence),
+            min(estimate[model].users for estimate in (folded, error) for model in (precise, least)),
         )
 
 
 def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
     """Would a model fold less if what users did not rate counted for something?"""
     for model, own in evidence.folding.items():
-        error, now = evidence.known("rmse").get(model), evidence.known("folding").get(model)
+        error, now = evidence.firm("rmse").get(model), evidence.firm("folding").get(model)
         if error is None or now is None:
             continue
         less = [point for point in own.curve if now.above(point.folding)]
@@ -62,12 +69,14 @@ def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
         point = min(free, key=lambda point: point.folding) if free else _knee(own.curve)
         if point not in less:
             continue
-        verdict = "Both get better." if free else "Of the weights tried, it is the best bargain."
+        verdict = "RMSE gets no worse." if free else "Of the weights tried, it is the best bargain."
         yield Finding(
             f"{model} would fold less if what users left unrated counted for something",
             f"With a weight of {point.weight:g} on unrated pairs, folding goes from {now.text} to "
             f"{figure('folding', point.folding)} and RMSE from {error.text} to {figure('rmse', point.rmse)}. {verdict}",
             _SECTION,
+            effects.against(now, point.folding, evidence.confidence),
+            min(error.users, now.users),
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recaudit.report import effects
 from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gaps
-from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import Estimate, listing
+from recaudit.report.findings.finding import Finding, size_of_gap
+from recaudit.report.numbers import FEWEST_USERS, Estimate, listing
 
 
 def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
@@ -15,9 +16,10 @@ def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
     if gaps:
         worst, best = gaps[0]
         yield Finding(
-            f"{evidence.main} ranks worst for {worst.people} and best for {best.people}",
+            f"{evidence.main} ranks better for {best.people} than for {worst.people}",
             f"{evidence.label(QUALITY)}: {_numbers(gaps)}.",
             "people",
+            *size_of_gap(evidence, worst, best),
         )
 
 
@@ -27,22 +29,25 @@ def no_gain(evidence: Evidence) -> Iterator[Finding]:
     if rival is None:
         return
     for by in evidence.user_groupings:
-        beside = {group.name: group.estimate for group in evidence.groups(rival, QUALITY, by)}
-        groups = [group for group in evidence.groups(evidence.main, QUALITY, by) if group.name in beside]
+        beside = {group.name: group.estimate for group in evidence.firm_groups(rival, QUALITY, by)}
+        groups = [group for group in evidence.firm_groups(evidence.main, QUALITY, by) if group.name in beside]
         without = [group for group in groups if not _is_above(group.estimate, beside[group.name])]
         if without and len(without) < len(groups):
             numbers = [f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without]
             named = listing([group.people for group in without])
             yield Finding(
                 f"{evidence.main} is no clear gain over {rival} for {named}",
-                f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by}.",
+                f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by} of "
+                f"{FEWEST_USERS} users or more.",
                 "people",
+                max(effects.between(own.estimate, beside[own.name], evidence.confidence) for own in without),
+                min(min(own.estimate.users, beside[own.name].users) for own in without),
             )
 
 
 def rare_items(evidence: Evidence) -> Iterator[Finding]:
     """Are held-out items found again less often when they are rare?"""
-    groups = evidence.groups(evidence.main, "recall", "popularity")
+    groups = evidence.firm_groups(evidence.main, "recall", "popularity")
     if len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
@@ -51,19 +56,33 @@ def rare_items(evidence: Evidence) -> Iterator[Finding]:
             f"{evidence.main} finds {least.things} less often than {most.things}",
             f"{evidence.label('recall')}: {least.estimate.full} against {most.estimate.full}.",
             "accuracy",
+            *size_of_gap(evidence, least, most),
         )
 
 
 def pushed_most(evidence: Evidence) -> Iterator[Finding]:
-    """Whose lists are pulled furthest from their own choices towards the popular?"""
+    """Whose lists are pulled furthest from their own choices, towards the popular or away from it?"""
     gaps = widest_gaps(evidence, evidence.main, "popularity_lift")
     if gaps:
         least, most = gaps[0]
         yield Finding(
-            f"{evidence.main} pulls {most.people} towards the popular more than {least.people}",
+            f"{evidence.main} {_pulled(least, most)}",
             f"{evidence.label('popularity_lift')}: {_numbers(gaps)}.",
             "people",
+            *size_of_gap(evidence, least, most),
         )
+
+
+def _pulled(least: Group, most: Group) -> str:
+    """What two groups whose intervals are apart have done to them: a lift above 0 is a pull towards the popular."""
+    towards, away = f"pulls {most.people} towards the popular", f"leads {least.people} away from the popular"
+    if least.estimate.above(0):
+        return f"{towards} more than {least.people}"
+    if most.estimate.below(0):
+        return f"{away} more than {most.people}"
+    if not most.estimate.above(0):
+        return f"{away}, and {most.people} neither way"
+    return f"{towards}, and {least.people} {'away from it' if least.estimate.below(0) else 'neither way'}"
 
 
 def _numbers(gaps: list[tuple[Group, Group]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recaudit.report.effects import against
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings.finding import Finding
 from recaudit.report.numbers import Estimate, listing, ordinal, verb
@@ -22,31 +23,36 @@ def beats_reference(evidence: Evidence) -> Iterator[Finding]:
     behind = [model for model, gain in gains.items() if gain.below(0)]
     level = [model for model in gains if model not in ahead and model not in behind]
     if not ahead:
-        claim = f"No model ranks better than {rival}, which does not personalise"
+        measured = "No model" if len(gains) == len(found) else "No model that was measured"
+        claim = f"{measured} ranks clearly better than {rival}, which does not personalise"
     else:
         claim = f"{listing(ahead)} {verb(ahead, 'ranks', 'rank')} better than {rival}"
-        rest = [*level, *behind]
-        claim += f"; {listing(rest)} {verb(rest, 'does', 'do')} not" if rest else ""
+        claim += f"; {listing(behind)} {verb(behind, 'ranks', 'rank')} worse" if behind else ""
+        claim += f"; for {listing(level)} it cannot be told" if level else ""
     yield Finding(
         claim,
         f"{rival} reaches {evidence.label(QUALITY)} {known[rival].full}. Difference to it on the same users: "
         f"{_each(gains, [*ahead, *level, *behind])}.",
         "accuracy",
+        _largest(evidence, gains),
+        _fewest(gains),
     )
 
 
 def lead(evidence: Evidence) -> Iterator[Finding]:
     """Is the lead of the best model over the next ones more than chance?"""
     known = evidence.known(QUALITY)
-    first, *others = [model for model in evidence.personalised if model in known] or [""]
-    gaps = {model: gap for model in others if (gap := evidence.difference(first, model, QUALITY)) is not None}
-    ties = [model for model, gap in gaps.items() if not gap.above(0)]
+    first, *others = evidence.contestants or [""]
+    found = {model: gap for model in others if (gap := evidence.difference(first, model, QUALITY)) is not None}
+    ties = {model: gap for model, gap in found.items() if not (gap.above(0) or gap.below(0))}
     if ties:
         yield Finding(
-            f"The lead of {first} over {listing(ties)} may be chance",
-            f"{first} has {evidence.label(QUALITY)} {known[first].full}. Its lead on the same users, with an interval "
-            f"that holds zero: {_each(gaps, ties)}.",
+            f"{first} and {listing(list(ties))} cannot be told apart at ranking",
+            f"{first} has {evidence.label(QUALITY)} {known[first].full}. Its difference on the same users, with an "
+            f"interval that holds zero: {_each(ties, list(ties), 'to ')}.",
             "accuracy",
+            _largest(evidence, ties),
+            _fewest(ties),
         )
 
 
@@ -59,7 +65,7 @@ def two_orders(evidence: Evidence) -> Iterator[Finding]:
         return
     predicts, ranks = by_error[0], by_ranking[0]
     gap = evidence.difference(ranks, predicts, QUALITY)
-    if gap is None or not gap.above(0):
+    if gap is None or not gap.above(0) or (ranks in error and not evidence.predicts_better(predicts, ranks)):
         return
     other = f"RMSE {error[ranks].full}" if ranks in error else "which predicts no ratings"
     yield Finding(
@@ -68,8 +74,18 @@ def two_orders(evidence: Evidence) -> Iterator[Finding]:
         f"{ordinal(by_ranking.index(predicts) + 1)} of {len(by_ranking)} by {evidence.label(QUALITY)}: "
         f"{quality[predicts].full}, against {quality[ranks].full} for {ranks} ({other}).",
         "accuracy",
+        against(gap, 0.0, evidence.confidence),
+        gap.users,
     )
 
 
-def _each(gains: dict[str, Estimate], models: list[str]) -> str:
-    return ", ".join(f"{model} {gains[model].signed}" for model in models)
+def _each(gains: dict[str, Estimate], models: list[str], to: str = "") -> str:
+    return ", ".join(f"{to}{model} {gains[model].signed}" for model in models)
+
+
+def _largest(evidence: Evidence, gains: dict[str, Estimate]) -> float:
+    return max(against(gain, 0.0, evidence.confidence) for gain in gains.values())
+
+
+def _fewest(gains: dict[str, Estimate]) -> int:
+    return min(gain.users for gain in gains.values())

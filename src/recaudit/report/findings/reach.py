@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recaudit.report import effects
 from recaudit.report.evidence import Evidence, Group, widest_gaps
-from recaudit.report.findings.finding import Finding
+from recaudit.report.findings.finding import Finding, size_of_gap
 from recaudit.report.findings.trust import NOTABLE
 from recaudit.report.numbers import TIMES, chance, count, percent, plural, times
 from recaudit.report.reach import Reach
@@ -13,14 +14,17 @@ from recaudit.status import Status
 
 _NAMED = 3
 _SECTION = "reach"
+_OPEN = (Status.BOUNDED.value, Status.FAILED.value)
+"""How pairs stand whose best chance is not known exactly."""
 
 
 def users_say(evidence: Evidence) -> Iterator[Finding]:
     """How much likelier can users make an item?"""
-    model, lifts = evidence.front("lift"), evidence.known("lift")
-    if model is None:
+    lifts = evidence.firm("lift")
+    if not lifts:
         return
-    lift, discovery = lifts[model], evidence.known("discovery").get(model)
+    model = next(iter(lifts))
+    lift, discovery = lifts[model], evidence.firm("discovery").get(model)
     if lift.above(1):
         claim = f"On average, users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
     elif lift.below(1):
@@ -35,7 +39,8 @@ def users_say(evidence: Evidence) -> Iterator[Finding]:
         )
     if len(lifts) > 1:
         sentences.append("Between models, lift also depends on how far apart their scores lie.")
-    yield Finding(claim, " ".join(sentences), _SECTION)
+    effect = effects.against(effects.in_logs(lift), 0.0, evidence.confidence)
+    yield Finding(claim, " ".join(sentences), _SECTION, effect, lift.users)
 
 
 def least_discovery(evidence: Evidence) -> Iterator[Finding]:
@@ -48,27 +53,31 @@ def least_discovery(evidence: Evidence) -> Iterator[Finding]:
         least, most = gaps[0]
         numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
         yield Finding(
-            f"With {model}, {least.people} can discover least and {most.people} most",
+            f"With {model}, {most.people} can discover more than {least.people}",
             f"Discovery: {'; '.join(numbers)}.",
             _SECTION,
+            *size_of_gap(evidence, least, most),
         )
 
 
 def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
     """Does what a user can get, doing the best for it, still follow popularity?"""
     model = evidence.front("availability")
-    groups = [] if model is None else evidence.groups(model, "availability", "popularity")
+    groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
     if len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
-    if most.estimate.above(least.estimate.upper or 1.0):
+    if least.estimate.upper is not None and most.estimate.above(least.estimate.upper):
+        before = ""
+        if most.estimate.before and least.estimate.before:
+            before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
+            before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
         yield Finding(
             f"Even at best, popular items are easier to get from {model}",
             f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
-            f"{_times_more(most.estimate.value, least.estimate.value)}. Without strategy: "
-            f"{most.estimate.before} and {least.estimate.before}"
-            f"{_times_more(most.estimate.baseline, least.estimate.baseline)}.",
+            f"{_times_more(most.estimate.value, least.estimate.value)}.{before}",
             _SECTION,
+            *size_of_gap(evidence, least, most),
         )
 
 
@@ -89,6 +98,8 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
         f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
         f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.",
         _SECTION,
+        effects.of_share(len(unreached) / len(reach.items)),
+        len(reach.users),
     )
 
 
@@ -100,6 +111,7 @@ def unsettled(evidence: Evidence) -> Iterator[Finding]:
             "The best chance of some pairs is not known exactly",
             f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out.",
             _SECTION,
+            max(effects.of_share(_open(reach) / reach.pairs) for reach in evidence.reach.values() if reach.pairs),
         )
 
 
@@ -113,12 +125,16 @@ def not_applicable(evidence: Evidence) -> Iterator[Finding]:
                 f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, or the item is "
                 "not to be chosen from.",
                 _SECTION,
+                effects.of_share(left / reach.pairs),
             )
 
 
+def _open(reach: Reach) -> int:
+    return sum(reach.statuses[name] for name in _OPEN)
+
+
 def _open_pairs(model: str, reach: Reach) -> str:
-    counts = {name: reach.statuses[name] for name in (Status.BOUNDED.value, Status.FAILED.value)}
-    parts = [f"{count(number)} {name}" for name, number in counts.items() if number]
+    parts = [f"{count(number)} {name}" for name in _OPEN if (number := reach.statuses[name])]
     return f"{model}: {' and '.join(parts)} of {plural(reach.pairs, 'pair')}" if parts else ""
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
+from recaudit.report.effects import of_share
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings.finding import Finding
 from recaudit.report.numbers import count, listing, percent, plural
@@ -28,6 +30,7 @@ def failures(evidence: Evidence) -> Iterator[Finding]:
             f"{plural(len(failed), 'number')} could not be computed",
             f"{listing([*failed[:_NAMED], *others])} failed; everything else here stands without them.",
             "gaps",
+            inf,
         )
 
 
@@ -42,4 +45,5 @@ def left_out(evidence: Evidence) -> Iterator[Finding]:
         f"{count(quality.excluded)} of {plural(everybody, 'user')} have no relevant held-out item; "
         f"{evidence.label(QUALITY)} stands on the other {count(quality.users)}.",
         "gaps",
+        of_share(quality.excluded / everybody),
     )
