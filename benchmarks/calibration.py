@@ -5,9 +5,9 @@
 A catalogue of the size of MovieLens 20M's: 21,000 items, 20 genres, about 2,300 distinct sets of genres; scores of 50
 factors, histories of 100 items, lists of 50, lambda 0.99. Ours on USERS users (default 512); a greedy over distinct
 genre vectors in numpy, and one over all items in torch, users x items x genres at each rank, as WarpRec does it, on a
-few of them. The lists must be equal, item by item. Ours also with the list as a whole in view (horizon "list": exchanges
-after the greedy). Times of a single thread are processor time: they do not count what else the machine does. Also how
-far the lists may be from the best ones, and what the certificate costs.
+few of them. The lists must be equal, item by item. Ours also with the list as a whole in view (horizon "list", with
+exchanges after the greedy). Times of a single thread are processor time: they do not count what else the machine does.
+Also how far the lists may be from the best ones, and what the certificate costs.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ def main() -> None:
             assert found is not None
             console.print(
                 f"lambda {weight}, {horizon}: the objective may miss {np.median(found.gap):.4f} (median), "
-                f"{found.within(0.01):.0%} of lists at most 0.01; {(found.value < found.plain).mean():.0%} below the list by score"
+                f"{found.within(0.01):.0%} of lists at most 0.01; "
+                f"{(found.value < found.plain).mean():.0%} of lists are below the list by score"
             )
 
 

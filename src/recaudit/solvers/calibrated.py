@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from recaudit.errors import InputError, did_you_mean
+from recaudit.policies.calibrated import MOST_IMPORTANT
 from recaudit.solvers.calibrated_bound import Problem, upper_bound
 from recaudit.solvers.calibrated_kernel import (
     NOT_FINITE,
@@ -24,11 +25,10 @@ from recaudit.solvers.calibrated_kernel import (
     greedy_lists,
 )
 from recaudit.solvers.calibrated_objective import SMOOTHING, divergence, list_distribution, rank_weights
-from recaudit.solvers.calibrated_swaps import swap_lists
+from recaudit.solvers.calibrated_swaps import whole_lists
 from recaudit.solvers.category_vectors import CategoryVectors
 from recaudit.solvers.checks import check_finite
 from recaudit.status import Status
-from recaudit.ties import TIE
 
 __all__ = ["CalibratedLists", "CategoryVectors", "Certificate", "calibrated_lists", "rank_weights"]
 
@@ -36,7 +36,6 @@ Horizon = Literal["prefix", "list"]
 NO_CAP = np.iinfo(np.int64).max
 _ROUNDING = 1e-12
 _NEGLIGIBLE = 1e-200
-MOST_IMPORTANT = 1e6
 
 
 @final
@@ -117,9 +116,10 @@ def calibrated_lists(
     with it: every beginning of the list is calibrated, and a shorter list is the beginning of a longer one. No single
     objective is behind that, and the list as a whole may have a lower one than the list by score alone. With "list"
     the objective is that of the list of full size: the greedy for it (W_n in every term), or the list by score where
-    that one is better, and then exchanges of items and places for as long as one helps. The beginning keeps nearer to
-    the scores. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is minus infinity
-    for the empty list. Where the weight differs from rank to rank there is no objective of the whole, and no exchange.
+    that one is better, and then up to 20 exchanges of items or places, each of which helps. The beginning keeps nearer
+    to the scores. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is minus
+    infinity for the empty list. Where the weight differs from rank to rank there is no objective of the whole, and no
+    exchange.
 
     `certify` asks for an upper bound on what any list could have as a whole, whatever the horizon, for a single
     `weight`; it takes some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
@@ -148,12 +148,12 @@ def calibrated_lists(
     if whole:
         totals[:] = totals[-1]
     work = _Work.of(problem, scores, allowed, must, totals, limits)
-    lists, evaluations = work.greedy(weights)
-    plain = work.greedy(np.zeros(size))[0] if certify or (whole and one_weight) else lists
-    if whole and one_weight:
-        lists = work.swapped(weights, _better(problem, scores, lists, plain))
+    lists, evaluations = work.lists(whole_lists if whole and one_weight else greedy_lists, weights)
     relevance, apart = _worth(problem, scores, lists)
-    certificate = _certificate(problem, scores, allowed, must, lists, plain, tol) if certify else None
+    certificate = None
+    if certify:
+        plain, _ = work.lists(greedy_lists, np.zeros(size))
+        certificate = _certificate(problem, scores, allowed, must, lists, plain, tol)
     return CalibratedLists(lists, relevance, apart, evaluations, certificate)
 
 
@@ -185,43 +185,30 @@ class _Work:
         of_users = scores if scores.flags.c_contiguous else scores.copy()
         return cls(problem, of_users, np.ascontiguousarray(allowed), due, totals, caps)
 
-    def greedy(self, weights: FloatArray) -> tuple[IntArray, IntArray]:
-        """The lists (users, n) and evaluations (users,)."""
-        users = len(self.scores)
+    def lists(self, make: Callable[..., None], weights: FloatArray) -> tuple[IntArray, IntArray]:
+        """The lists (users, n) and evaluations (users,), as `make`, a compiled function, makes them."""
+        problem, users, cores = self.problem, len(self.scores), torch.get_num_threads()
         lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
-        self._on_cores(lambda rows: greedy_lists(*self._asked(rows, weights), lists[rows], evaluations[rows]))
+        setting = Setting(weights, problem.rank_weights, self.totals, problem.importance, problem.smoothing, self.caps)
+
+        def solve(rows: slice) -> None:
+            make(
+                self.scores[rows],
+                self.allowed[rows],
+                self.must if len(self.must) == 1 else self.must[rows],
+                problem.interests[rows],
+                problem.vectors,
+                setting,
+                lists[rows],
+                evaluations[rows],
+            )
+
+        step = max(1, math.ceil(users / cores))
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(solve, (slice(start, start + step) for start in range(0, users, step))))
         if (evaluations == NOT_FINITE).any():
             check_finite("scores", torch.tensor(torch.nan))
         return lists, evaluations
-
-    def swapped(self, weights: FloatArray, lists: IntArray) -> IntArray:
-        """The lists (users, n) with items exchanged while that helps."""
-        made = lists.copy()
-        self._on_cores(lambda rows: swap_lists(*self._asked(rows, weights), made[rows]))
-        return made
-
-    def _asked(
-        self, rows: slice, weights: FloatArray
-    ) -> tuple[Scores, BoolArray, BoolArray, FloatArray, CategoryVectors, Setting]:
-        problem = self.problem
-        setting = Setting(
-            weights, problem.rank_weights, self.totals, problem.importance, problem.smoothing, self.caps
-        )
-        due = self.must if len(self.must) == 1 else self.must[rows]
-        return self.scores[rows], self.allowed[rows], due, problem.interests[rows], problem.vectors, setting
-
-    def _on_cores(self, work: Callable[[slice], None]) -> None:
-        users, cores = len(self.scores), torch.get_num_threads()
-        step = max(1, math.ceil(users / cores))
-        with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(work, (slice(start, start + step) for start in range(0, users, step))))
-
-
-def _better(problem: Problem, scores: Scores, lists: IntArray, plain: IntArray) -> IntArray:
-    """(users, n): the list by score alone where its objective is above the other one's and it is as long."""
-    value, by_score = _objective(problem, scores, lists), _objective(problem, scores, plain)
-    above = by_score - value > TIE * np.maximum(np.abs(value), np.abs(by_score))
-    return np.where((above & ((lists >= 0) == (plain >= 0)).all(axis=1))[:, None], plain, lists)
 
 
 def _objective(problem: Problem, scores: Scores, lists: IntArray) -> FloatArray:

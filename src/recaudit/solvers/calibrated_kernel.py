@@ -59,6 +59,8 @@ class Setting(NamedTuple):
 
 
 class User(NamedTuple):
+    """Whose list is made."""
+
     score: Scores
     free: BoolArray
     """(items,): what may be in the list and is not yet."""
@@ -111,22 +113,21 @@ def greedy_lists(
     """
     for user in range(len(scores)):
         due = must[min(user, len(must) - 1)]
-        state = new_state(vectors, len(setting.importance))
-        free = allowed[user].copy()
-        largest = best_of_each_vector(scores[user], free, vectors.vector_of, state.best)
+        best, largest = best_of_each_vector(scores[user], allowed[user], vectors)
         if largest == np.inf:
             evaluations[user] = NOT_FINITE
             continue
-        asked = User(scores[user], free, due, interests[user], largest)
-        evaluations[user] = _fill(asked, vectors, setting, state, lists[user])
+        asked = User(scores[user], allowed[user].copy(), due, interests[user], largest)
+        state = new_state(best, vectors, len(setting.importance))
+        evaluations[user] = fill(asked, vectors, setting, state, lists[user])
 
 
 @njit(nogil=True, cache=True)
-def new_state(vectors: CategoryVectors, genres: int) -> State:
-    """Nothing chosen, nothing known."""
+def new_state(best: IndexArray, vectors: CategoryVectors, genres: int) -> State:
+    """Nothing chosen, nothing known but the best item of each vector."""
     blocks, terms = len(vectors.block_indptr) - 1, len(vectors.term_genre)
     return State(
-        np.full(blocks * LANES, -1, dtype=np.int32),
+        best.copy(),
         np.full(blocks * LANES, -np.inf),
         np.full(blocks, np.inf),
         np.zeros(len(vectors.indptr) - 1, dtype=np.bool_),
@@ -139,7 +140,7 @@ def new_state(vectors: CategoryVectors, genres: int) -> State:
 
 
 @njit(nogil=True, cache=True)
-def _fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, chosen: IntArray) -> int:
+def fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, chosen: IntArray) -> int:
     """One user's list into `chosen` (n,); how many sums were computed."""
     genres = len(user.p)
     due_left = reserve(user.due, vectors, state.used)
@@ -154,7 +155,8 @@ def _fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, 
         if rank == 0 or weight != setting.weights[rank - 1]:
             state.ceiling[:] = np.inf
             weigh(weight, user.score, state.best, state.base)
-        item, _, evaluated = winner(rank, rank, -np.inf, user, vectors, setting, state)
+        # Without a weight nothing depends on the logarithms.
+        item, evaluated = winner(rank, rank, weight == 0, -np.inf, user, vectors, setting, state)
         evaluations += evaluated
         if item < 0:
             break
@@ -175,22 +177,29 @@ def _fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, 
 
 @njit(nogil=True, cache=True)
 def winner(
-    rank: int, stamp: int, floor: float, user: User, vectors: CategoryVectors, setting: Setting, state: State
-) -> tuple[int, float, int]:
-    """The item with the highest value at this rank, its value, and how many values were computed.
+    rank: int,
+    stamp: int,
+    ready: bool,
+    floor: float,
+    user: User,
+    vectors: CategoryVectors,
+    setting: Setting,
+    state: State,
+) -> tuple[int, int]:
+    """The item with the highest value at this rank, and how many values were computed.
 
-    -1 if no item is left, or none is above `floor`. `stamp` is another number whenever `held` is another. Ceilings are
-    lowered to what was found.
+    -1 if no item is left, or none is above `floor`. `stamp` is another number whenever `held` is another; `ready` says
+    that the logarithms are there already. Ceilings are lowered to what was found.
     """
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
     weights, rank_weights, totals, importance, alpha, _ = setting
-    best, base, ceiling, closed, _, held, logs, logs_stamp, values = state
-    score, _, _, p, largest = user
+    _, base, ceiling, closed, _, held, logs, logs_stamp, values = state
+    _, _, _, p, largest = user
     weight, rank_weight, total = weights[rank], rank_weights[rank], totals[rank]
     # With more terms than vectors, most terms are of vectors that a rank does not look at.
     eager = len(term_genre) <= len(closed)
-    if eager:
+    if eager and not ready:
         for term in range(len(term_genre)):
             g = term_genre[term]
             logs[term] = gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
@@ -201,7 +210,7 @@ def winner(
         block = start if step < 0 else step
         if ceiling[block] < floor or step == start:
             continue
-        if not eager:
+        if not (eager or ready):
             for place in range(block_indptr[block] * LANES, block_indptr[block + 1] * LANES):
                 term = block_terms[place]
                 if term < len(term_genre) and logs_stamp[term] != stamp:
@@ -213,9 +222,19 @@ def winner(
             highest = ceiling[block]
             floor = max(floor, highest - max(tied(highest, weight, largest), _SLACK * max(1.0, abs(highest))))
     if highest < floor or highest == -np.inf:
-        return -1, highest, evaluated
-    # Whatever was not looked at has a ceiling below the floor. Of the tied values the highest score, then the first.
+        return -1, evaluated
     floor = max(floor, highest - tied(highest, weight, largest))
+    return _first_of_the_best(floor, user, vectors, state), evaluated
+
+
+@njit(nogil=True, cache=True)
+def _first_of_the_best(floor: float, user: User, vectors: CategoryVectors, state: State) -> int:
+    """Of the items with values of at least `floor` those with the highest score, and of these the first.
+
+    Whatever was not looked at has a ceiling below the floor.
+    """
+    best, _, ceiling, closed, _, _, _, _, values = state
+    score, largest = user.score, user.largest
     top = -np.inf
     for block in range(len(ceiling)):
         if ceiling[block] >= floor:
@@ -228,7 +247,7 @@ def winner(
             for vector in range(block * LANES, (block + 1) * LANES):
                 if values[vector] >= floor and score[best[vector]] >= top - TIE * largest:
                     item = min(item, _first_tied(vector, top - TIE * largest, user, vectors, closed[vector]))
-    return item, values[vectors.vector_of[item]], evaluated
+    return item
 
 
 @njit(nogil=True, cache=True)
@@ -283,11 +302,13 @@ def evaluate(
 
 
 @njit(nogil=True, cache=True)
-def best_of_each_vector(score: Scores, free: BoolArray, vector_of: IndexArray, best: IndexArray) -> float:
-    """Fill in `best` (vectors,), which holds -1: the first of the highest-scored allowed items of each vector.
+def best_of_each_vector(score: Scores, free: BoolArray, vectors: CategoryVectors) -> tuple[IndexArray, float]:
+    """(vectors,): the first of the highest-scored allowed items of each vector, -1 without any.
 
-    The largest absolute score of an allowed item; infinite where one of them is NaN or infinite.
+    And the largest absolute score of an allowed item; infinite where one of them is NaN or infinite.
     """
+    vector_of = vectors.vector_of
+    best = np.full((len(vectors.block_indptr) - 1) * LANES, -1, dtype=np.int32)
     top = np.full(len(best), -np.inf, dtype=score.dtype)
     finite, largest = True, 0.0
     for item in range(len(score)):
@@ -297,7 +318,7 @@ def best_of_each_vector(score: Scores, free: BoolArray, vector_of: IndexArray, b
             largest = max(largest, size)
         if score[item] > top[vector] and free[item]:
             best[vector], top[vector] = item, score[item]
-    return largest if finite else np.inf
+    return best, largest if finite else np.inf
 
 
 @njit(nogil=True, cache=True)
