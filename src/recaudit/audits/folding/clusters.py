@@ -29,7 +29,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 """What the users rate and what the items are about, more than others; the mean overshoot over all their pairs; the
 share of these users' lists that such items take, and the mean overshoot there (null where none is shown); how many
-they are; the most rated of the items; and all that as a sentence."""
+they are; the most rated of the items that have one of the categories named; and all that as a sentence."""
 
 _ROUNDS = 100
 _STARTS = 5
@@ -51,7 +51,8 @@ def co_clusters(
     clusters say who belongs together in the data, whatever the model makes of them; `vectors` are the model's user and
     item vectors, whose products are the similarity. Only users with a list in `lists` take part. Of fewer distinct
     vectors than clusters asked for there are fewer clusters. Names come from the category `system`, by default the
-    log's first: the categories that are frequent in the cluster and more so than elsewhere.
+    log's first: the categories that are frequent in the cluster and more so than elsewhere, both counted in ratings, of
+    users and of items alike, so that items that hardly anybody rated name nothing.
     """
     for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
         check_count(name, count)
@@ -70,9 +71,10 @@ def co_clusters(
             for c in range(len(sizes))
         ]
     )
-    everywhere = about.shares(np.ones(data.n_items))
-    item_names = _distinct([about.distinctive(about.shares(films[:, c]), everywhere) for c in range(len(counts))])
-    examples = [_most_rated(data, of_item == c) for c in range(len(counts))]
+    everywhere = about.shares(data.item_counts.astype(np.float64))
+    kinds = [about.distinctive(about.shares(films[:, c] * data.item_counts), everywhere) for c in range(len(counts))]
+    item_names = _distinct(kinds)
+    examples = [_most_rated(about, of_item == c, kinds[c]) for c in range(len(counts))]
     rows = []
     for u in range(len(sizes)):
         for i in range(len(counts)):
@@ -169,7 +171,10 @@ def _distinct(names: list[str]) -> list[str]:
     return out
 
 
-def _most_rated(data: Interactions, members: NDArray[np.bool_]) -> list[str]:
-    """The titles of the members (items,) with the most ratings."""
+def _most_rated(about: About, members: NDArray[np.bool_], kinds: str) -> list[str]:
+    """The titles of the members (items,) with the most ratings, of those that the cluster's name speaks of."""
+    data, named = about.data, [about.categories.names.index(kind) for kind in kinds.split("|") if kind]
+    if named:
+        members = members & (about.categories.weights[:, named].sum(axis=1) > 0)
     items = np.flatnonzero(members)
     return data.item_labels(items[np.argsort(-data.item_counts[items], kind="stable")[:3]])
