@@ -171,8 +171,8 @@ class TestCoClusters:
         model = from_factors(np.ones((13, 1)), np.ones((12, 1)), data)
         found = folding(model, Relatedness.from_blocks(who, apart, np.eye(2)), samples=2).co_clusters(2, 2)
         row = found.filter(pl.col("n_items") == 11).row(0, named=True)
-        assert row["items"] == "Thriller"
-        assert row["examples"] == ["thriller a", "thriller b"]
+        assert row["items"].split("|")[0] == "Thriller"
+        assert row["examples"][:2] == ["thriller a", "thriller b"]
 
     def test_they_add_up_to_the_whole(self) -> None:
         found = of_toy(synthetic.toy())

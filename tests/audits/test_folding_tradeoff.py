@@ -196,9 +196,7 @@ class TestGoingOn:
         assert_frame_equal(study(small, cache=tmp_path / "cells").cells, study(small).cells)
 
     @pytest.mark.parametrize("damage", [b"", b'{"measured": [{"rmse": 0.', b'{"measured": []}', b"[]", b"\xff\xfe"])
-    def test_a_damaged_cell_is_measured_again_and_named(
-        self, small: Interactions, tmp_path: Path, damage: bytes
-    ) -> None:
+    def test_a_damaged_cell_is_measured_again_and_named(self, small: BlockWorld, tmp_path: Path, damage: bytes) -> None:
         one: dict[str, object] = {"factors": (2,), "unobserved_weights": (0.1,), "cache": tmp_path}
         before = study(small, **one)
         (cell,) = tmp_path.iterdir()

@@ -100,7 +100,7 @@ def _worth(chosen: IntArray, user: User, setting: Setting, state: State) -> floa
         if user.p[g] > 0:
             smoothed = (1 - alpha) * state.held[g] + alpha * setting.totals[0] * user.p[g]
             sums += setting.importance[g] * user.p[g] * math.log(smoothed)
-    return (1 - weight) * relevance + weight * sums
+    return float((1 - weight) * relevance + weight * sums)
 
 
 @njit(nogil=True, cache=True)
