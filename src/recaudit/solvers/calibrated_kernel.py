@@ -143,7 +143,7 @@ def new_state(best: IndexArray, vectors: CategoryVectors, genres: int) -> State:
 def fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, chosen: IntArray) -> int:
     """One user's list into `chosen` (n,); how many sums were computed."""
     genres = len(user.p)
-    due_left = reserve(user.due, vectors, state.used)
+    due_left = _reserve(user.due, vectors, state.used)
     for genre in range(genres):
         if state.used[genre] >= setting.caps[genre]:
             _close(genre, setting.weights[0], user, vectors, state)
@@ -322,7 +322,7 @@ def best_of_each_vector(score: Scores, free: BoolArray, vectors: CategoryVectors
 
 
 @njit(nogil=True, cache=True)
-def reserve(due: BoolArray, vectors: CategoryVectors, used: IntArray) -> int:
+def _reserve(due: BoolArray, vectors: CategoryVectors, used: IntArray) -> int:
     """Count the items of each genre (genres,) that must be in the list; how many items must be."""
     due_left = 0
     for item in range(len(due)):
