@@ -174,6 +174,21 @@ class TestCoClusters:
         assert row["items"].split("|")[0] == "Thriller"
         assert row["examples"][:2] == ["thriller a", "thriller b"]
 
+    def test_no_example_is_of_the_users_own_kind(self) -> None:
+        """Of two items in a cluster one is also what the users rate."""
+        rows = [(f"u{i}", item, 5.0) for i in range(5) for item in ("own", "other own")]
+        rows += [(f"v{i}", item, 5.0) for i in range(5) for item in ("mixed", "foreign")]
+        frame = pl.DataFrame(rows, schema=["user", "item", "rating"], orient="row")
+        kinds = {"own": "Action", "other own": "Action", "mixed": "Action|Drama", "foreign": "Drama"}
+        genres = pl.DataFrame({"item": [*kinds], "genre": [*kinds.values()]})
+        data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
+        group = data.item_ids.is_in(["mixed", "foreign"]).to_numpy().astype(np.int64)
+        who = data.user_ids.str.starts_with("v").to_numpy().astype(np.int64)
+        model = from_factors(np.ones((10, 1)), np.ones((4, 1)), data)
+        rows_found = folding(model, Relatedness.from_blocks(who, group, np.eye(2)), samples=2).co_clusters(2, 2)
+        row = rows_found.filter((pl.col("users") == "Action") & (pl.col("items") == "Drama")).row(0, named=True)
+        assert row["examples"] == ["foreign"]
+
     def test_they_add_up_to_the_whole(self) -> None:
         found = of_toy(synthetic.toy())
         rows = found.co_clusters(5, 5)
