@@ -5,8 +5,9 @@
 A catalogue of the size of MovieLens 20M's: 21,000 items, 20 genres, about 2,300 distinct sets of genres; scores of 50
 factors, histories of 100 items, lists of 50, lambda 0.99. Ours on USERS users (default 512); a greedy over distinct
 genre vectors in numpy, and one over all items in torch, users x items x genres at each rank, as WarpRec does it, on a
-few of them. The lists must be equal, item by item. Times of a single thread are processor time: they do not count what
-else the machine does. Also how far the lists may be from the best ones, and what the certificate costs.
+few of them. The lists must be equal, item by item. Ours also with the list as a whole in view (horizon "list", with
+exchanges after the greedy). Times of a single thread are processor time: they do not count what else the machine does.
+Also how far the lists may be from the best ones, and what the certificate costs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import torch
@@ -23,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import sparse
 
-from recaudit.solvers.calibrated import CalibratedLists, CategoryVectors, calibrated_lists
+from recaudit.solvers.calibrated import CalibratedLists, CategoryVectors, Horizon, calibrated_lists
 
 ITEMS, GENRES, FACTORS, HISTORY = 21_000, 20, 50, 100
 SIZE, WEIGHT, ALPHA = 50, 0.99, 0.01
@@ -43,7 +45,9 @@ class World:
     vectors: CategoryVectors
     interests: FloatArray
 
-    def lists(self, users: int, *, weight: float = WEIGHT, certify: bool = False) -> CalibratedLists:
+    def lists(
+        self, users: int, *, weight: float = WEIGHT, horizon: Horizon = "prefix", certify: bool = False
+    ) -> CalibratedLists:
         return calibrated_lists(
             self.scores[:users],
             self.allowed[:users],
@@ -52,6 +56,7 @@ class World:
             weight=weight,
             size=SIZE,
             smoothing=ALPHA,
+            horizon=horizon,
             certify=certify,
         )
 
@@ -135,10 +140,12 @@ def main() -> None:
     CategoryVectors.of(at.shares)
     prepared = time.perf_counter() - start
     ours = at.lists(users)  # compiles, and warms the caches
+    at.lists(few, horizon="list")
     wall = best(lambda: at.lists(users), time.perf_counter) / users
 
     torch.set_num_threads(1)
     each = best(lambda: at.lists(users), time.process_time) / users
+    whole = best(lambda: at.lists(users, horizon="list"), time.process_time) / users
     vectors = best(lambda: by_genre_vectors(at, few), time.process_time, 2) / few
     assert (by_genre_vectors(at, few) == ours.lists[:few]).all(), "lists differ from the genre-vector greedy's"
     batched = best(lambda: by_batches(at, fewer), time.process_time, 1) / fewer
@@ -149,6 +156,7 @@ def main() -> None:
     title = f"{ITEMS:,} items, {at.vectors.n_vectors:,} genre vectors, top {SIZE}, lambda {WEIGHT}"
     table = Table("way", "users", "ms a user, 1 core", "times ours", title=title)
     table.add_row(f"recaudit (bar {BAR:g}, goal {GOAL:g})", f"{users}", f"{each:.3f}", "")
+    table.add_row(f"the list as a whole (bar {BAR:g})", f"{users}", f"{whole:.3f}", f"{whole / each:.1f}")
     table.add_row("genre-vector greedy, numpy", f"{few}", f"{vectors:.1f}", f"{vectors / each:,.0f}")
     table.add_row("batched greedy, torch, as WarpRec", f"{fewer}", f"{batched:,.0f}", f"{batched / each:,.0f}")
     table.add_row("recaudit with a certificate", f"{few}", f"{certified:.1f}", f"{certified / each:,.0f}")
@@ -159,10 +167,14 @@ def main() -> None:
     )
     console.print(f"gains computed: {ours.evaluations.mean() / SIZE:,.0f} of {at.vectors.n_vectors:,} vectors a rank")
     for weight in (0.5, 0.9, WEIGHT):
-        found = at.lists(few, weight=weight, certify=True).certificate
-        assert found is not None
-        share = found.relative_gap.mean()
-        console.print(f"lambda {weight}: lists may miss {share:.1%} of what the best ones win over the list by score")
+        for horizon in get_args(Horizon):
+            found = at.lists(few, weight=weight, horizon=horizon, certify=True).certificate
+            assert found is not None
+            console.print(
+                f"lambda {weight}, {horizon}: the objective may miss {np.median(found.gap):.4f} (median), "
+                f"{found.within(0.01):.0%} of lists at most 0.01; "
+                f"{(found.value < found.plain).mean():.0%} of lists are below the list by score"
+            )
 
 
 if __name__ == "__main__":

@@ -212,3 +212,67 @@ class TestModels:
         assert result.items["recommended_share"].to_list() == pytest.approx(result.items["consumed_share"].to_list())
         one = calibration(lists_of(ann=["r0"]), films, samples=2)
         assert one["item_calibration_tv"] == pytest.approx(1 - 1 / len(films))
+
+
+class TestSeveralSystems:
+    @pytest.fixture
+    def both(self, films: Interactions) -> Interactions:
+        """Beside the genre a language: half of each genre is French."""
+        names = films.item_ids.to_list()
+        table = pl.DataFrame({"item": names, "language": ["fr" if name[-1] in "02468" else "en" for name in names]})
+        return films.with_items(table, categories={"language": "language"})
+
+    def test_a_distance_is_the_mean_over_systems_by_importance(self, both: Interactions) -> None:
+        lists = lists_of(ann=ROMANCE, bob=SEVEN_THREE)
+        importance = {"genre": 1.0, "language": 0.5}
+        found = calibration(lists, both, categories=importance, samples=20)
+        alone = {name: calibration(lists, both, categories=name, samples=20) for name in importance}
+        assert found.settings["categories"] == importance
+        parts = found.by("category system")
+        for metric in ("calibration_kl", "calibration_hellinger", "calibration_tv"):
+            expected = (alone["genre"][metric] + 0.5 * alone["language"][metric]) / 1.5
+            assert found[metric] == pytest.approx(expected, rel=1e-9)
+            for name, own in alone.items():
+                row = parts.row(by_predicate=(pl.col("metric") == metric) & (pl.col("group") == name), named=True)
+                assert row["value"] == pytest.approx(own[metric], rel=1e-9)
+        assert found.further["categories"]["category"].str.contains(": ").all()
+
+    def test_a_system_of_no_importance_counts_nothing(self, both: Interactions) -> None:
+        lists = lists_of(ann=ROMANCE)
+        found = calibration(lists, both, categories={"genre": 3.0, "language": 0.0}, samples=2)
+        assert found["calibration_kl"] == pytest.approx(
+            calibration(lists, both, categories="genre", samples=2)["calibration_kl"]
+        )
+
+    @pytest.mark.parametrize("importance", [{}, {"genre": 0.0}, {"genre": -1.0}, {"genre": 1e308}, {"genre": np.nan}])
+    def test_importances_without_a_meaning_are_refused(self, both: Interactions, importance: dict[str, float]) -> None:
+        with pytest.raises(InputError, match="an importance from 0 to 1e"):
+            calibration(lists_of(ann=ROMANCE), both, categories=importance)
+
+
+class TestRecency:
+    """The latest items: without a genre, then action, long after the romances."""
+
+    @pytest.fixture
+    def log(self) -> Interactions:
+        frame = pl.DataFrame({"user": ["u"] * 4, "item": ["r", "s", "x", "none"], "time": [0, 1, 10**6, 10**9]})
+        genres = pl.DataFrame({"item": ["r", "s", "x"], "genre": ["romance", "romance", "action"]})
+        return Interactions.from_frame(frame, rating=None, time="time").with_items(
+            genres, categories={"genre": "genre"}
+        )
+
+    @pytest.mark.parametrize("half_life", [5e-324, 1e-300, 1.0, 1e3])
+    def test_however_short_the_half_life_the_latest_item_with_a_genre_counts(
+        self, log: Interactions, half_life: float
+    ) -> None:
+        lists = pl.DataFrame({"user": ["u"], "item": ["x"], "rank": [1]})
+        found = calibration(lists, log, weights="recency", half_life=half_life, samples=2)
+        assert found["calibration_kl"] == pytest.approx(0, abs=1e-9)
+        policy = Calibrated(size=1, history_weights="recency", half_life=half_life)
+        pool = pl.DataFrame({"user": ["u"] * 2, "item": ["r", "x"], "rank": [1, 2]})
+        assert ra.rerank(pool, log, policy)["item"].to_list() == ["x"]
+
+    def test_the_unit_is_said(self, log: Interactions) -> None:
+        lists = pl.DataFrame({"user": ["u"], "item": ["x"], "rank": [1]})
+        with pytest.raises(InputError, match="in the unit of the log's times"):
+            calibration(lists, log, weights="recency", half_life=-1.0)

@@ -284,3 +284,18 @@ class TestHomogeneity:
     def test_a_wrong_argument_is_named(self, options: dict[str, object], message: str) -> None:
         with pytest.raises(InputError, match=message):
             self.one(4, 6, 5, **options)
+
+
+@pytest.mark.parametrize("p", [5e-324, 1e-310, 1e-20, 0.5, 1.0])
+@pytest.mark.parametrize("q", [0.0, 5e-324, 0.5, 1.0])
+@pytest.mark.parametrize("smoothing", [1e-12, 0.01, 0.99])
+def test_every_interest_gives_a_finite_divergence(p: float, q: float, smoothing: float) -> None:
+    found = kl(np.array([[p, 1 - p]]), np.array([[q, 1 - q]]), smoothing)[0]
+    assert 0 <= found <= -np.log(smoothing) + 1e-9
+
+
+def test_interests_do_not_depend_on_the_size_of_the_weights() -> None:
+    shares = sparse.csr_array(np.eye(2))
+    for size in (5e-324, 1.0, 1e308):
+        found = interests(sparse.csr_array(np.array([[size, size]])), shares)
+        np.testing.assert_allclose(found, [[0.5, 0.5]])

@@ -15,6 +15,7 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Step, listening
 from recaudit.errors import DataError, InputError
+from recaudit.lock import alone
 from recaudit.models import ALS
 from recaudit.policies.calibrated import Calibrated
 
@@ -81,10 +82,23 @@ class TestFrames:
         frame = pools.head(30).with_columns(item=pl.col("item").replace({pools["item"][0]: "zzz"}))
         with pytest.raises(DataError, match="'zzz'"):
             rerank(frame, data)
-        assert len(rerank(frame, data, unknown="ignore")) == 29
-        nothing = rerank(frame.with_columns(item=pl.lit("zzz") + pl.col("item")), data, unknown="ignore")
+        found = rerank(frame, data, unknown="ignore")
+        assert sorted(found["before"]) == list(range(2, 31))
+        with pytest.warns(UserWarning, match="1 users have no list any more"):
+            nothing = rerank(frame.with_columns(item=pl.lit("zzz") + pl.col("item")), data, unknown="ignore")
         assert nothing.columns == ["user", "item", "rank", "score", "before"]
         assert nothing.is_empty()
+
+    def test_where_scores_contradict_ranks_the_ranks_decide(self, pools: pl.DataFrame, data: Interactions) -> None:
+        first = pools["user"][0]
+        turned = pl.when(pl.col("user") == first).then(-pl.col("score")).otherwise(pl.col("score"))
+        policy = Calibrated(weight=0.9, size=10)
+        with pytest.warns(UserWarning, match="1 lists have scores that contradict their ranks"):
+            found = rerank(pools.with_columns(score=turned), data, policy)
+        by_rank = rerank(pools.drop("score"), data, policy)
+        assert found.filter(user=first)["item"].equals(by_rank.filter(user=first)["item"])
+        others = rerank(pools, data, policy).filter(pl.col("user") != first)
+        assert found.filter(pl.col("user") != first).equals(others)
 
 
 class TestFiles:
@@ -125,7 +139,29 @@ class TestFiles:
         zoe = pools.head(30).with_columns(user=pl.lit("zoe"), item=pl.col("item").replace({pools["item"][0]: "zzz"}))
         pl.concat([zoe, pools.tail(30)]).write_parquet(tmp_path / "lists.parquet")
         done = rerank_file(tmp_path / "lists.parquet", data, tmp_path / "out.parquet", unknown="ignore")
-        assert (done.users, done.without_history, done.left_out) == (2, 1, 1)
+        assert (done.users, done.without_history, done.left_out, done.emptied) == (2, 1, 1, 0)
+
+    def test_lists_of_nothing_known_and_scores_against_ranks_are_counted(
+        self, pools: pl.DataFrame, data: Interactions, tmp_path: Path
+    ) -> None:
+        lost = pools.head(30).with_columns(item=pl.lit("zzz") + pl.col("item"))
+        turned = pools.tail(30).with_columns(score=-pl.col("score"))
+        pl.concat([lost, turned]).write_parquet(tmp_path / "lists.parquet")
+        done = rerank_file(tmp_path / "lists.parquet", data, tmp_path / "out.parquet", unknown="ignore")
+        assert (done.users, done.left_out, done.emptied, done.against_rank) == (1, 30, 1, 1)
+
+    def test_what_a_killed_run_left_behind_goes_and_what_is_at_work_stays(
+        self, pools: pl.DataFrame, data: Interactions, tmp_path: Path
+    ) -> None:
+        pools.head(30).write_parquet(tmp_path / "lists.parquet")
+        for name in ("dead", "alive"):
+            (tmp_path / f".recaudit-rerank-{name}").mkdir()
+            (tmp_path / f".recaudit-rerank-{name}" / "00000000.parquet").write_text("a part")
+        (tmp_path / ".recaudit-rerank-dead" / ".lock").write_text("1\n")
+        with alone(tmp_path / ".recaudit-rerank-alive"):
+            rerank_file(tmp_path / "lists.parquet", data, tmp_path / "out.parquet")
+        names = [".recaudit-rerank-alive", "lists.parquet", "out.parquet"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == names
 
     def test_it_says_how_far_it_is(self, pools: pl.DataFrame, data: Interactions, tmp_path: Path) -> None:
         pools.write_parquet(tmp_path / "lists.parquet", row_group_size=500)

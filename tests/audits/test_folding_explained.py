@@ -58,7 +58,7 @@ def result(folded: FactorModel) -> Folding:
 
 class TestSpurious:
     def test_the_least_related_come_first_with_the_evidence(self, result: Folding) -> None:
-        rows = result.spurious("mia", n=2)
+        rows = result.spurious("mia", n=2, min_ratings=1)
         # Unseen and not behind her: d, which is of her own kind, then w and x (cosine 1) and y.
         assert rows["title"].to_list() == ["Chiller W", "Chiller X"]
         first = rows.row(0, named=True)
@@ -72,17 +72,16 @@ class TestSpurious:
         assert first["spurious"]
         assert first["user_rates"] == "Animation 50%, Children 50%"
         assert first["in_common"] == 0
-        assert first["nearest_by_relatedness"] == []
-        assert first["relatedness_cosine"] is None
+        assert first["most_related"] == [f"Cartoon {c} [Animation|Children]" for c in "ABC"]
+        assert first["relatedness_of_rated"] == pytest.approx(1)
         assert first["nearest_by_model"] == [f"Cartoon {c} [Animation|Children]" for c in "ABC"]
         assert first["model_cosine"] == pytest.approx(1)
 
     def test_what_is_of_the_users_kind_is_not_spurious(self, result: Folding) -> None:
-        rows = result.spurious("mia", n=4)
+        rows = result.spurious("mia", n=4, min_ratings=1)
         last = rows.row(-1, named=True)
         assert (last["item"], last["spurious"], last["in_common"]) == ("d", False, 1)
-        assert last["nearest_by_relatedness"][0] == "Cartoon A [Animation|Children]"
-        assert last["relatedness_cosine"] == pytest.approx(1)
+        assert last["relatedness"] == pytest.approx(last["relatedness_of_rated"])
 
     def test_a_user_outside_the_sample_can_be_asked_about(self, folded: FactorModel, result: Folding) -> None:
         sampled = folding(folded, result.relatedness, k=4, sample=2, samples=2)
@@ -90,7 +89,7 @@ class TestSpurious:
             assert sampled.spurious(user).equals(result.spurious(user))
 
     def test_the_worst_cases_are_spurious_and_name_nobody_and_nothing_twice(self, result: Folding) -> None:
-        rows = result.worst(10)
+        rows = result.worst(10, min_ratings=1)
         assert len(rows) == 4
         assert rows["spurious"].all()
         assert rows["user"].n_unique() == rows["item"].n_unique() == 4
@@ -100,12 +99,16 @@ class TestSpurious:
         # By this relatedness d is as foreign to mia as the chillers; what it is about says otherwise.
         strangers = folding(folded, Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
         assert "d" in strangers.spurious("mia", n=4).filter("spurious")["item"].to_list()
-        assert strangers.worst(1)["in_common"].to_list() == [0]
+        assert strangers.worst(1, min_ratings=1)["in_common"].to_list() == [0]
 
     def test_without_titles_and_categories_there_are_ids(self, two_kinds: Interactions, folded: FactorModel) -> None:
         bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
         model = from_factors(folded.user_factors, folded.item_factors, bare)
-        row = folding(model, Relatedness.given(np.zeros((4, 8))), k=4, samples=2).worst(1).row(0, named=True)
+        row = (
+            folding(model, Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
+            .worst(1, min_ratings=1)
+            .row(0, named=True)
+        )
         assert row["title"] == row["item"]
         assert (row["categories"], row["user_rates"], row["in_common"]) == (None, None, None)
 
@@ -114,8 +117,14 @@ class TestSpurious:
         model = from_factors(folded.user_factors, folded.item_factors, without)
         row = folding(model, Relatedness.from_categories(without), k=4, samples=2).spurious("mia", 1).row(0, named=True)
         assert row["relatedness"] == 0
-        assert (row["nearest_by_relatedness"], row["nearest_by_model"]) == ([], [])
-        assert (row["user_rates"], row["in_common"], row["model_cosine"]) == (None, None, None)
+        assert (row["most_related"], row["nearest_by_model"]) == ([], [])
+        assert (row["user_rates"], row["relatedness_of_rated"], row["model_cosine"]) == (None, None, None)
+
+    def test_items_with_few_ratings_are_neither_cases_nor_evidence(self, result: Folding) -> None:
+        assert set(result.worst(10, min_ratings=2)["item"]) <= set("bcxy")
+        assert result.worst(10).is_empty()
+        row = result.spurious("mia", n=1, min_ratings=2).row(0, named=True)
+        assert row["nearest_by_model"] == [f"Cartoon {c} [Animation|Children]" for c in "BC"]
 
     def test_without_any_there_are_no_rows(self, folded: FactorModel) -> None:
         found = folding(folded, Relatedness.given(np.ones((4, 8))), samples=2)
@@ -146,6 +155,39 @@ class TestCoClusters:
         assert rows["overshoot"].to_list() == sorted(rows["overshoot"], reverse=True)
         assert rows["overshoot"][-1] == pytest.approx(0, abs=1e-6)
         assert rows["examples"][0][0].startswith("Cartoon")
+
+    def test_names_follow_from_what_is_rated_and_examples_from_the_names(self) -> None:
+        """One cluster of items: nine dramas with one rating each, and two thrillers that everybody rated."""
+        names = [f"drama {i}" for i in range(9)] + ["thriller a", "thriller b"]
+        rows = [(f"u{i}", name, 5.0) for i in range(12) for name in names[9:]] + [
+            ("u0", name, 5.0) for name in names[:9]
+        ]
+        rows += [("v", "comedy", 5.0)]
+        frame = pl.DataFrame(rows, schema=["user", "item", "rating"], orient="row")
+        genres = pl.DataFrame({"item": [*names, "comedy"], "genre": ["Drama"] * 9 + ["Thriller"] * 2 + ["Comedy"]})
+        data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
+        apart = (data.item_ids == "comedy").to_numpy().astype(np.int64)
+        who = (data.user_ids == "v").to_numpy().astype(np.int64)
+        model = from_factors(np.ones((13, 1)), np.ones((12, 1)), data)
+        found = folding(model, Relatedness.from_blocks(who, apart, np.eye(2)), samples=2).co_clusters(2, 2)
+        row = found.filter(pl.col("n_items") == 11).row(0, named=True)
+        assert row["items"].split("|")[0] == "Thriller"
+        assert row["examples"][:2] == ["thriller a", "thriller b"]
+
+    def test_no_example_is_of_the_users_own_kind(self) -> None:
+        """Of two items in a cluster one is also what the users rate."""
+        rows = [(f"u{i}", item, 5.0) for i in range(5) for item in ("own", "other own")]
+        rows += [(f"v{i}", item, 5.0) for i in range(5) for item in ("mixed", "foreign")]
+        frame = pl.DataFrame(rows, schema=["user", "item", "rating"], orient="row")
+        kinds = {"own": "Action", "other own": "Action", "mixed": "Action|Drama", "foreign": "Drama"}
+        genres = pl.DataFrame({"item": [*kinds], "genre": [*kinds.values()]})
+        data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
+        group = data.item_ids.is_in(["mixed", "foreign"]).to_numpy().astype(np.int64)
+        who = data.user_ids.str.starts_with("v").to_numpy().astype(np.int64)
+        model = from_factors(np.ones((10, 1)), np.ones((4, 1)), data)
+        rows_found = folding(model, Relatedness.from_blocks(who, group, np.eye(2)), samples=2).co_clusters(2, 2)
+        row = rows_found.filter((pl.col("users") == "Action") & (pl.col("items") == "Drama")).row(0, named=True)
+        assert row["examples"] == ["foreign"]
 
     def test_they_add_up_to_the_whole(self) -> None:
         found = of_toy(synthetic.toy())
@@ -195,7 +237,7 @@ def of_toy(world: BlockWorld) -> Folding:
 
 class TestNeighbours:
     def test_two_models_side_by_side(self, folded: FactorModel, apart: FactorModel) -> None:
-        rows = neighbours(folded, apart, "a", n=3)
+        rows = neighbours(folded, apart, "a", n=3, min_ratings=1)
         assert rows["rank"].to_list() == [0, 1, 2, 3]
         assert rows["first_title"].to_list() == ["Cartoon A", "Cartoon B", "Cartoon C", "Chiller W"]
         assert rows["second_item"].to_list() == ["a", "b", "c", "d"]
@@ -203,8 +245,14 @@ class TestNeighbours:
         expected = [1, 2 / np.hypot(2, 0.2), 1 / np.hypot(1, 0.3), 1 / np.hypot(1, 0.4)]
         assert rows["second_cosine"].to_list() == pytest.approx(expected)
 
+    def test_items_with_few_ratings_are_no_neighbours(self, folded: FactorModel, apart: FactorModel) -> None:
+        """b, c, x and y have two ratings, the others one."""
+        rows = neighbours(folded, apart, "a", n=7, min_ratings=2)
+        assert set(rows["first_item"]) == set(rows["second_item"]) == set("abcxy")
+        assert len(neighbours(folded, apart, "a")) == 1
+
     def test_a_small_catalogue_gives_what_it_has(self, folded: FactorModel, apart: FactorModel) -> None:
-        assert len(neighbours(folded, apart, "z", n=50)) == 8
+        assert len(neighbours(folded, apart, "z", n=50, min_ratings=1)) == 8
 
     def test_what_is_refused(self, folded: FactorModel, tiny: Interactions) -> None:
         other: Any = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny)

@@ -195,6 +195,16 @@ class TestGoingOn:
         assert len(list((tmp_path / "cells").iterdir())) == 2
         assert_frame_equal(study(small, cache=tmp_path / "cells").cells, study(small).cells)
 
+    @pytest.mark.parametrize("damage", [b"", b'{"measured": [{"rmse": 0.', b'{"measured": []}', b"[]", b"\xff\xfe"])
+    def test_a_damaged_cell_is_measured_again_and_named(self, small: BlockWorld, tmp_path: Path, damage: bytes) -> None:
+        one: dict[str, object] = {"factors": (2,), "unobserved_weights": (0.1,), "cache": tmp_path}
+        before = study(small, **one)
+        (cell,) = tmp_path.iterdir()
+        cell.write_bytes(damage)
+        with pytest.warns(UserWarning, match=cell.name):
+            assert_frame_equal(study(small, **one).cells, before.cells)
+        assert_frame_equal(study(small, **one).cells, before.cells)
+
     def test_what_was_measured_is_not_fitted_again(
         self, small: BlockWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

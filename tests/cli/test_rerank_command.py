@@ -59,6 +59,8 @@ def test_the_options_are_those_of_the_policy(folder: Path) -> None:
         "rows": 8,
         "without_history": 0,
         "left_out": 0,
+        "emptied": 0,
+        "against_rank": 0,
     }
     policy = Calibrated(
         weight=(0.2, 0.9),
@@ -126,3 +128,17 @@ def test_it_explains_itself() -> None:
     result = recaudit_rerank("--help")
     assert result.exit_code == 0
     assert "lists.parquet --data ml-1m --out calibrated.parquet" in result.output
+
+
+def test_lists_that_are_lost_and_scores_against_ranks_are_said(folder: Path) -> None:
+    lists = pl.read_parquet("lists.parquet")
+    lost = lists.with_columns(user=pl.col("user") + 1000, item=pl.col("item") + 10**6)
+    both = pl.concat([lists, lost]).drop("score", "rank", strict=False)
+    both = both.with_columns(rank=pl.int_range(1, pl.len() + 1).over("user")).with_columns(
+        score=pl.col("rank").cast(pl.Float64)
+    )
+    both.write_parquet("both.parquet")
+    result = recaudit_rerank("both.parquet", *OWN[1:], "--out", "out.parquet", "--ignore-unknown")
+    assert result.exit_code == 0, result.output
+    assert "1 users have no list any more" in result.output
+    assert "1 lists have scores that contradict their ranks" in result.output

@@ -191,6 +191,12 @@ class TestItemsAndUsers:
         np.testing.assert_array_equal(data.categories["genre"].weights.toarray()[:2], [[0.75, 0.25], [0, 1]])
         assert list(data.categories) == ["genre", "language"]
 
+    @pytest.mark.parametrize("size", [5e-324, 1e308])
+    def test_the_size_of_category_weights_does_not_matter(self, tiny: Interactions, size: float) -> None:
+        long = pl.DataFrame({"item": ["a", "a"], "category": ["x", "y"], "weight": [size, size]})
+        data = tiny.with_categories("genre", long, weight="weight")
+        np.testing.assert_allclose(data.categories["genre"].weights.toarray()[0], [0.5, 0.5])
+
     def test_attributes_align_with_users(self, tiny: Interactions) -> None:
         people = pl.DataFrame({"id": ["cem", "ada"], "age": [30, 20]})
         data = tiny.with_users(people, user="id", attributes=["age"])

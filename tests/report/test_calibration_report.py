@@ -168,7 +168,7 @@ class TestSection:
             assert f'id="{name}"' in text
 
     def test_what_a_model_has_no_number_for_says_why(self, tmp_path: Path) -> None:
-        folded = calibration({**CHANGES, "shown_folding": (0.03, 0.01)})
+        folded = calibration({**CHANGES, "log_folding": (0.03, 0.01)})
         text = section(page(tmp_path, model("A", folded, ndcg=0.4), model("B")))
         assert 'title="the model has no vectors of users and items">n/a' in text
 

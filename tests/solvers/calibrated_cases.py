@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.solvers.calibrated import CalibratedLists, CategoryVectors, calibrated_lists
+from recaudit.ties import TIE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -74,6 +75,14 @@ def random_case(draw: np.random.Generator, items: int = 30, genres: int = 5, siz
     return replace(Case(scores, shares, interests, float(weight), size), **fixed)
 
 
+def first_of_the_best(values: dict[int, float], scores: FloatArray, weight: float, largest: float) -> int:
+    """Of the items with tied values the one with the highest score, of tied scores the first of the catalogue."""
+    highest = max(values.values())
+    tied = [i for i, value in values.items() if value >= highest - TIE * max(abs(highest), (1 - weight) * largest)]
+    top = max(scores[i] for i in tied)
+    return min(i for i in tied if scores[i] >= top - TIE * largest)
+
+
 def plain_greedy(case: Case) -> list[int]:
     """The readable twin: every candidate's gain at every rank (mathematics.md, section 5)."""
     n, genres = case.size, len(case.interests)
@@ -89,7 +98,7 @@ def plain_greedy(case: Case) -> list[int]:
         held = sum((w[r] * case.shares[i] for r, i in enumerate(chosen)), np.zeros(genres))
         total = w.sum() if case.horizon == "list" else w[: rank + 1].sum()
         forced = n - rank == due.sum() - due[chosen].sum()
-        best, key = -1, (-math.inf, -math.inf)
+        found: dict[int, float] = {}
         for i in np.flatnonzero(case.free()).tolist():
             full = any(case.shares[i, g] > 0 and used[g] >= caps[g] for g in range(genres))
             if i in chosen or (not due[i] and (forced or full)):
@@ -99,11 +108,10 @@ def plain_greedy(case: Case) -> list[int]:
                 for g, share in enumerate(case.shares[i])
                 if share > 0 and p[g] > 0
             )
-            value = ((1 - weights[rank]) * case.scores[i] + weights[rank] * gain, case.scores[i])
-            if value > key:
-                best, key = i, value
-        if best < 0:
+            found[i] = (1 - weights[rank]) * case.scores[i] + weights[rank] * gain
+        if not found:
             break
+        best = first_of_the_best(found, case.scores, weights[rank], np.abs(case.scores[case.free()]).max())
         chosen.append(best)
         if not due[best]:
             used = used + (case.shares[best] > 0)

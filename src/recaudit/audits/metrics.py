@@ -216,6 +216,15 @@ _ALL = [
         "lower",
     ),
     Metric(
+        "log_folding",
+        "Folding of lists by the log@k",
+        "Folding over lists of k, with relatedness from who rated what alone, whatever the folding audit takes: lists "
+        "that were calibrated to categories are not judged by the same categories.",
+        "mean over the list of max(0, similarity - relatedness of the log), averaged over users",
+        "0 to 1 for cosines; 0: everything shown is as related as it is similar.",
+        "lower",
+    ),
+    Metric(
         "spurious_share",
         "Spurious share@k",
         "The share of the items shown that have hardly anything to do with the user, although the model places them "

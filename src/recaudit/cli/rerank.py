@@ -101,6 +101,8 @@ def rerank(
                 "rows": done.rows,
                 "without_history": done.without_history,
                 "left_out": done.left_out,
+                "emptied": done.emptied,
+                "against_rank": done.against_rank,
             }
         )
         return
@@ -110,6 +112,12 @@ def rerank(
         notes().print(f"{done.without_history:,} users have no history in {data}: their lists {follow}.")
     if done.left_out:
         notes().print(f"{done.left_out:,} rows were left out: {data} does not know their items.")
+    if done.emptied:
+        notes().print(f"{done.emptied:,} users have no list any more: {data} knows none of its items.")
+    if done.against_rank:
+        notes().print(
+            f"{done.against_rank:,} lists have scores that contradict their ranks: the ranks decide, in equal steps."
+        )
 
 
 def _policy(settings: dict[str, object]) -> Calibrated:

@@ -46,6 +46,10 @@ class Categories:
                 remedy="Drop those rows: an item without categories is allowed.",
             )
         values = np.ones(len(rows)) if weight is None else _checked_weights(weight)
+        # Beside the item's largest: sums of numbers near the end of their range would leave it.
+        largest = np.zeros(n_items)
+        np.maximum.at(largest, rows, values)
+        values = values / largest[rows]
         text = category.cast(pl.String)
         names = tuple(text.unique().sort())
         columns = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)

@@ -19,7 +19,6 @@ from recaudit.models.response import AffineResponse, AffineResponses, EditedItem
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, Taste
 from recaudit.models.updates import AlsSolve, Row, SgdStep, WalsSolve
 
-
 _PAIRS = 1 << 16
 """Pairs scored together: their vectors stay small."""
 

@@ -10,8 +10,11 @@ from pydantic import Field, model_validator
 from recaudit.errors import NotSupportedError
 from recaudit.policies.base import Policy, Tensor
 
+MOST_IMPORTANT = 1e6
+"""Of a category system: beyond any ratio that means something, and far from the end of the range of numbers."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
-Importance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Importance = Annotated[float, Field(ge=0, le=MOST_IMPORTANT)]
 ScoreTransform = Literal["none", "rank", "zscore", "minmax"]
 HistoryWeights = Literal["rating", "recency"]
 
@@ -41,7 +44,8 @@ class Calibrated(Policy):
     history_weights: HistoryWeights | None = None
     """How much an item of the history counts in p: the same, its rating, or less the older it is."""
     half_life: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """For "recency": the age, in the unit of the log's times, at which an item counts half of the user's latest."""
+    """For "recency": the age at which an item counts half of the user's latest, in the unit of the log's times: with
+    times in seconds, as MovieLens has them, 30 days are 30 * 86_400."""
     prior_weight: Share = 0.0
     """Beta of Equation 7: how much of p is the prior, for what the user has not tried yet."""
     prior: Literal["uniform", "population"] | dict[str, Share] = "population"

@@ -22,7 +22,7 @@ _SHORT = {
     "gini": "Gini",
     "popularity_lift": "Popularity lift",
     "novelty": "Novelty",
-    "shown_folding": "Folding of lists",
+    "log_folding": "Folding by the log",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -35,6 +36,8 @@ IntArray = NDArray[np.int64]
 
 _DISTANCES = ("calibration_kl", "calibration_hellinger", "calibration_tv")
 _QUALITIES = ("ndcg", "recall")
+_OF_GIVEN_LISTS = ("policy", "left_out", "emptied", "against_rank")
+"""Settings that say nothing about a model's lists."""
 _KEPT = (
     *_DISTANCES,
     "uncalibrated_share",
@@ -43,7 +46,7 @@ _KEPT = (
     "gini",
     "popularity_lift",
     "novelty",
-    "shown_folding",
+    "log_folding",
 )
 """What is kept of a re-ranking, beside the same of the model's own lists; in this order."""
 
@@ -130,7 +133,7 @@ class Reranking:
 
     def _settings(self, found: Result, weights: Sequence[float]) -> dict[str, object]:
         """Those of the audit, and of the re-ranking. A model's lists leave nothing out."""
-        own = {name: value for name, value in found.settings.items() if name not in ("policy", "left_out")}
+        own = {name: value for name, value in found.settings.items() if name not in _OF_GIVEN_LISTS}
         further = {"weight": self.policy.weight, "transform": self.policy.transform, "relevant": self.relevant}
         return {**own, **further, "curve": sorted(weights)}
 
@@ -188,18 +191,22 @@ class Reranking:
         return _Measured(pl.concat(frames), people)
 
     def _folding(self, lists: IntArray) -> pl.DataFrame:
-        """How far what is shown is nearer than related, by the same categories; no row for a model without vectors."""
+        """How far what is shown is nearer than related, by who rated what alone: by the categories that lists are
+        calibrated to it would fall by construction. No row for a model without vectors."""
         if not isinstance(self.model, HasVectors):
             return pl.DataFrame(schema=SUMMARY_SCHEMA)
         data = self.model.data
         U, V = map(unit_rows, vectors_of(self.model))
-        related = Relatedness.from_categories(data, _system(self.policy))
         users = np.arange(data.n_users)
-        found = shown(ListedItems(data, lists), U, V, related, users, lists.shape[1], self.engine)
+        found = shown(ListedItems(data, lists), U, V, self._related, users, lists.shape[1], self.engine)
         places = (lists >= 0).sum(axis=1)
         folded = np.nansum(found.overshoot, axis=1) / np.where(places > 0, places, np.nan)
-        frame, _ = aggregate([mean("shown_folding", folded, np.ones(len(users)))], self.bootstrap)
+        frame, _ = aggregate([mean("log_folding", folded, np.ones(len(users)))], self.bootstrap)
         return frame
+
+    @cached_property
+    def _related(self) -> Relatedness:
+        return Relatedness.from_log(self.model.data)
 
     def _curve(self, weights: Sequence[float], people: pl.DataFrame) -> pl.DataFrame:
         """Recall and C_KL at every weight (the paper's Table 2); no rows where no user has both."""

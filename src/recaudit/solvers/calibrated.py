@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, final, get_args
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recaudit.arithmetic import core_count
 from recaudit.errors import InputError, did_you_mean
+from recaudit.policies.calibrated import MOST_IMPORTANT
 from recaudit.solvers.calibrated_bound import Problem, upper_bound
 from recaudit.solvers.calibrated_kernel import (
     NOT_FINITE,
@@ -24,6 +26,7 @@ from recaudit.solvers.calibrated_kernel import (
     greedy_lists,
 )
 from recaudit.solvers.calibrated_objective import SMOOTHING, divergence, list_distribution, rank_weights
+from recaudit.solvers.calibrated_swaps import whole_lists
 from recaudit.solvers.category_vectors import CategoryVectors
 from recaudit.solvers.checks import check_finite
 from recaudit.status import Status
@@ -33,6 +36,7 @@ __all__ = ["CalibratedLists", "CategoryVectors", "Certificate", "calibrated_list
 Horizon = Literal["prefix", "list"]
 NO_CAP = np.iinfo(np.int64).max
 _ROUNDING = 1e-12
+_NEGLIGIBLE = 1e-200
 
 
 @final
@@ -50,18 +54,12 @@ class Certificate:
 
     @property
     def gap(self) -> FloatArray:
-        """(users,): how much more the best list may have, 0 or more."""
+        """(users,): how much more the best list may have, 0 or more, in units of the objective: lambda times nats."""
         return self.upper - self.value
 
-    @property
-    def relative_gap(self) -> FloatArray:
-        """(users,): the gap as a share of what could be won over the list by score alone; 0 where nothing can.
-
-        0: the list is the best one. 1: it may have won nothing. Above 1: the list by score alone has a higher objective
-        than the list; the greedy does not rule that out.
-        """
-        possible = self.upper - self.plain
-        return np.where(possible > self.tol, self.gap / np.where(possible > self.tol, possible, 1.0), 0.0)
+    def within(self, gap: float) -> float:
+        """The share of lists that are proved to be no further than this from the best; NaN without any list."""
+        return float((self.gap <= gap).mean()) if len(self.gap) else math.nan
 
     @property
     def status(self) -> NDArray[np.str_]:
@@ -105,8 +103,8 @@ def calibrated_lists(
 ) -> CalibratedLists:
     """Lists of `size` items, each item in turn the best next one for (1 - lambda) s(I) - lambda C_KL(p, q(I)).
 
-    Over all allowed items, not a pool of candidates. Of equal values the higher score wins, then the item that comes
-    first, so that the lists are those of the plain greedy, item by item.
+    Over all allowed items, not a pool of candidates. Of tied values the higher score wins, of tied scores the item that
+    comes first in the catalogue (`recaudit.ties`), so that no rounding decides.
 
     `scores` (users, items), finite where allowed, `allowed` (users, items); `interests` (users, genres): p(g|u), each
     category system summing to one, or to zero without any history: then calibration is left out of the sum.
@@ -115,13 +113,17 @@ def calibrated_lists(
     side. `caps` (genres,): how many items of a genre a list may have. `must` (users, items): what has to be in the
     list, whatever the caps: it comes when it is the best, at the latest when only its places are left.
 
-    `horizon`: with "prefix", the paper's greedy, each choice is the best for the list that ends with it, so that every
-    beginning of the list is calibrated. With "list" it is the best for the list of full size (W_n in every term): the
-    beginning keeps nearer to the scores, and the whole list has a higher objective. Only this one has the guarantee of
-    1 - 1/e: Equation 9, which the paper claims it for, is minus infinity for the empty list.
+    `horizon` says what is optimised. With "prefix", the paper's greedy, each choice is the best for the list that ends
+    with it: every beginning of the list is calibrated, and a shorter list is the beginning of a longer one. No single
+    objective is behind that, and the list as a whole may have a lower one than the list by score alone. With "list"
+    the objective is that of the list of full size: the greedy for it (W_n in every term), or the list by score where
+    that one is better, and then up to 20 exchanges of items or places, each of which helps. The beginning keeps nearer
+    to the scores. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is minus
+    infinity for the empty list. Where the weight differs from rank to rank there is no objective of the whole, and no
+    exchange.
 
-    `certify` asks for an upper bound on what any list could have, for a single `weight`; it takes some milliseconds
-    a user. It leaves `caps` out: it holds with them too, but is wider.
+    `certify` asks for an upper bound on what any list could have as a whole, whatever the horizon, for a single
+    `weight`; it takes some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
     """
     users = _check_scores(scores, allowed, vectors)
     weights = _check_weight(weight, size)
@@ -135,60 +137,85 @@ def calibrated_lists(
     )
     limits = _check_caps(caps, vectors.n_genres)
     _check_must(must, allowed, size)
-    if certify and not (weights == weights[0]).all():
+    one_weight = bool((weights == weights[0]).all())
+    if certify and not one_weight:
         raise InputError(
             "certify",
             received="True beside weights that differ from rank to rank",
             expected="one weight: Equation 6 has one lambda, and the bound is on it",
         )
+    whole = _check_horizon(horizon) == "list"
     totals = np.cumsum(problem.rank_weights)
-    if _check_horizon(horizon) == "list":
+    if whole:
         totals[:] = totals[-1]
-    lists, evaluations = _greedy(problem, scores, allowed, must, weights, totals, limits)
+    work = _Work.of(problem, scores, allowed, must, totals, limits)
+    lists, evaluations = work.lists(whole_lists if whole and one_weight else greedy_lists, weights)
     relevance, apart = _worth(problem, scores, lists)
     certificate = None
     if certify:
-        plain, _ = _greedy(problem, scores, allowed, must, np.zeros(size), totals, limits)
+        plain, _ = work.lists(greedy_lists, np.zeros(size))
         certificate = _certificate(problem, scores, allowed, must, lists, plain, tol)
     return CalibratedLists(lists, relevance, apart, evaluations, certificate)
 
 
-def _greedy(
-    problem: Problem,
-    scores: Scores,
-    allowed: BoolArray,
-    must: BoolArray | None,
-    weights: FloatArray,
-    totals: FloatArray,
-    caps: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """The lists (users, n) and evaluations (users,), users cut for the cores; `totals` (n,) is W at each rank."""
-    users, items = scores.shape
-    of_users = scores if scores.flags.c_contiguous else scores.copy()
-    free = np.ascontiguousarray(allowed)
-    due = np.zeros((1, items), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
-    lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
-    setting = Setting(weights, problem.rank_weights, totals, problem.importance, problem.smoothing, caps)
+@final
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """Arrays as compiled code takes them; users are cut for the cores."""
 
-    def solve(rows: slice) -> None:
-        greedy_lists(
-            of_users[rows],
-            free[rows],
-            due if must is None else due[rows],
-            problem.interests[rows],
-            problem.vectors,
-            setting,
-            lists[rows],
-            evaluations[rows],
-        )
+    problem: Problem
+    scores: Scores
+    allowed: BoolArray
+    must: BoolArray
+    """(users, items), or (1, items) where nothing must be in the lists."""
+    totals: FloatArray
+    """(n,): W at each rank."""
+    caps: IntArray
 
-    cores = core_count()
-    step = max(1, math.ceil(users / cores))
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(solve, (slice(start, start + step) for start in range(0, users, step))))
-    if (evaluations == NOT_FINITE).any():
-        check_finite("scores", torch.tensor(torch.nan))
-    return lists, evaluations
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        scores: Scores,
+        allowed: BoolArray,
+        must: BoolArray | None,
+        totals: FloatArray,
+        caps: IntArray,
+    ) -> _Work:
+        due = np.zeros((1, scores.shape[1]), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
+        of_users = scores if scores.flags.c_contiguous else scores.copy()
+        return cls(problem, of_users, np.ascontiguousarray(allowed), due, totals, caps)
+
+    def lists(self, make: Callable[..., None], weights: FloatArray) -> tuple[IntArray, IntArray]:
+        """The lists (users, n) and evaluations (users,), as `make`, a compiled function, makes them."""
+        problem, users, cores = self.problem, len(self.scores), core_count()
+        lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
+        setting = Setting(weights, problem.rank_weights, self.totals, problem.importance, problem.smoothing, self.caps)
+
+        def solve(rows: slice) -> None:
+            make(
+                self.scores[rows],
+                self.allowed[rows],
+                self.must if len(self.must) == 1 else self.must[rows],
+                problem.interests[rows],
+                problem.vectors,
+                setting,
+                lists[rows],
+                evaluations[rows],
+            )
+
+        step = max(1, math.ceil(users / cores))
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(solve, (slice(start, start + step) for start in range(0, users, step))))
+        if (evaluations == NOT_FINITE).any():
+            check_finite("scores", torch.tensor(torch.nan))
+        return lists, evaluations
+
+
+def _objective(problem: Problem, scores: Scores, lists: IntArray) -> FloatArray:
+    """(users,): Equation 6 of the lists."""
+    relevance, apart = _worth(problem, scores, lists)
+    return (1 - problem.weight) * relevance - problem.weight * apart
 
 
 def _worth(problem: Problem, scores: Scores, lists: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -209,11 +236,7 @@ def _certificate(
     plain: IntArray,
     tol: float,
 ) -> Certificate:
-    def objective(of: IntArray) -> FloatArray:
-        relevance, apart = _worth(problem, scores, of)
-        return (1 - problem.weight) * relevance - problem.weight * apart
-
-    value, by_score = objective(lists), objective(plain)
+    value, by_score = _objective(problem, scores, lists), _objective(problem, scores, plain)
     bound = upper_bound(problem, scores, allowed, must, lists)
     upper = np.maximum(value, bound + _ROUNDING * np.maximum(1.0, np.abs(bound)))
     return Certificate(value, upper, by_score, tol)
@@ -251,7 +274,8 @@ def _check_interests(interests: FloatArray, shape: tuple[int, int]) -> FloatArra
         raise InputError("interests", received=f"shape {interests.shape}", expected=f"shape {shape}: users, genres")
     if not (np.isfinite(interests).all() and (interests >= 0).all()):
         raise InputError("interests", received="a number below 0, NaN or infinite", expected="probabilities")
-    return interests
+    # A share of the history so small that its terms underflow is none.
+    return np.where(interests < _NEGLIGIBLE, 0.0, interests)
 
 
 def _check_rank_weights(weights: ArrayLike | None, size: int) -> FloatArray:
@@ -282,8 +306,9 @@ def _check_smoothing(smoothing: float) -> float:
 
 def _check_importance(importance: ArrayLike | None, genres: int) -> FloatArray:
     found = np.ones(genres) if importance is None else np.ascontiguousarray(importance, dtype=np.float64)
-    if found.shape != (genres,) or not (np.isfinite(found).all() and (found >= 0).all()):
-        raise InputError("importance", received=repr(importance), expected=f"{genres} finite numbers of 0 or more")
+    if found.shape != (genres,) or not ((found >= 0) & (found <= MOST_IMPORTANT)).all():
+        expected = f"{genres} numbers from 0 to {MOST_IMPORTANT:g}"
+        raise InputError("importance", received=repr(importance), expected=expected)
     return found
 
 

@@ -21,6 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.ties import TIE
+
 if TYPE_CHECKING:
     from recaudit.solvers.category_vectors import CategoryVectors
 
@@ -56,16 +58,20 @@ class Setting(NamedTuple):
     """(genres,): how many items of a genre a list may have."""
 
 
-class _User(NamedTuple):
+class User(NamedTuple):
+    """Whose list is made."""
+
     score: Scores
     free: BoolArray
-    """(items,): what may be in the list."""
+    """(items,): what may be in the list and is not yet."""
     due: BoolArray
     """(items,): what must be."""
     p: FloatArray
+    largest: float
+    """The largest absolute score of what may be in the list."""
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """Where a list stands; vectors are padded to full blocks."""
 
     best: IndexArray
@@ -82,10 +88,10 @@ class _State(NamedTuple):
     """(genres,): S."""
     logs: FloatArray
     """(terms + 1,): what a term adds to the sum. The last is 0: for vectors with fewer terms than their block."""
-    logs_rank: IndexArray
-    """(terms + 1,): the rank that a log is from."""
+    logs_stamp: IndexArray
+    """(terms + 1,): the stamp that a log is from."""
     values: FloatArray
-    """(LANES,): of the block that was looked at last."""
+    """(vectors,): as of when the block was looked at last."""
 
 
 @njit(nogil=True, cache=True)
@@ -102,22 +108,26 @@ def greedy_lists(
     """Fill in `lists` (users, n), which holds -1, and `evaluations` (users,): how many sums were computed.
 
     `scores`, `allowed` (users, items); `must` (users, items), or (1, items) for the same in every list; `interests`
-    (users, genres): p. Items that must be in the list are there whatever the caps, and count. Of equal values the one
-    with the higher score wins, then the item that comes first.
+    (users, genres): p. Items that must be in the list are there whatever the caps, and count. Of tied values the one
+    with the higher score wins, of tied scores the item that comes first (`recaudit.ties`).
     """
     for user in range(len(scores)):
         due = must[min(user, len(must) - 1)]
-        asked = _User(scores[user], allowed[user], due, interests[user])
-        evaluations[user] = _fill(asked, vectors, setting, lists[user])
+        best, largest = best_of_each_vector(scores[user], allowed[user], vectors)
+        if largest == np.inf:
+            evaluations[user] = NOT_FINITE
+            continue
+        asked = User(scores[user], allowed[user].copy(), due, interests[user], largest)
+        state = new_state(best, vectors, len(setting.importance))
+        evaluations[user] = fill(asked, vectors, setting, state, lists[user])
 
 
 @njit(nogil=True, cache=True)
-def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntArray) -> int:
-    """One user's list into `chosen` (n,); how many sums were computed, or NOT_FINITE."""
-    genres, terms = len(user.p), len(vectors.term_genre)
-    blocks = len(vectors.block_indptr) - 1
-    state = _State(
-        np.full(blocks * LANES, -1, dtype=np.int32),
+def new_state(best: IndexArray, vectors: CategoryVectors, genres: int) -> State:
+    """Nothing chosen, nothing known but the best item of each vector."""
+    blocks, terms = len(vectors.block_indptr) - 1, len(vectors.term_genre)
+    return State(
+        best.copy(),
         np.full(blocks * LANES, -np.inf),
         np.full(blocks, np.inf),
         np.zeros(len(vectors.indptr) - 1, dtype=np.bool_),
@@ -125,10 +135,14 @@ def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntAr
         np.zeros(genres),
         np.zeros(terms + 1),
         np.full(terms + 1, -1, dtype=np.int32),
-        np.empty(LANES),
+        np.empty(blocks * LANES),
     )
-    if not _best_of_each_vector(user.score, user.free, vectors.vector_of, state.best):
-        return NOT_FINITE
+
+
+@njit(nogil=True, cache=True)
+def fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, chosen: IntArray) -> int:
+    """One user's list into `chosen` (n,); how many sums were computed."""
+    genres = len(user.p)
     due_left = _reserve(user.due, vectors, state.used)
     for genre in range(genres):
         if state.used[genre] >= setting.caps[genre]:
@@ -140,17 +154,18 @@ def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntAr
             _close(-1, weight, user, vectors, state)
         if rank == 0 or weight != setting.weights[rank - 1]:
             state.ceiling[:] = np.inf
-            _weigh(weight, user.score, state.best, state.base)
-        winner, evaluated = _winner(rank, user, vectors, setting, state)
+            weigh(weight, user.score, state.best, state.base)
+        # Without a weight nothing depends on the logarithms.
+        item, evaluated = winner(rank, rank, weight == 0, -np.inf, user, vectors, setting, state)
         evaluations += evaluated
-        if winner < 0:
+        if item < 0:
             break
-        item = state.best[winner]
-        chosen[rank] = item
-        _put(winner, _next_best(winner, user, vectors, state), weight, user, state)
+        chosen[rank], vector = item, vectors.vector_of[item]
+        user.free[item] = False
+        put(vector, next_best(vector, user, vectors, state), weight, user, state)
         if user.due[item]:
             due_left -= 1
-        for place in range(vectors.indptr[winner], vectors.indptr[winner + 1]):
+        for place in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
             genre = vectors.term_genre[vectors.terms[place]]
             state.held[genre] += rank_weight * vectors.term_share[vectors.terms[place]]
             if not user.due[item]:
@@ -161,47 +176,97 @@ def _fill(user: _User, vectors: CategoryVectors, setting: Setting, chosen: IntAr
 
 
 @njit(nogil=True, cache=True)
-def _winner(rank: int, user: _User, vectors: CategoryVectors, setting: Setting, state: _State) -> tuple[int, int]:
-    """The vector with the highest value at this rank, -1 if no item is left, and how many were evaluated."""
+def winner(
+    rank: int,
+    stamp: int,
+    ready: bool,
+    floor: float,
+    user: User,
+    vectors: CategoryVectors,
+    setting: Setting,
+    state: State,
+) -> tuple[int, int]:
+    """The item with the highest value at this rank, and how many values were computed.
+
+    -1 if no item is left, or none is above `floor`. `stamp` is another number whenever `held` is another; `ready` says
+    that the logarithms are there already. Ceilings are lowered to what was found.
+    """
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
     weights, rank_weights, totals, importance, alpha, _ = setting
-    best, base, ceiling, closed, _, held, logs, logs_rank, values = state
-    score, p = user.score, user.p
+    _, base, ceiling, closed, _, held, logs, logs_stamp, values = state
+    _, _, _, p, largest = user
     weight, rank_weight, total = weights[rank], rank_weights[rank], totals[rank]
     # With more terms than vectors, most terms are of vectors that a rank does not look at.
     eager = len(term_genre) <= len(closed)
-    if eager:
+    if eager and not ready:
         for term in range(len(term_genre)):
             g = term_genre[term]
-            logs[term] = _gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
+            logs[term] = gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
     start = int(np.argmax(ceiling))
-    winner, highest, floor, evaluated = -1, -np.inf, -np.inf, 0
+    highest, evaluated = -np.inf, 0
     for step in range(-1, len(ceiling)):
         # The most promising one first: it leaves the fewest others to look at.
         block = start if step < 0 else step
         if ceiling[block] < floor or step == start:
             continue
-        if not eager:
+        if not (eager or ready):
             for place in range(block_indptr[block] * LANES, block_indptr[block + 1] * LANES):
                 term = block_terms[place]
-                if term < len(term_genre) and logs_rank[term] != rank:
-                    logs_rank[term], g = rank, term_genre[term]
-                    logs[term] = _gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
-        top = _evaluate(block, weight, block_indptr, block_terms, logs, base, values)
-        ceiling[block] = top
+                if term < len(term_genre) and logs_stamp[term] != stamp:
+                    logs_stamp[term], g = stamp, term_genre[term]
+                    logs[term] = gain(term_share[term], p[g], importance[g], held[g], rank_weight, total, alpha)
+        ceiling[block] = evaluate(block, weight, block_indptr, block_terms, logs, base, values)
         evaluated += LANES
-        if top >= highest and top > -np.inf:
-            for lane in range(LANES):
-                vector = block * LANES + lane
-                if values[lane] == top and (top > highest or _precedes(best[vector], best[winner], score)):
-                    winner, highest = vector, top
-            floor = highest - _SLACK * max(1.0, abs(highest))
-    return winner, evaluated
+        if ceiling[block] > highest:
+            highest = ceiling[block]
+            floor = max(floor, highest - max(tied(highest, weight, largest), _SLACK * max(1.0, abs(highest))))
+    if highest < floor or highest == -np.inf:
+        return -1, evaluated
+    floor = max(floor, highest - tied(highest, weight, largest))
+    return _first_of_the_best(floor, user, vectors, state), evaluated
 
 
 @njit(nogil=True, cache=True)
-def _gain(
+def _first_of_the_best(floor: float, user: User, vectors: CategoryVectors, state: State) -> int:
+    """Of the items with values of at least `floor` those with the highest score, and of these the first.
+
+    Whatever was not looked at has a ceiling below the floor.
+    """
+    best, _, ceiling, closed, _, _, _, _, values = state
+    score, largest = user.score, user.largest
+    top = -np.inf
+    for block in range(len(ceiling)):
+        if ceiling[block] >= floor:
+            for vector in range(block * LANES, (block + 1) * LANES):
+                if values[vector] >= floor:
+                    top = max(top, score[best[vector]])
+    item = len(score)
+    for block in range(len(ceiling)):
+        if ceiling[block] >= floor:
+            for vector in range(block * LANES, (block + 1) * LANES):
+                if values[vector] >= floor and score[best[vector]] >= top - TIE * largest:
+                    item = min(item, _first_tied(vector, top - TIE * largest, user, vectors, closed[vector]))
+    return item
+
+
+@njit(nogil=True, cache=True)
+def tied(value: float, weight: float, largest: float) -> float:
+    """How far below the highest value another one is still tied with it."""
+    return TIE * max(abs(value), (1 - weight) * largest)
+
+
+@njit(nogil=True, cache=True)
+def _first_tied(vector: int, level: float, user: User, vectors: CategoryVectors, closed: bool) -> int:
+    """The first item of a vector, of those that are left, whose score reaches a level."""
+    for item in vectors.members[vectors.member_indptr[vector] : vectors.member_indptr[vector + 1]]:
+        if user.free[item] and user.score[item] >= level and (user.due[item] or not closed):
+            return int(item)
+    return len(user.score)
+
+
+@njit(nogil=True, cache=True)
+def gain(
     share: float, p: float, importance: float, held: float, rank_weight: float, total: float, alpha: float
 ) -> float:
     """What a share of a genre adds to the sum; 0 for a genre that the user has no interest in."""
@@ -212,7 +277,7 @@ def _gain(
 
 
 @njit(nogil=True, cache=True)
-def _evaluate(
+def evaluate(
     block: int,
     weight: float,
     block_indptr: IndexArray,
@@ -221,34 +286,39 @@ def _evaluate(
     base: FloatArray,
     values: FloatArray,
 ) -> float:
-    """The value of each vector of a block, into `values` (LANES,), and the highest."""
-    for lane in range(LANES):
-        values[lane] = 0.0
+    """The value of each vector of a block, into `values` (vectors,), and the highest."""
+    first = np.uint64(block * LANES)
+    for lane in range(np.uint64(LANES)):
+        values[first + lane] = 0.0
     for row in range(np.uint64(block_indptr[block]), np.uint64(block_indptr[block + 1])):
-        for lane in range(LANES):
-            values[lane] += logs[block_terms[np.uint64(row * np.uint64(LANES) + np.uint64(lane))]]
-    for lane in range(LANES):
-        values[lane] = base[block * LANES + lane] + weight * values[lane]
+        for lane in range(np.uint64(LANES)):
+            values[first + lane] += logs[block_terms[np.uint64(row * np.uint64(LANES) + lane)]]
     highest = -np.inf
-    for lane in range(LANES):
-        highest = max(highest, values[lane])
+    for lane in range(np.uint64(LANES)):
+        values[first + lane] = base[first + lane] + weight * values[first + lane]
+    for lane in range(np.uint64(LANES)):
+        highest = max(highest, values[first + lane])
     return highest
 
 
 @njit(nogil=True, cache=True)
-def _best_of_each_vector(score: Scores, free: BoolArray, vector_of: IndexArray, best: IndexArray) -> bool:
-    """Fill in `best` (vectors,), which holds -1: the first of the highest-scored allowed items of each vector.
+def best_of_each_vector(score: Scores, free: BoolArray, vectors: CategoryVectors) -> tuple[IndexArray, float]:
+    """(vectors,): the first of the highest-scored allowed items of each vector, -1 without any.
 
-    Whether all allowed items have finite scores.
+    And the largest absolute score of an allowed item; infinite where one of them is NaN or infinite.
     """
+    vector_of = vectors.vector_of
+    best = np.full((len(vectors.block_indptr) - 1) * LANES, -1, dtype=np.int32)
     top = np.full(len(best), -np.inf, dtype=score.dtype)
-    finite = True
+    finite, largest = True, 0.0
     for item in range(len(score)):
-        vector = vector_of[item]
-        finite &= abs(score[item]) < np.inf or not free[item]
+        vector, size = vector_of[item], abs(score[item])
+        finite &= size < np.inf or not free[item]
+        if free[item]:
+            largest = max(largest, size)
         if score[item] > top[vector] and free[item]:
             best[vector], top[vector] = item, score[item]
-    return finite
+    return best, largest if finite else np.inf
 
 
 @njit(nogil=True, cache=True)
@@ -265,7 +335,7 @@ def _reserve(due: BoolArray, vectors: CategoryVectors, used: IntArray) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _close(genre: int, weight: float, user: _User, vectors: CategoryVectors, state: _State) -> None:
+def _close(genre: int, weight: float, user: User, vectors: CategoryVectors, state: State) -> None:
     """Leave only items that must be in the list to the vectors that have this genre; to all of them for genre -1."""
     for vector in range(len(state.closed)):
         has = genre < 0
@@ -274,41 +344,30 @@ def _close(genre: int, weight: float, user: _User, vectors: CategoryVectors, sta
         if has and not state.closed[vector]:
             state.closed[vector] = True
             if state.best[vector] >= 0 and not user.due[state.best[vector]]:
-                _put(vector, _next_best(vector, user, vectors, state), weight, user, state)
+                put(vector, next_best(vector, user, vectors, state), weight, user, state)
 
 
 @njit(nogil=True, cache=True)
-def _weigh(weight: float, score: Scores, best: IndexArray, base: FloatArray) -> None:
+def weigh(weight: float, score: Scores, best: IndexArray, base: FloatArray) -> None:
     """Every vector's base (vectors,) for a weight."""
     for vector in range(len(best)):
         base[vector] = (1 - weight) * score[best[vector]] if best[vector] >= 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
-def _put(vector: int, item: int, weight: float, user: _User, state: _State) -> None:
+def put(vector: int, item: int, weight: float, user: User, state: State) -> None:
     """Make an item, or -1, the best one of a vector."""
     state.best[vector] = item
     state.base[vector] = (1 - weight) * user.score[item] if item >= 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
-def _next_best(vector: int, user: _User, vectors: CategoryVectors, state: _State) -> int:
-    """The item of a vector that follows its best one by falling score, then position; -1 if none does."""
-    score, free, due, _ = user
-    last, closed = state.best[vector], state.closed[vector]
+def next_best(vector: int, user: User, vectors: CategoryVectors, state: State) -> int:
+    """The first of the highest-scored items of a vector that are left; -1 if none is."""
+    score, free, due, _, _ = user
+    closed = state.closed[vector]
     best, highest = -1, -np.inf
     for item in vectors.members[vectors.member_indptr[vector] : vectors.member_indptr[vector + 1]]:
-        if (
-            score[item] > highest
-            and (score[item] < score[last] or (score[item] == score[last] and item > last))
-            and free[item]
-            and (due[item] or not closed)
-        ):
+        if score[item] > highest and free[item] and (due[item] or not closed):
             best, highest = item, score[item]
     return best
-
-
-@njit(nogil=True, cache=True)
-def _precedes(item: int, other: int, score: Scores) -> bool:
-    """Whether an item comes before another of the same value."""
-    return bool(score[item] > score[other] or (score[item] == score[other] and item < other))

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import xlogy
 
 from recaudit.errors import InputError, did_you_mean
 
@@ -56,6 +55,7 @@ def divergence(
     `p`, `q` (users, genres); `importance` (genres,): m, all 1 where none is given. 0 for a user without interests.
     """
     m = np.ones(p.shape[1]) if importance is None else importance
-    smoothed = (1 - smoothing) * q + smoothing * p
-    # q~ is 0 only where p is: 0 log 0 = 0.
-    return np.asarray((m * (xlogy(p, p) - xlogy(p, np.where(p > 0, smoothed, 1.0)))).sum(axis=1))
+    # log(q~ / p) from logarithms: alpha p and q / p leave the range of numbers where p is tiny.
+    with np.errstate(divide="ignore"):
+        ratio = np.log(q) - np.log(np.where(p > 0, p, 1.0))
+    return np.asarray(-(m * p * np.logaddexp(np.log(smoothing), np.log1p(-smoothing) + ratio)).sum(axis=1))

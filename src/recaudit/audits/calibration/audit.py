@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -18,7 +18,6 @@ from recaudit.audits.calibration.measures import (
     hellinger,
     kl,
     list_distribution,
-    measurable,
     rank_weights,
     representation,
     total_variation,
@@ -57,7 +56,7 @@ def calibration(
     *,
     k: int | None = None,
     policy: Policy | None = None,
-    categories: str | None = None,
+    categories: str | Mapping[str, float] | None = None,
     weights: HistoryWeights | None = None,
     half_life: float | None = None,
     prior_weight: float = 0.0,
@@ -81,9 +80,11 @@ def calibration(
     `unknown="ignore"` leaves out, and counts, items that the log does not know. Beside a model, `data` is another log
     of the same users and items to take histories and categories from.
 
-    `categories` names the system (the only one where none is named). The history counts by `weights`: each item the
-    same, by its "rating", or by "recency", half after `half_life` (in the unit of the log's times) before the user's
-    latest. `prior_weight` (beta) and `prior` mix in what everybody is offered (Equation 7). A place of the list counts
+    `categories` names the system (the only one where none is named), or several with their importance, as `Calibrated`
+    has them: a distance is then the mean over systems by importance, and each system's own stands in `groups`, by
+    "category system". The history counts by `weights`: each item the same, by its "rating", or by "recency", half after
+    `half_life` before the user's latest (in the unit of the log's times: with seconds, 30 days are 30 * 86_400).
+    `prior_weight` (beta) and `prior` mix in what everybody is offered (Equation 7). A place of the list counts
     by `rank_weights`. `tested` users, a sample that follows from `rng`, are tested for a difference beyond chance.
 
     Users without a history, or without any category in it or in their list, are excluded, with the status
@@ -99,20 +100,16 @@ def calibration(
     target = Target.of(data, categories, Taste(weights, half_life, prior_weight, prior))
     measured = _measure(shown, target, rank_weights, smoothing)
     p_value = _p_values(shown, data, target, measured, tested, rng, engine)
-    own = {
-        "calibration_kl": measured.kl,
-        "calibration_hellinger": np.where(measured.known, hellinger(measured.p, measured.q), np.nan),
-        "calibration_tv": np.where(measured.known, total_variation(measured.p, measured.q), np.nan),
-        "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL),
-    }
-    averages, groups = _aggregated(own, shown, data, groupings(data, by), bootstrap)
+    own = {name: target.mean(values) for name, values in measured.distances.items()}
+    own["uncalibrated_share"] = np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)
+    averages, groups = _aggregated(own, measured, target, shown, data, groupings(data, by), bootstrap)
     recommended = shown.incidence(data.n_items)
     return Result(
         audit="calibration",
         settings={
             "k": shown.lists.shape[1],
             "policy": policy_name,
-            "categories": target.systems[0],
+            "categories": next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems),
             "smoothing": smoothing,
             "rank_weights": rank_weights,
             "weights": weights,
@@ -120,6 +117,8 @@ def calibration(
             "prior_weight": prior_weight,
             "prior": prior,
             "left_out": shown.left_out,
+            "emptied": shown.emptied,
+            "against_rank": shown.against_rank,
             "tested": int((~np.isnan(p_value)).sum()),
             "draws": DRAWS,
             "confidence": confidence,
@@ -144,10 +143,15 @@ class _Measured:
     """(users, genres)"""
     q: FloatArray
     """(users, genres)"""
-    known: NDArray[np.bool_]
-    """(users,): who has interests and a list with categories."""
+    distances: dict[str, FloatArray]
+    """(systems, users) each: NaN for users without interests, or a list, with categories of the system."""
     kl: FloatArray
-    """(users,): NaN for the others."""
+    """(users,): C_KL over all systems; NaN where one that counts has none."""
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """(users,): who has interests and a list with categories."""
+        return ~np.isnan(self.kl)
 
     def worst(self, count: int) -> IntArray:
         """The users with the highest C_KL, worst first; of equal ones the first."""
@@ -158,8 +162,12 @@ class _Measured:
 def _measure(shown: Shown, target: Target, ranks: RankWeighting, smoothing: float) -> _Measured:
     p = target.interests[shown.at]
     q = list_distribution(shown.lists, target.shares, rank_weights(ranks, shown.lists.shape[1]))
-    known = measurable(p, q)
-    return _Measured(p, q, known, np.where(known, kl(p, q, smoothing), np.nan))
+    distances = {
+        "calibration_kl": target.each(lambda p, q: kl(p, q, smoothing), p, q),
+        "calibration_hellinger": target.each(hellinger, p, q),
+        "calibration_tv": target.each(total_variation, p, q),
+    }
+    return _Measured(p, q, distances, target.mean(distances["calibration_kl"]))
 
 
 @final
@@ -208,9 +216,20 @@ def _p_values(
 
 
 def _aggregated(
-    own: dict[str, FloatArray], shown: Shown, data: Interactions, chosen: list[Grouping], bootstrap: Bootstrap
+    own: dict[str, FloatArray],
+    measured: _Measured,
+    target: Target,
+    shown: Shown,
+    data: Interactions,
+    chosen: list[Grouping],
+    bootstrap: Bootstrap,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    ratios = [mean(name, values, np.ones(len(shown.lists))) for name, values in own.items()]
+    everybody = np.ones(len(shown.lists))
+    ratios = [mean(name, values, everybody) for name, values in own.items()]
+    if len(target.systems) > 1:
+        for system, part in enumerate(target.systems):
+            for name, values in measured.distances.items():
+                ratios.append(mean(name, values[system], everybody, "category system", part))
     recommended = shown.incidence(data.n_items)
     places = np.diff(recommended.indptr).astype(np.float64)
     for grouping in chosen:
@@ -277,13 +296,13 @@ def _categories(measured: _Measured, target: Target) -> pl.DataFrame:
         tables.append(
             pl.DataFrame(
                 {
-                    "group": pl.Series([group] * len(target.names), dtype=pl.String),
-                    "category": pl.Series(target.names, dtype=pl.String),
+                    "group": pl.Series([group] * len(target.labels), dtype=pl.String),
+                    "category": pl.Series(target.labels, dtype=pl.String),
                     "history": found.history,
                     "recommended": measured.q[users].sum(axis=0) / max(1, len(users)),
                     "over": found.over,
                     "under": found.under,
-                    "users": pl.Series([len(users)] * len(target.names), dtype=pl.Int64),
+                    "users": pl.Series([len(users)] * len(target.labels), dtype=pl.Int64),
                 }
             )
         )
@@ -293,11 +312,11 @@ def _categories(measured: _Measured, target: Target) -> pl.DataFrame:
 def _worst_users(shown: Shown, measured: _Measured, target: Target) -> pl.DataFrame:
     """Each category of the worst users: its share of the history and of the list."""
     users = measured.worst(SHOWN)
-    genres = len(target.names)
+    genres = len(target.labels)
     return pl.DataFrame(
         {
             "user": shown.user_ids.gather(np.repeat(users, genres)),
-            "category": pl.Series(target.names * len(users), dtype=pl.String),
+            "category": pl.Series(target.labels * len(users), dtype=pl.String),
             "history": measured.p[users].ravel(),
             "recommended": measured.q[users].ravel(),
         }

@@ -65,11 +65,11 @@ class Calibrator:
     ) -> tuple[IntArray, FloatArray | None]:
         """(users, n): as `lists`, out of `items` alone, ascending; `scores` and `allowed` are (users, len(items)).
 
-        With `certify` also (users,): what each list may miss of what the best one wins over the list by score alone.
+        With `certify` also (users,): how far each list's objective may be below the best one's.
         """
         found = self._solve(scores, allowed, users, n, items, _only(self.vectors, items), certify)
         lists = found.lists[:, :n]
-        missed = None if found.certificate is None else found.certificate.relative_gap
+        missed = None if found.certificate is None else found.certificate.gap
         return np.where(lists >= 0, items[np.maximum(lists, 0)], -1), missed
 
     def _solve(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.audits.calibration.calibrator import Calibrator
-from recaudit.audits.calibration.measures import list_distribution, measurable, rank_weights
+from recaudit.audits.calibration.measures import kl, list_distribution, rank_weights
 from recaudit.audits.intervals import Bootstrap, aggregate, mean
 from recaudit.audits.lists import check_length
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result, user_table
@@ -22,7 +22,6 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.policies.calibrated import Calibrated
-from recaudit.solvers.calibrated_objective import divergence
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -143,12 +142,11 @@ class _Measure:
 
 
 def _apart(calibrator: Calibrator, lists: IntArray, users: IntArray) -> FloatArray:
-    """(users,): C_KL, several category systems summed by their importance; NaN where nothing can be measured."""
+    """(users,): C_KL, the mean over category systems by importance; NaN where nothing can be measured."""
     policy, target = calibrator.policy, calibrator.target
     p = target.interests[users]
     q = list_distribution(lists, target.shares, rank_weights(policy.rank_weights, lists.shape[1]))
-    apart = np.maximum(divergence(p, q, policy.smoothing, target.importance), 0.0)
-    return np.where(measurable(p, q), apart, np.nan)
+    return target.mean(target.each(lambda p, q: kl(p, q, policy.smoothing), p, q))
 
 
 def _knee(series: pl.DataFrame, k: int) -> int:

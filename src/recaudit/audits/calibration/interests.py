@@ -32,9 +32,18 @@ def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray
             expected="finite weights of 0 or more",
             remedy="Ratings on a scale that goes below 0 need a shift, or weights of 1.",
         )
-    held: FloatArray = (history @ shares).toarray()
+    held: FloatArray = (_relative(history, shares) @ shares).toarray()
     total = held.sum(axis=1, keepdims=True)
     return held / np.where(total > 0, total, 1.0)
+
+
+def _relative(history: sparse.csr_array, shares: sparse.csr_array) -> sparse.csr_array:
+    """Each user's weights divided by the largest one that counts, so that sums stay within the range of numbers."""
+    counted = history.data * (np.diff(shares.indptr) > 0)[history.indices]
+    largest = np.zeros(history.shape[0])
+    np.maximum.at(largest, np.repeat(np.arange(history.shape[0]), np.diff(history.indptr)), counted)
+    data = counted / np.repeat(np.where(largest > 0, largest, 1.0), np.diff(history.indptr))
+    return sparse.csr_array((data, history.indices, history.indptr), shape=history.shape)
 
 
 def recency_weights(times: FloatArray, latest: FloatArray | float, half_life: float, unit: float = DAY) -> FloatArray:
@@ -46,7 +55,8 @@ def recency_weights(times: FloatArray, latest: FloatArray | float, half_life: fl
     if not half_life > 0:
         raise InputError("half_life", received=half_life, expected="a number of days above 0")
     age = np.maximum(np.asarray(latest, dtype=np.float64) - np.asarray(times, dtype=np.float64), 0.0)
-    return np.exp2(-age / (half_life * unit))
+    with np.errstate(over="ignore"):  # an age of more half-lives than there are numbers counts nothing
+        return np.exp2(-(age / unit) / half_life)
 
 
 def with_prior(p: FloatArray, beta: float, prior: Prior | FloatArray = "population") -> FloatArray:

@@ -16,6 +16,7 @@ from recaudit.data.frames import as_polars
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.readers import read_table
 from recaudit.errors import DataError, InputError, did_you_mean
+from recaudit.ties import TIE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -45,10 +46,16 @@ class GivenLists:
     """(users + 1,): the rows of list l are `indptr[l]:indptr[l + 1]`."""
     items: IntArray
     """(rows,): positions in the log."""
+    places: IntArray
+    """(rows,): the place in the list as it was given, from 1; rows that were left out have had theirs."""
     scores: FloatArray | None
     """(rows,): None without a column of scores."""
+    against_rank: NDArray[np.bool_]
+    """(users,): whether a lower place of the list has a higher score; the rank decides."""
     left_out: int
     """How many rows were ignored, because the log does not know their items."""
+    emptied: int
+    """How many users have no list any more, because none of its rows was left."""
 
     @property
     def rows(self) -> IntArray:
@@ -57,16 +64,18 @@ class GivenLists:
 
     @property
     def ranks(self) -> IntArray:
-        """(rows,): the place in the list, from 1."""
-        return np.arange(len(self.items)) - np.repeat(self.indptr[:-1], np.diff(self.indptr)) + 1
+        """(rows,): the place among the rows of the list that are left, from 1."""
+        return _places(self.rows)
 
     def dense(self, k: int | None = None) -> IntArray:
-        """(users, k): item positions, -1 after the end of a list; as long as the longest list where k is None."""
-        length = int(np.diff(self.indptr).max(initial=0)) if k is None else k
+        """(users, k): item positions by place, -1 where a row was left out and after the end of a list.
+
+        As long as the longest list where k is None.
+        """
+        length = int(self.places.max(initial=0)) if k is None else k
         table = np.full((len(self.user_ids), length), -1, dtype=np.int64)
-        rank = self.ranks - 1
-        shown = rank < length
-        table[self.rows[shown], rank[shown]] = self.items[shown]
+        shown = self.places <= length
+        table[self.rows[shown], self.places[shown] - 1] = self.items[shown]
         return table
 
 
@@ -75,8 +84,9 @@ def given_lists(
 ) -> GivenLists:
     """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
 
-    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). An item that
-    the log does not know is an error, or its row is ignored, and counted; a user that it does not know stays.
+    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). Where both are
+    there the rank decides, and lists whose scores say otherwise are counted. An item that the log does not know is an
+    error, or its row is ignored, and counted; a user that it does not know stays.
     """
     columns = columns or ListColumns()
     if unknown not in ("error", "ignore"):
@@ -85,30 +95,50 @@ def given_lists(
     table = _table(lists, columns)
     items = _positions(data.item_ids, table[columns.item])
     missing = items < 0
-    if missing.any():
-        if unknown == "error":
-            raise DataError(
-                f"column {columns.item!r}",
-                received=offending(table[columns.item], missing),
-                expected=f"items that are in the log ({data.n_items:,} known)",
-                remedy="Correct the ids, or pass unknown='ignore' to leave those rows out.",
-            )
-        table, items = table.filter(~missing), items[~missing]
+    if missing.any() and unknown == "error":
+        raise DataError(
+            f"column {columns.item!r}",
+            received=offending(table[columns.item], missing),
+            expected=f"items that are in the log ({data.n_items:,} known)",
+            remedy="Correct the ids, or pass unknown='ignore' to leave those rows out.",
+        )
     ids = table[columns.user]
-    user_ids = ids.unique(maintain_order=True)
-    rows = _positions(user_ids, ids)
+    everybody = ids.unique(maintain_order=True)
+    rows = _positions(everybody, ids)
     order = _order(table, columns, rows, items)
     rows, items = rows[order], items[order]
-    scores = table[columns.score].cast(pl.Float64).to_numpy()[order] if columns.score in table.columns else None
     _check_once(table, columns, rows, items, order)
+    scores = table[columns.score].cast(pl.Float64).to_numpy()[order] if columns.score in table.columns else None
+    kept = items >= 0
+    left, at = np.unique(rows[kept], return_inverse=True)
+    user_ids = everybody.gather(left)
     return GivenLists(
         user_ids,
         _positions(data.user_ids, user_ids),
-        np.searchsorted(rows, np.arange(len(user_ids) + 1)).astype(np.int64),
-        items,
-        scores,
+        np.searchsorted(at, np.arange(len(left) + 1)).astype(np.int64),
+        items[kept],
+        _places(rows)[kept],
+        None if scores is None else scores[kept],
+        _against_rank(at, None if scores is None else scores[kept], len(left)),
         int(missing.sum()),
+        len(everybody) - len(left),
     )
+
+
+def _places(rows: IntArray) -> IntArray:
+    """(rows,): which row of its list each is, from 1; `rows` (rows,) are the lists, ascending."""
+    return np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
+
+
+def _against_rank(rows: IntArray, scores: FloatArray | None, lists: int) -> NDArray[np.bool_]:
+    """(lists,): whether a score is above that of the place before it, by more than a tie; `rows` as in `_places`."""
+    found = np.zeros(lists, dtype=np.bool_)
+    if scores is not None and len(rows):
+        largest = np.zeros(lists)
+        np.maximum.at(largest, rows, np.abs(scores))
+        rises = (np.diff(scores) > TIE * largest[rows[1:]]) & (np.diff(rows) == 0)
+        found[rows[1:][rises]] = True
+    return found
 
 
 def _table(lists: object, columns: ListColumns) -> pl.DataFrame:
@@ -162,7 +192,7 @@ def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: Int
 def _check_once(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, order: IntArray) -> None:
     """That no list has an item twice; `rows` and `items` stand in that order."""
     by_item = np.lexsort((items, rows))
-    again = (np.diff(rows[by_item]) == 0) & (np.diff(items[by_item]) == 0)
+    again = (np.diff(rows[by_item]) == 0) & (np.diff(items[by_item]) == 0) & (items[by_item][1:] >= 0)
     if again.any():
         raise _repeated(table, columns.user, columns.item, order[by_item], again)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -20,6 +23,7 @@ from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines.base import BLOCK
 from recaudit.engines.progress import track
 from recaudit.errors import DataError, InputError
+from recaudit.lock import alone
 from recaudit.policies.calibrated import Calibrated
 
 FloatArray = NDArray[np.float64]
@@ -30,6 +34,7 @@ CELLS = 4_000_000
 BATCH = 500_000
 """Rows of a file that are held at a time; a list that is longer is held whole."""
 
+_ASIDE = f"{PREFIX}rerank-"
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -47,14 +52,30 @@ def rerank(
     `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank (`columns` says
     how they are called); a list is the pool that the items are taken from, as many as `policy.size` says. `data` holds
     the histories and the categories. The relevance of an item is its score; without scores it follows from the ranks,
-    as with `transform="rank"`. Of equal values the item that comes first in the log wins. `before` is the place that
-    the item had. Users keep their order; one without history keeps the list by score, cut at the size (see
-    `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out.
+    as with `transform="rank"`. It does so too for a list whose scores contradict its ranks: the rank decides, and a
+    warning says how many such lists there are. Of tied values the item that comes first in the log wins. `before` is
+    the place that the item had. Users keep their order; one without history keeps the list by score, cut at the size
+    (see `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out; a warning
+    says so where a user has no list any more.
 
-    With `certify` there is one column more, `may_miss`: what the list is surely not further from the best list of its
-    length than, as a share of what that one wins over the list by score alone. 0 is the best list itself.
+    With `certify` there is one column more, `may_miss`: by how much at most the objective of the list, as a whole, is
+    below that of the best list of its length, in units of the objective, `(1 - weight) score - weight C_KL`.
     """
-    return _Reranker.of(policy, data, columns, certify)(given_lists(lists, data, columns, unknown))
+    given = given_lists(lists, data, columns, unknown)
+    if given.emptied:
+        warnings.warn(
+            f"{given.emptied:,} users have no list any more: the log knows none of its items.",
+            UserWarning,
+            stacklevel=2,
+        )
+    if given.against_rank.any():
+        warnings.warn(
+            f"{int(given.against_rank.sum()):,} lists have scores that contradict their ranks: the ranks decide there, "
+            "and relevance falls with them in equal steps.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _Reranker.of(policy, data, columns, certify)(given)
 
 
 @final
@@ -69,6 +90,10 @@ class Reranked:
     """Users whose list is calibrated to no history of their own."""
     left_out: int
     """Rows whose items the log does not know."""
+    emptied: int
+    """Users who have no list any more, because none of its rows was left."""
+    against_rank: int
+    """Lists whose scores contradict their ranks: the ranks decide."""
 
 
 def rerank_file(
@@ -91,16 +116,19 @@ def rerank_file(
     columns = columns or ListColumns()
     reranker = _Reranker.of(policy, data, columns)
     out.parent.mkdir(parents=True, exist_ok=True)
-    users = rows = without = left_out = 0
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=PREFIX) as aside:
+    _sweep(out.parent)
+    users = rows = without = left_out = emptied = against_rank = 0
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=_ASIDE) as aside, alone(Path(aside)):
         for number, table in enumerate(_whole_lists(source, columns, batch)):
             given = given_lists(table, data, columns, unknown)
             made = reranker(given)
             made.write_parquet(Path(aside) / f"{number:08d}.parquet")
-            users, rows, left_out = users + len(given.user_ids), rows + len(made), left_out + given.left_out
+            users, rows = users + len(given.user_ids), rows + len(made)
+            left_out, emptied = left_out + given.left_out, emptied + given.emptied
+            against_rank += int(given.against_rank.sum())
             without += int((np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum())
         _put_in_place(Path(aside), out)
-    return Reranked(out, users, rows, without, left_out)
+    return Reranked(out, users, rows, without, left_out, emptied, against_rank)
 
 
 @final
@@ -133,7 +161,7 @@ class _Reranker:
                 columns.item: self.item_ids.gather(items),
                 columns.rank: np.arange(len(rows)) - firsts[lists] + 1,
                 columns.score: scores,
-                "before": rows - given.indptr[lists] + 1,
+                "before": given.places[rows],
             }
         )
         return frame.with_columns(may_miss=np.concatenate(missed)[lists]) if missed else frame
@@ -158,11 +186,10 @@ class _Reranker:
 
 
 def _relevance(given: GivenLists) -> FloatArray:
-    """(rows,): the scores, or what falls from 1 in equal steps with the rank."""
-    if given.scores is not None:
-        return given.scores
+    """(rows,): the scores; where there are none, or they contradict the ranks, what falls from 1 in equal steps."""
     lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
-    return np.asarray(1 - (given.ranks - 1) / lengths)
+    by_rank = np.asarray(1 - (given.ranks - 1) / lengths)
+    return by_rank if given.scores is None else np.where(given.against_rank[given.rows], by_rank, given.scores)
 
 
 def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
@@ -245,6 +272,15 @@ class _Together:
             )
         self._seen = runs if self._seen is None else self._seen.append(runs)
         return table
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed re-ranking left behind; of one that is at work the folder is locked, and stays."""
+    for left in folder.glob(f"{_ASIDE}*"):
+        with suppress(InputError, FileNotFoundError):
+            with alone(left):
+                pass
+            shutil.rmtree(left)
 
 
 def _put_in_place(parts: Path, out: Path) -> None:

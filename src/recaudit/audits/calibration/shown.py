@@ -35,7 +35,12 @@ class Shown:
     """(users,): positions in the log, -1 for users that it does not know."""
     lists: IntArray
     """(users, k): item positions, -1 where there is none."""
-    left_out: int
+    left_out: int = 0
+    """Rows whose items the log does not know."""
+    emptied: int = 0
+    """Users without a list, because none of its rows was left."""
+    against_rank: int = 0
+    """Lists whose scores contradict their ranks: the ranks decide."""
 
     def incidence(self, n_items: int) -> sparse.csr_array:
         """(users, items): 1 where the item is in the user's list."""
@@ -63,7 +68,7 @@ def shown_lists(
         everybody = np.arange(log.n_users)
         work = _ListItems(Recommend(lists, policy, k or DEFAULT_K, rng))
         made = np.concatenate(list((engine or Serial()).map(work, blocks(everybody), "calibration")))
-        return Shown(log.user_ids, everybody, made, 0), log, repr(policy)
+        return Shown(log.user_ids, everybody, made), log, repr(policy)
     if data is None:
         raise InputError(
             "data",
@@ -74,7 +79,9 @@ def shown_lists(
     if policy is not None:
         raise InputError("policy", received=repr(policy), expected="no policy: these lists are made already")
     given = given_lists(lists, data, columns, unknown)
-    return Shown(given.user_ids, given.at, given.dense(k), given.left_out), data, "as given"
+    against_rank = int(given.against_rank.sum())
+    found = Shown(given.user_ids, given.at, given.dense(k), given.left_out, given.emptied, against_rank)
+    return found, data, "as given"
 
 
 @final

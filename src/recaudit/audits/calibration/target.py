@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, final
 
 import numpy as np
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.audits.calibration.interests import interests, recency_weights, with_prior
+from recaudit.audits.calibration.measures import measurable
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.policies.calibrated import HistoryWeights
+from recaudit.policies.calibrated import MOST_IMPORTANT, HistoryWeights
 
 FloatArray = NDArray[np.float64]
+Distance = Callable[[FloatArray, FloatArray], FloatArray]
 PriorSetting = Literal["uniform", "population"] | Mapping[str, float]
 
 
@@ -35,7 +38,10 @@ class Taste:
 class Target:
     """Interests in the categories of one system, or of several side by side."""
 
-    systems: tuple[str, ...]
+    systems: Mapping[str, float]
+    """By name, the importance of each."""
+    spans: tuple[slice, ...]
+    """The genres of each system."""
     names: tuple[str, ...]
     """(genres,): the categories, system after system."""
     shares: sparse.csr_array
@@ -49,21 +55,42 @@ class Target:
     def of(cls, data: Interactions, categories: str | Mapping[str, float] | None, taste: Taste) -> Target:
         """The target that this log gives."""
         chosen = systems_of(data, categories)
-        history = _weighted_history(data, taste)
         parts = []
         for name in chosen:
             system = data.categories[name]
-            p = interests(history, system.weights)
+            p = interests(_weighted_history(data, taste, system.weights), system.weights)
             if taste.prior_weight > 0:
                 p = with_prior(p, taste.prior_weight, _prior(taste.prior, system.names, one=len(chosen) == 1))
             parts.append(p)
+        ends = np.cumsum([0, *(len(data.categories[name].names) for name in chosen)]).tolist()
         return cls(
-            tuple(chosen),
+            chosen,
+            tuple(slice(start, end) for start, end in pairwise(ends)),
             tuple(genre for name in chosen for genre in data.categories[name].names),
             sparse.csr_array(sparse.hstack([data.categories[name].weights for name in chosen], format="csr")),
             np.hstack(parts),
             np.concatenate([np.full(len(data.categories[name].names), weight) for name, weight in chosen.items()]),
         )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """(genres,): the categories; of several systems with the system's name."""
+        if len(self.systems) == 1:
+            return self.names
+        parts = zip(self.systems, self.spans, strict=True)
+        return tuple(f"{system}: {name}" for system, span in parts for name in self.names[span])
+
+    def each(self, distance: Distance, p: FloatArray, q: FloatArray) -> FloatArray:
+        """(systems, users): a distance between `p` and `q` (users, genres) in each system; NaN where it has none."""
+        known = [measurable(p[:, span], q[:, span]) for span in self.spans]
+        found = [distance(p[:, span], q[:, span]) for span in self.spans]
+        return np.where(known, found, np.nan)
+
+    def mean(self, of_systems: FloatArray) -> FloatArray:
+        """(users,): the mean of (systems, users), each system counting by its importance; 0 leaves it out."""
+        importance = np.array([*self.systems.values()])
+        counted = importance > 0
+        return np.asarray(importance[counted] @ of_systems[counted] / importance.sum())
 
 
 def systems_of(data: Interactions, categories: str | Mapping[str, float] | None) -> dict[str, float]:
@@ -90,19 +117,26 @@ def systems_of(data: Interactions, categories: str | Mapping[str, float] | None)
         if name not in known:
             remedy = did_you_mean(name, known)
             raise InputError("categories", received=repr(name), expected="a category system of the log", remedy=remedy)
-    if not chosen:
-        raise InputError("categories", received="no category system", expected="at least one")
+    if not all(0 <= importance <= MOST_IMPORTANT for importance in chosen.values()) or not any(chosen.values()):
+        raise InputError(
+            "categories",
+            received=repr(chosen) if chosen else "no category system",
+            expected=f"at least one, with an importance from 0 to {MOST_IMPORTANT:g} each, and one above 0",
+        )
     return chosen
 
 
-def _weighted_history(data: Interactions, taste: Taste) -> sparse.csr_array:
-    """(users + 1, items): the weight of every item of each history; nothing in the last row."""
+def _weighted_history(data: Interactions, taste: Taste, shares: sparse.csr_array) -> sparse.csr_array:
+    """(users + 1, items): the weight of every item of each history; nothing in the last row.
+
+    By recency, the user's latest item that has any category in `shares` (items, genres) counts 1.
+    """
     if taste.weights is None:
         values = np.ones(len(data))
     elif taste.weights == "rating":
         values = data.ratings
     elif taste.weights == "recency":
-        values = _recency(data, taste.half_life)
+        values = _recency(data, taste.half_life, np.diff(shares.indptr) > 0)
     else:
         remedy = did_you_mean(str(taste.weights), ["rating", "recency"])
         received = repr(taste.weights)
@@ -111,9 +145,15 @@ def _weighted_history(data: Interactions, taste: Taste) -> sparse.csr_array:
     return sparse.csr_array((values, data.items, indptr), shape=(data.n_users + 1, data.n_items))
 
 
-def _recency(data: Interactions, half_life: float | None) -> FloatArray:
-    if half_life is None:
-        raise InputError("half_life", received=None, expected="the age at which an item counts half, for 'recency'")
+def _recency(data: Interactions, half_life: float | None, counts: NDArray[np.bool_]) -> FloatArray:
+    """(rows,): half for every `half_life` before the user's latest item of those that count (items,)."""
+    if half_life is None or not 0 < half_life < np.inf:
+        raise InputError(
+            "half_life",
+            received=half_life,
+            expected="for 'recency', the age at which an item counts half, in the unit of the log's times",
+            remedy="Where times are in seconds, 30 days are 30 * 86_400.",
+        )
     if data.times is None:
         raise InputError(
             "weights",
@@ -123,7 +163,8 @@ def _recency(data: Interactions, half_life: float | None) -> FloatArray:
         )
     times = data.times.astype(np.float64)
     latest = np.full(data.n_users, -np.inf)
-    np.maximum.at(latest, data.users, times)
+    counted = counts[data.items]
+    np.maximum.at(latest, data.users[counted], times[counted])
     return recency_weights(times, latest[data.users], half_life, unit=1.0)
 
 

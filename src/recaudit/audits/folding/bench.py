@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,12 +74,12 @@ class Bench:
     def measure(self, recommender: Recommender, rng: int) -> list[Row]:
         """Fit and measure: a row for each relatedness, columns as in MEASURED.
 
-        What was measured before, with the same data, settings and version, is read from the cache: the same numbers.
+        What was measured before, with the same data, settings and version, is read from the cache: the same numbers. A
+        damaged file is measured again, and a warning names it.
         """
         file = None if self.cache is None else self.cache / f"{self._key(recommender, rng)}.json"
-        if file is not None and file.is_file():
-            rows: list[Row] = json.loads(file.read_bytes())["measured"]
-            return rows
+        if file is not None and (found := _cell(file, list(self.relatedness))) is not None:
+            return found
         rows = self._measure(recommender.fit(self.train, rng=rng), rng)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -121,3 +122,20 @@ class Bench:
             for vectors in (relatedness.user_vectors, relatedness.item_vectors):
                 digest.update(np.ascontiguousarray(vectors).tobytes())
         return digest.hexdigest()
+
+
+def _cell(file: Path, relatedness: list[str]) -> list[Row] | None:
+    """What a file of the cache holds; None where there is none, or it is damaged."""
+    try:
+        content = json.loads(file.read_bytes())
+        rows: list[Row] = [{name: row[name] for name in MEASURED} for row in content["measured"]]
+        numbers = [row[name] for row in rows for name in MEASURED if name not in ("relatedness", "rmse")]
+        whole = [row["relatedness"] for row in rows] == relatedness and all(isinstance(x, float) for x in numbers)
+        if whole and all(isinstance(row["rmse"], float | None) for row in rows):
+            return rows
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        pass
+    warnings.warn(f"{file} is damaged, and is measured again.", UserWarning, stacklevel=3)
+    return None

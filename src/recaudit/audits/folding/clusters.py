@@ -29,7 +29,8 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 """What the users rate and what the items are about, more than others; the mean overshoot over all their pairs; the
 share of these users' lists that such items take, and the mean overshoot there (null where none is shown); how many
-they are; the most rated of the items; and all that as a sentence."""
+they are; the most rated of the items that have a category of the items' name and none of the users' alone, if any; and
+all that as a sentence."""
 
 _ROUNDS = 100
 _STARTS = 5
@@ -51,7 +52,8 @@ def co_clusters(
     clusters say who belongs together in the data, whatever the model makes of them; `vectors` are the model's user and
     item vectors, whose products are the similarity. Only users with a list in `lists` take part. Of fewer distinct
     vectors than clusters asked for there are fewer clusters. Names come from the category `system`, by default the
-    log's first: the categories that are frequent in the cluster and more so than elsewhere.
+    log's first: the categories that are frequent in the cluster and more so than elsewhere, both counted in ratings, of
+    users and of items alike, so that items that hardly anybody rated name nothing.
     """
     for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
         check_count(name, count)
@@ -64,15 +66,12 @@ def co_clusters(
     sizes, counts = members.sum(axis=0), films.sum(axis=0)
     places, spilled = _in_lists(lists, of_user, of_item)
 
-    user_names = _distinct(
-        [
-            about.distinctive(about.shares_rated(asked[of_user == c]), about.shares_rated(asked))
-            for c in range(len(sizes))
-        ]
-    )
-    everywhere = about.shares(np.ones(data.n_items))
-    item_names = _distinct([about.distinctive(about.shares(films[:, c]), everywhere) for c in range(len(counts))])
-    examples = [_most_rated(data, of_item == c) for c in range(len(counts))]
+    everybody = about.shares_rated(asked)
+    tastes = [about.distinctive(about.shares_rated(asked[of_user == c]), everybody) for c in range(len(sizes))]
+    user_names = _distinct(tastes)
+    everywhere = about.shares(data.item_counts.astype(np.float64))
+    kinds = [about.distinctive(about.shares(films[:, c] * data.item_counts), everywhere) for c in range(len(counts))]
+    item_names = _distinct(kinds)
     rows = []
     for u in range(len(sizes)):
         for i in range(len(counts)):
@@ -86,7 +85,7 @@ def co_clusters(
                     "shown_overshoot": float(spilled[u, i] / places[u, i]) if places[u, i] else None,
                     "n_users": int(sizes[u]),
                     "n_items": int(counts[i]),
-                    "examples": examples[i],
+                    "examples": _most_rated(about, of_item == i, kinds[i], tastes[u]),
                     "statement": f"users who rate {user_names[u]} are placed near {item_names[i]}: "
                     f"similarity exceeds relatedness by {mean:.2f} on average, and "
                     f"{places[u, i] / max(1.0, places[u].sum()):.0%} of what they are shown is of that kind",
@@ -169,7 +168,18 @@ def _distinct(names: list[str]) -> list[str]:
     return out
 
 
-def _most_rated(data: Interactions, members: NDArray[np.bool_]) -> list[str]:
-    """The titles of the members (items,) with the most ratings."""
+def _most_rated(about: About, members: NDArray[np.bool_], kinds: str, taste: str) -> list[str]:
+    """The titles of the members (items,) with the most ratings, of those that say what the names of the clusters say.
+
+    They have a category of `kinds`, the items' name, and none of `taste`, the users', that is not in it too.
+    """
+    data, belongs = about.data, about.categories.weights
+
+    def has(names: set[str]) -> NDArray[np.bool_]:
+        return np.asarray(belongs[:, np.isin(about.categories.names, [*names])].sum(axis=1) > 0)
+
+    own = {name for name in kinds.split("|") if name}
+    if own:
+        members = members & has(own) & ~has({name for name in taste.split("|") if name} - own)
     items = np.flatnonzero(members)
     return data.item_labels(items[np.argsort(-data.item_counts[items], kind="stable")[:3]])

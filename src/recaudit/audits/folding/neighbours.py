@@ -6,15 +6,23 @@ import numpy as np
 import polars as pl
 
 from recaudit.audits.folding.about import About
-from recaudit.audits.folding.vectors import check_count, item_at, unit_rows, vectors_of
+from recaudit.audits.folding.vectors import MIN_RATINGS, check_count, item_at, unit_rows, vectors_of
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 
 
 def neighbours(
-    first: FittedModel, second: FittedModel, item: object, n: int = 9, *, system: str | None = None
+    first: FittedModel,
+    second: FittedModel,
+    item: object,
+    n: int = 9,
+    *,
+    system: str | None = None,
+    min_ratings: int = MIN_RATINGS,
 ) -> pl.DataFrame:
     """The n items whose vectors have the largest cosine with this item's, under each of two models.
+
+    Of the items with at least `min_ratings` in the first model's log: hardly anything holds the vectors of others.
 
     Columns rank (0 is the item itself), then item, title, categories and cosine of the first model as
     `first_item`, ..., and of the second as `second_item`, .... Equal cosines go by the order of the ids. Titles and
@@ -30,12 +38,12 @@ def neighbours(
             remedy="Fit both to the same log.",
         )
     position, about = item_at(data, item), About.of(data, system)
-    count = min(n + 1, data.n_items)
+    others = np.flatnonzero((data.item_counts >= min_ratings) & (np.arange(data.n_items) != position))
+    count = min(n, len(others)) + 1
     columns: dict[str, object] = {"rank": np.arange(count)}
     for name, model in (("first", first), ("second", second)):
         V = unit_rows(vectors_of(model)[1])
         cosines = V @ V[position]
-        others = np.delete(np.arange(data.n_items), position)
         nearest = others[np.argsort(-cosines[others], kind="stable")]
         chosen = np.concatenate([[position], nearest])[:count]
         columns |= {

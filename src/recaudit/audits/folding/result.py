@@ -12,7 +12,7 @@ from recaudit.audits.folding.clusters import co_clusters
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.shown import Shown, Spurious, shown
 from recaudit.audits.folding.spurious import Evidence, clearest, least_related
-from recaudit.audits.folding.vectors import check_count, user_at
+from recaudit.audits.folding.vectors import MIN_RATINGS, check_count, user_at
 from recaudit.audits.result import Result
 from recaudit.engines import Engine, Serial
 from recaudit.models.arrays import FloatArray
@@ -82,29 +82,31 @@ class Folding:
 
     __repr__ = summary
 
-    def spurious(self, user: object, n: int = 3, *, system: str | None = None) -> pl.DataFrame:
+    def spurious(
+        self, user: object, n: int = 3, *, system: str | None = None, min_ratings: int = MIN_RATINGS
+    ) -> pl.DataFrame:
         """The n items of this user's list that are least related to the user, with the evidence.
 
         A row an item, least related first: see `spurious.SCHEMA`. `system` names the categories to show, else the
-        log's first.
+        log's first; as evidence only items with `min_ratings` are named.
         """
         check_count("n", n)
         position = np.array([user_at(self.model.data, user)])
         k = self.lists.items.shape[1]
         vectors = (self.user_vectors, self.item_vectors)
         listed = shown(self.model, *vectors, self.relatedness, position, k, Serial())
-        return self._evidence(system).frame(least_related(listed, n), self.rule)
+        return self._evidence(system, min_ratings).frame(least_related(listed, n), self.rule)
 
-    def worst(self, n: int = 10, *, system: str | None = None) -> pl.DataFrame:
+    def worst(self, n: int = 10, *, system: str | None = None, min_ratings: int = MIN_RATINGS) -> pl.DataFrame:
         """The n clearest spurious recommendations over all users who were asked about, with the evidence.
 
         Ordered by overshoot times the share of the user's ratings that have no category in common with the item; each
-        user and each item at most once, so that one stray item does not fill the table. Fewer rows where fewer are
-        spurious.
+        user and each item at most once, so that one stray item does not fill the table. Only items with at least
+        `min_ratings`, as cases and as evidence. Fewer rows where fewer are spurious.
         """
         check_count("n", n)
-        evidence = self._evidence(system)
-        return evidence.frame(clearest(self.lists, self.rule, evidence.about, n), self.rule)
+        evidence = self._evidence(system, min_ratings)
+        return evidence.frame(clearest(self.lists, self.rule, evidence.about, n, min_ratings), self.rule)
 
     def co_clusters(
         self,
@@ -130,5 +132,5 @@ class Folding:
             engine or Serial(),
         )
 
-    def _evidence(self, system: str | None) -> Evidence:
-        return Evidence.of(self.model, self.relatedness, system)
+    def _evidence(self, system: str | None, min_ratings: int) -> Evidence:
+        return Evidence.of(self.model, self.relatedness, system, min_ratings)

@@ -25,15 +25,17 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "spurious": pl.Boolean,
     "user_rates": pl.String,
     "in_common": pl.Float64,
-    "nearest_by_relatedness": pl.List(pl.String),
-    "relatedness_cosine": pl.Float64,
+    "most_related": pl.List(pl.String),
+    "relatedness_of_rated": pl.Float64,
     "nearest_by_model": pl.List(pl.String),
     "model_cosine": pl.Float64,
 }
 """The columns after `user` and `item`: the item, its place in the list, r, s, max(0, s - r), whether that makes it
 spurious; the categories that the user rates most, and the share of what they rated that has one in common with the
-item; the items that the user rated which are nearest to this one by the
-vectors of the relatedness, and by the model's own, each with the cosine of the nearest."""
+item. Then what `relatedness`, which is of the user and the item, compares with: of what the user rated, the items that
+are most related to the user by the same number, and its median over all of them. And why the model may have placed the
+item there: of what the user rated, the items whose vectors the model has nearest to this item's, and the cosine between
+the nearest and this item. Only items with enough ratings are named."""
 
 _NEAREST = 3
 """How many of the rated items are named."""
@@ -70,13 +72,14 @@ def least_related(lists: Shown, n: int) -> Cases:
     return Cases.of(lists, row[order], place[order])
 
 
-def clearest(lists: Shown, rule: Spurious, about: About, n: int) -> Cases:
-    """The n clearest spurious items, each user and each item once.
+def clearest(lists: Shown, rule: Spurious, about: About, n: int, min_ratings: int) -> Cases:
+    """The n clearest spurious items of those with enough ratings, each user and each item once.
 
     By overshoot times the share of the user's ratings that have no category in common with the item: unrelated both by
     who rated what and by what it is about. By overshoot alone where categories are unknown.
     """
-    row, place = np.nonzero(lists.spurious(rule) > 0)
+    known = about.data.item_counts[np.maximum(lists.items, 0)] >= min_ratings
+    row, place = np.nonzero((lists.spurious(rule) > 0) & known)
     items, clarity = lists.items[row, place], lists.overshoot[row, place]
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     for own in np.split(np.arange(len(row)), starts[1:]):
@@ -101,16 +104,16 @@ class Evidence:
     """Where the evidence comes from."""
 
     about: About
-    related: FloatArray
-    """(items, d): vectors of the relatedness, of length one."""
+    relatedness: Relatedness
     modelled: FloatArray
     """(items, factors): the model's vectors, of length one."""
+    min_ratings: int
+    """Items with fewer are not named."""
 
     @classmethod
-    def of(cls, model: FittedModel, relatedness: Relatedness, system: str | None) -> Evidence:
+    def of(cls, model: FittedModel, relatedness: Relatedness, system: str | None, min_ratings: int) -> Evidence:
         """For one model and relatedness; `system` names the categories to show."""
-        item_vectors = unit_rows(vectors_of(model)[1])
-        return cls(About.of(model.data, system), unit_rows(relatedness.item_vectors), item_vectors)
+        return cls(About.of(model.data, system), relatedness, unit_rows(vectors_of(model)[1]), min_ratings)
 
     def frame(self, cases: Cases, rule: Spurious) -> pl.DataFrame:
         """A row a case: user, item, and the columns of SCHEMA."""
@@ -118,8 +121,10 @@ class Evidence:
         rows = []
         for at, (user, item) in enumerate(zip(cases.users, cases.items, strict=True)):
             r, s = float(cases.relatedness[at]), float(cases.similarity[at])
-            by_relatedness, relatedness_cosine = self._nearest(self.related, user, item)
-            by_model, model_cosine = self._nearest(self.modelled, user, item)
+            rated = data.history(user)[0].astype(np.int64)
+            related = self.relatedness.pairs(np.full(len(rated), user), rated)
+            cosines = self.modelled[rated] @ self.modelled[item]
+            nearest = self._highest(rated, cosines)
             rows.append(
                 {
                     "title": data.item_labels(np.array([item]))[0],
@@ -131,24 +136,23 @@ class Evidence:
                     "spurious": r < rule.unrelated and s > rule.similar,
                     "user_rates": self.about.rated_by(user),
                     "in_common": _or_none(self.about.in_common(user, np.array([item]))[0]),
-                    "nearest_by_relatedness": by_relatedness,
-                    "relatedness_cosine": relatedness_cosine,
-                    "nearest_by_model": by_model,
-                    "model_cosine": model_cosine,
+                    "most_related": self.about.labels(rated[self._highest(rated, related)]),
+                    "relatedness_of_rated": float(np.median(related)) if len(rated) else None,
+                    "nearest_by_model": self.about.labels(rated[nearest]),
+                    "model_cosine": float(cosines[nearest[0]]) if len(nearest) else None,
                 }
             )
         ids = {"user": data.user_ids.gather(cases.users), "item": data.item_ids.gather(cases.items)}
         return pl.concat([pl.DataFrame(ids), pl.DataFrame(rows, SCHEMA)], how="horizontal")
 
-    def _nearest(self, vectors: FloatArray, user: int, item: int) -> tuple[list[str], float | None]:
-        """The items that the user rated which point most the same way as this one, and the cosine of the first.
+    def _highest(self, rated: IntArray, values: FloatArray) -> IntArray:
+        """Places in `rated` of the items with the highest values, of those with enough ratings.
 
-        None where none points the same way at all: the nearest of strangers would be no evidence.
+        None where no value is above 0: the nearest of strangers would be no evidence.
         """
-        rated = self.about.data.history(user)[0].astype(np.int64)
-        cosines = vectors[rated] @ vectors[item]
-        order = [at for at in np.argsort(-cosines, kind="stable")[:_NEAREST] if cosines[at] > _SAME_WAY]
-        return self.about.labels(rated[order]), float(cosines[order[0]]) if order else None
+        named = (self.about.data.item_counts[rated] >= self.min_ratings) & (values > _SAME_WAY)
+        order = np.argsort(-values, kind="stable")
+        return order[named[order]][:_NEAREST]
 
 
 def _or_none(value: float) -> float | None:

@@ -11,6 +11,9 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.arrays import FloatArray, checked_array
 from recaudit.models.base import FittedModel
 
+MIN_RATINGS = 5
+"""Items with fewer ratings are no evidence: hardly anything holds their vectors in place."""
+
 
 @runtime_checkable
 class HasVectors(Protocol):
