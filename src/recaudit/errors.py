@@ -3,8 +3,10 @@
 RecauditError
 ├── InputError        an argument is not what it must be (also a ValueError)
 │   ├── DataError     a table, file or id is not what it must be
-│   └── ConfigError   a configuration file is not what it must be
+│   ├── ConfigError   a configuration file is not what it must be
+│   └── DamagedError  a file of a run folder is not as it was written
 ├── NotSupportedError the model cannot answer this question; says which ones can
+├── MachineError      the machine lacks what the work needs: memory, room on the disk, permission
 └── DownloadError     a data set could not be fetched; says where to put it by hand
 
 Every message names the argument, what was received, what was expected, and what to do next.
@@ -38,8 +40,20 @@ class ConfigError(InputError):
     """A configuration file is not what it must be."""
 
 
+class DamagedError(InputError):
+    """A file of a run folder is not as it was written: changed, cut short, another's or gone."""
+
+
+class DamageWarning(UserWarning):
+    """A file of a run folder is not as it was written, and what it said is worked out again."""
+
+
 class NotSupportedError(RecauditError):
     """The model cannot answer this question; the message says which ones can."""
+
+
+class MachineError(RecauditError):
+    """The machine lacks what the work needs; the message says what, and what to do. Nothing finished is lost."""
 
 
 class DownloadError(RecauditError):

@@ -15,6 +15,7 @@ from recaudit.audits.groups import groupings
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
 from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
+from recaudit.machine import check_memory
 from recaudit.status import Status
 
 if TYPE_CHECKING:
@@ -143,6 +144,12 @@ class Reachability:
     def _matrices(self) -> _Matrices:
         known = self._answered()
         users = self.data.user_ids.gather(self.users)
+        check_memory(
+            # Three that are kept, and one while one of them is summed.
+            4 * 8 * len(users) * self.data.n_items,
+            f"Averaging over {len(users):,} users and {self.data.n_items:,} items",
+            "Ask about a sample of users (users=1000).",
+        )
         row, column = (
             known[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
             for name, ids in (("user", users), ("item", self.data.item_ids))
