@@ -232,7 +232,7 @@ def outcome(case: Case, copy: Path, kind: str, draw: np.random.Generator) -> tup
         if case.page is not None:
             _check_report(case, copy)
         code, said = recaudit(*case.command, "--out", copy)
-        if code in (BAD_INPUT, DAMAGED) and root_hit and MANIFEST in said:
+        if code in (BAD_INPUT, DAMAGED) and root_hit and "Error: " in said:
             return done, "refused: no manifest"
         if code != OK:
             raise ViolationError(f"exit code {code}: {said}")

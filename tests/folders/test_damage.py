@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def told_simulation(result: OfflineOnline, **_: object) -> str:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # there is no power cut here
     monkeypatch.setattr(report, "render", told)
     monkeypatch.setattr(page, "render", told)
     monkeypatch.setattr(simulation_page, "render_simulation", told_simulation)

@@ -71,9 +71,7 @@ def forged(path: Path, **changes: object) -> None:
 
 
 class TestStrangers:
-    @pytest.mark.parametrize(
-        "name", ["../victim", "/etc/passwd", "results/../../victim", "", ".", "a\\b", "C:x", "a//b"]
-    )
+    @pytest.mark.parametrize("name", ["../victim", "/etc/passwd", "a/../../victim", "", ".", "a\\b", "C:x", "a//b"])
     @pytest.mark.parametrize("field", ["files", "folders"])
     def test_no_name_leads_out_of_the_folder(self, folder: Folder, name: str, field: str) -> None:
         victim = folder.path.parent / "victim"
@@ -138,7 +136,9 @@ class TestGoingOn:
     def test_a_run_that_is_another_is_refused(self, folder: Folder) -> None:
         with pytest.raises(InputError, match="which holds an audit with other settings"):
             Folder.begin(folder.path, new(settings="x"))
-        with pytest.raises(InputError, match="which holds an audit which is no simulation"):
+        with pytest.raises(
+            InputError, match="which holds an audit; expected a new folder, or one with this very simulation"
+        ):
             Folder.begin(folder.path, new("simulation"))
 
     def test_what_is_replaced_is_gone_after_the_manifest_says_so(

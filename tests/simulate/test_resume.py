@@ -13,6 +13,7 @@ from recaudit import simulate
 from recaudit.data import Interactions
 from recaudit.errors import InputError
 from recaudit.models import FittedModel
+from recaudit.models.arrays import IntArray, Tensor
 from recaudit.policies import EpsilonGreedy
 from recaudit.simulate import trial
 
@@ -67,6 +68,42 @@ def test_goes_on_bit_by_bit(settings: dict[str, Any], tmp_path: Path) -> None:
 class _nothing_happens:  # noqa: N801  reads as what it says
     def __enter__(self) -> None: ...
     def __exit__(self, *_: object) -> None: ...
+
+
+class Opaque(ra.models.Recommender):
+    """Goes on from models of a class that is not recaudit's."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
+        if len(data) >= LIMIT[0]:
+            raise StopError
+        return Wrapped(MF.fit(data, rng))
+
+    def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
+        if len(data) >= LIMIT[0]:
+            raise StopError
+        assert isinstance(model, Wrapped)
+        return Wrapped(MF.warm_fit(model.inside, data, rng))
+
+
+class Wrapped(FittedModel):
+    def __init__(self, inside: FittedModel) -> None:
+        self.inside, self.data = inside, inside.data
+
+    def scores(self, users: IntArray) -> Tensor:
+        return self.inside.scores(users)
+
+
+@pytest.mark.parametrize("retrain", [1, 3])
+def test_a_model_that_cannot_be_kept_is_fitted_again_and_that_is_said(retrain: int, tmp_path: Path) -> None:
+    ask = partial(run, Opaque(), warm=True, retrain=retrain)
+    whole = ask()
+    LIMIT[0] = 360
+    with pytest.raises(StopError):
+        ask(out=tmp_path / "broken")
+    LIMIT[0] = 10**9
+    with pytest.warns(UserWarning, match=r"Opaque: its model cannot be kept as arrays.* fits again"):
+        again = ask(out=tmp_path / "broken")
+    assert again.steps.equals(whole.steps)
 
 
 def test_a_finished_simulation_is_read_and_not_run_again(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ def encoded(arrays: Mapping[str, NDArray[Any]], about: object) -> bytes:
     """The file: arrays by name, and `about`, anything that JSON holds."""
     plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(about)
-    return save(plain, metadata={"about": text, "sha256": _digest(plain, text)})
+    # One entry: of several, safetensors would not keep the order, and the file would not always be the same.
+    return save(plain, metadata={"about": json.dumps([_digest(plain, text), text])})
 
 
 def read(path: Path) -> tuple[Arrays, Any]:
@@ -29,12 +30,13 @@ def read(path: Path) -> tuple[Arrays, Any]:
         # The copies lie in memory as fresh arrays do, so that products of them are the same number by number.
         arrays = {name: array.copy() for name, array in load(path.read_bytes()).items()}
         with safe_open(path, "numpy") as file:
-            said = file.metadata() or {}
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} holds no arrays") from error
-    if said.get("sha256") != _digest(arrays, said.get("about", "")):
+            digest, text = json.loads(file.metadata()["about"])
+        intact = digest == _digest(arrays, text)
+    except (SafetensorError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no arrays with a description") from error
+    if not intact:
         raise ValueError(f"{path} is not as it was written")
-    return arrays, json.loads(said["about"])
+    return arrays, json.loads(text)
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], about: str) -> str:

@@ -168,7 +168,7 @@ def check_same(path: Path, former: Manifest, kind: Kind, plan: Mapping[str, Any]
     if former.recaudit != __version__:
         other = f"made by recaudit {former.recaudit} (this is {__version__})"
     elif former.kind != kind:
-        other = f"which is no {kind}"
+        other = ""
     else:
         differs = next((name for name, value in plan.items() if former.plan.get(name) != value), None)
         if differs is None:
@@ -176,7 +176,7 @@ def check_same(path: Path, former: Manifest, kind: Kind, plan: Mapping[str, Any]
         other = f"with other {differs}{_difference(former.plan.get(differs), plan[differs])}"
     raise InputError(
         "out",
-        received=f"{path}, which holds {KINDS[former.kind]} {other}",
+        received=f"{path}, which holds {KINDS[former.kind]} {other}".rstrip(),
         expected=f"a new folder, or one with this very {kind} in it",
         remedy="Choose another folder, or start this one over: --fresh, or remove it.",
     )
