@@ -136,9 +136,7 @@ class TestGoingOn:
     def test_a_run_that_is_another_is_refused(self, folder: Folder) -> None:
         with pytest.raises(InputError, match="which holds an audit with other settings"):
             Folder.begin(folder.path, new(settings="x"))
-        with pytest.raises(
-            InputError, match="which holds an audit; expected a new folder, or one with this very simulation"
-        ):
+        with pytest.raises(InputError, match=r"which holds an audit; expected .*very simulation"):
             Folder.begin(folder.path, new("simulation"))
 
     def test_what_is_replaced_is_gone_after_the_manifest_says_so(
