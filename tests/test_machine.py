@@ -28,6 +28,7 @@ from recaudit.machine import available_memory, check_memory, machine_error
         (MemoryError(), "memory ran out: MemoryError"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "memory ran out"),
         (pl.exceptions.ComputeError("No space left on device (os error 28)"), "the disk is full"),
+        (Exception('failed: Os { code: 24, kind: Uncategorized, message: "Too many" }'), "too many files are open"),
     ],
 )
 def test_what_the_machine_lacks(error: Exception, said: str) -> None:

@@ -31,7 +31,8 @@ _FAULTS = {
 """What a system's error number means, and what to do."""
 
 _NO_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory|cannot allocate memory", re.IGNORECASE)
-_NUMBERED = re.compile(r"\(os error (\d+)\)")
+_NUMBERED = re.compile(r"(?:\(os error |Os \{ code: )(\d+)")
+"""As libraries written in Rust tell the system's number."""
 
 
 def machine_error(error: BaseException) -> MachineError | None:

@@ -24,6 +24,7 @@ from recaudit.simulate.rank_correlation import rank_correlation
 from recaudit.simulate.run import as_scenario, checked_loop, planned
 from recaudit.simulate.scenarios import Scenario
 from recaudit.simulate.simulation import interval
+from recaudit.simulate.trial import check_room
 from recaudit.simulate.tuning import Grid, Search, chosen, tune
 
 METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
@@ -251,6 +252,8 @@ def _contenders(
 
 
 def _check(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        check_room(scenario.environment)
     names = [scenario.name for scenario in scenarios]
     if not names or len(set(names)) != len(names):
         raise InputError(

@@ -20,6 +20,7 @@ from recaudit.machine import check_memory
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Policy
 from recaudit.seeding import derive
+from recaudit.simulate.environment import Environment
 from recaudit.simulate.measures import population_rmse, predictions, root_mean_square
 from recaudit.simulate.observers import AUDIT_SCHEMA, Observer, describe, observe
 from recaudit.simulate.oracle import Oracle
@@ -95,6 +96,15 @@ class Loop:
         return "\n".join(parts)
 
 
+def check_room(environment: Environment) -> None:
+    """That a trial can remember who was shown what."""
+    check_memory(
+        environment.users * environment.items,
+        f"Who was shown what, of {environment.users:,} users and {environment.items:,} items,",
+        "Make the environment smaller, or run fewer trials at a time.",
+    )
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class TrialRecord:
@@ -129,11 +139,7 @@ class _Trial:
     def __init__(self, loop: Loop, number: int, folder: TrialFolder | None) -> None:
         self.loop, self.number, self.folder = loop, number, folder
         environment = loop.scenario.environment
-        check_memory(
-            environment.users * environment.items,
-            f"Who was shown what, of {environment.users:,} users and {environment.items:,} items,",
-            "Make the environment smaller, or run fewer trials at a time.",
-        )
+        check_room(environment)
         initial, self.seed = loop.seeds(number)
         self.log, self.env = loop.scenario.begin(initial)
         self.observation: dict[str, Any] = self.env.reset(seed=self.seed)[0]

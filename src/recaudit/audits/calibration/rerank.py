@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.atomic import PREFIX
+from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists
 from recaudit.data.interactions import Interactions, Unknown
@@ -92,14 +91,14 @@ def rerank_file(
     reranker = _Reranker.of(policy, data, columns)
     out.parent.mkdir(parents=True, exist_ok=True)
     users = rows = without = left_out = 0
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=PREFIX) as aside:
+    with workspace(out.parent) as aside:
         for number, table in enumerate(_whole_lists(source, columns, batch)):
             given = given_lists(table, data, columns, unknown)
             made = reranker(given)
-            made.write_parquet(Path(aside) / f"{number:08d}.parquet")
+            made.write_parquet(aside / f"{number:08d}.parquet")
             users, rows, left_out = users + len(given.user_ids), rows + len(made), left_out + given.left_out
             without += int((np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum())
-        _put_in_place(Path(aside), out)
+        _put_in_place(aside, out)
     return Reranked(out, users, rows, without, left_out)
 
 
