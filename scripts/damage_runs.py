@@ -34,6 +34,7 @@ from recaudit import audits
 from recaudit.cli import app
 from recaudit.folders import MANIFEST, REPORT
 from recaudit.simulate import trial
+from recaudit.simulate.slates import slates
 
 AUDIT = """
 [data]
@@ -143,7 +144,7 @@ def stopped_audit() -> Iterator[None]:
 @contextmanager
 def stopped_simulation() -> Iterator[None]:
     """Ctrl-C in the third trial, which has a checkpoint by then."""
-    stop = stopping(trial.slates, at=2 * 4 + 2)
+    stop = stopping(slates, at=2 * 4 + 2)
     with mock.patch.object(trial, "slates", stop), mock.patch.object(trial, "SAVE_SECONDS", -1.0):
         yield
 

@@ -90,9 +90,24 @@ class TestStrangers:
         (folder.path / "results").rename(elsewhere)
         (folder.path / "results").symlink_to(elsewhere)
         assert {finding.name for finding in verify(folder.path).lost} == {"results/a", "results/b"}
-        folder.sweep("results")
-        assert sorted(path.name for path in elsewhere.iterdir()) == ["a", "b"]
-        assert not (folder.path / "results").exists()
+        folder.put({}, without=["results/a"])
+        folder.put({"results/b": b"new"})
+        assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == {"a": b"one", "b": b"two"}
+        assert verify(folder.path).lost == ()
+
+    def test_nothing_is_removed_or_written_through_a_link_to_a_folder_inside(self, tmp_path: Path) -> None:
+        with claimed(tmp_path / "run", new("comparison", ("A/x",))) as run:
+            Folder.begin(run.path / "A/x", new("trial"), nested=True).put({"a": b"mine"}, status="complete")
+            run.complete()
+        (run.path / "A").rename(tmp_path / "elsewhere")
+        (run.path / "A").symlink_to(tmp_path / "elsewhere")
+        with (
+            pytest.warns(DamageWarning, match=rf"A/x/{MANIFEST} \(missing\)"),
+            claimed(run.path, new("comparison", ("A/x",))) as again,
+        ):
+            assert again.manifest.status == "running"
+        assert not (run.path / "A").exists()
+        assert (tmp_path / "elsewhere" / "x" / "a").read_bytes() == b"mine"
 
 
 class TestVerify:
@@ -112,7 +127,9 @@ class TestVerify:
     def test_folders_inside_that_were_swapped(self, tmp_path: Path) -> None:
         with claimed(tmp_path / "run", new("simulation", ("x", "y"))) as run:
             for name in ("x", "y"):
-                Folder.begin(run.path / name, new("trial", trial=name), nested=True).put({"a": name.encode()})
+                Folder.begin(run.path / name, new("trial", trial=name), nested=True).put(
+                    {"a": name.encode()}, status="complete"
+                )
             run.complete()
         assert verify(run.path).lost == ()
         (run.path / "x").rename(run.path / "z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 import recaudit as ra
 from recaudit import simulate
 from recaudit.data import Interactions
-from recaudit.errors import InputError
+from recaudit.errors import DamageWarning, InputError
+from recaudit.folders import verify
 from recaudit.models import FittedModel
 from recaudit.models.arrays import IntArray, Tensor
 from recaudit.policies import EpsilonGreedy
@@ -116,6 +118,15 @@ def test_more_trials_are_added_to_those_there(tmp_path: Path) -> None:
     one = run(MF, out=tmp_path / "run")
     two = run(MF, out=tmp_path / "run", trials=2)
     assert two.steps.filter(two.steps["trial"] == 0).equals(one.steps)
+
+
+def test_a_trial_that_is_lost_and_not_asked_for_is_no_longer_the_folders(tmp_path: Path) -> None:
+    whole = run(MF, out=tmp_path / "run", trials=3)
+    shutil.rmtree(tmp_path / "run" / "trial-002")
+    with pytest.warns(DamageWarning, match="trial-002"):
+        run(MF, out=tmp_path / "run", trials=2)
+    assert verify(tmp_path / "run").lost == ()
+    assert run(MF, out=tmp_path / "run", trials=3).steps.equals(whole.steps)
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:

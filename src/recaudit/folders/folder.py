@@ -11,7 +11,7 @@ from typing import Any, final
 from recaudit import atomic, lock
 from recaudit.errors import DamagedError, DamageWarning, InputError
 from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
-from recaudit.folders.verification import Finding, verify
+from recaudit.folders.verification import Finding, cut_links, verify
 from recaudit.version import __version__
 
 REPORT = "report.html"
@@ -77,6 +77,7 @@ class Folder:
         kept = {name: record for name, record in self.manifest.files.items() if name not in gone}
         self.note(files=kept | written, **changes)
         for name in gone:
+            cut_links(self.path, name)
             atomic.discard(self.path / name)
 
     def note(self, **changes: Any) -> None:
@@ -99,14 +100,12 @@ class Folder:
     def sweep(self, *owned: str) -> None:
         """Remove every file inside these folders that the manifest does not list: left by a kill, or a stranger's."""
         for name in owned:
-            if (self.path / name).is_symlink():
-                (self.path / name).unlink()
+            cut_links(self.path, name)
             self._sweep(self.path / name)
 
     def complete(self) -> None:
-        """Note that nothing is left to do, here and in the folders inside."""
-        inside = {name: FileRecord.of(self.path / name / MANIFEST).sha256 for name in self.manifest.folders}
-        self.note(status="complete", folders=inside)
+        """Note that nothing is left to do here, and which of the folders inside are complete."""
+        self.note(status="complete", folders={name: _seal(self.path / name) for name in self.manifest.folders})
 
     def _sweep(self, folder: Path) -> None:
         for path in folder.iterdir() if folder.is_dir() else ():
@@ -119,6 +118,7 @@ class Folder:
 
     def _write(self, name: str, how: Writer | bytes) -> FileRecord:
         path = self.path / name
+        cut_links(self.path, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic.file(path) as aside:
             if isinstance(how, bytes):
@@ -141,17 +141,19 @@ def claimed(path: Path, new: Manifest, *, owned: Iterable[str] = (), nested: boo
     path.mkdir(parents=True, exist_ok=True)
     with lock.alone(path):
         folder = Folder.begin(path, new, nested=nested)
+        for name in (*folder.manifest.folders, *new.folders):
+            cut_links(path, name)
+            atomic.sweep((path / name).parent)
         lost = () if nested else verify(path).lost
         tell_lost(path, lost)
         for finding in lost:
             _take_away(path, finding)
         if lost:
             folder = Folder(path, read_manifest(path) or new)
-        inside = folder.manifest.folders
-        begun = all((path / name / MANIFEST).is_file() for name in inside)
-        if lost or not begun or folder.manifest.record != new.record or not new.folders.keys() <= inside.keys():
-            names = [*inside, *(name for name in new.folders if name not in inside)]
-            folder.note(status="running", record=new.record, folders=dict.fromkeys(names))
+        inside = {name: seal for name, seal in folder.manifest.folders.items() if (path / name / MANIFEST).is_file()}
+        sealed = inside == folder.manifest.folders and all(inside.get(name) for name in new.folders)
+        if lost or not sealed or folder.manifest.record != new.record:
+            folder.note(status="running", record=new.record, folders=dict.fromkeys([*inside, *new.folders]))
         folder.sweep(*owned)
         yield folder
 
@@ -199,6 +201,12 @@ def tell_lost(path: Path, lost: Iterable[Finding]) -> None:
     if named:
         told = f"{path}: not as it was written, and worked out again: {', '.join(named)}."
         warnings.warn(told, DamageWarning, stacklevel=2)
+
+
+def _seal(path: Path) -> str | None:
+    """The digest of the manifest of a folder inside ours; None where it is not complete, and so may change."""
+    manifest = read_manifest(path)
+    return FileRecord.of(path / MANIFEST).sha256 if manifest is not None and manifest.status == "complete" else None
 
 
 def _as_planned(path: Path, new: Manifest) -> Manifest | None:

@@ -85,7 +85,20 @@ def _joined(folder: str, name: str) -> str:
 
 def _leads_away(folder: Path, name: str) -> bool:
     """Whether the file is reached through a link, and so may be anybody's."""
-    return any((folder / part).is_symlink() for part in (Path(name), *Path(name).parents) if part != Path())
+    return any(part.is_symlink() for part in _way(folder, name))
+
+
+def cut_links(folder: Path, name: str) -> None:
+    """Remove links on the way to a file of the folder: what they lead to is not ours to change."""
+    for part in _way(folder, name):
+        if part.is_symlink():
+            part.unlink()
+
+
+def _way(folder: Path, name: str) -> list[Path]:
+    """From the folder to the file, without the folder."""
+    parts = Path(name).parts
+    return [folder.joinpath(*parts[:length]) for length in range(1, len(parts) + 1)]
 
 
 def _files(root: Path, folder: Path) -> Iterator[str]:
