@@ -29,8 +29,10 @@ KINDS: dict[Kind, str] = {
 def _inside(name: str) -> str:
     """A name that leads nowhere but into the folder: a manifest may come from a stranger."""
     parts = PurePosixPath(name).parts
-    if not parts or name != "/".join(parts) or {"/", "..", MANIFEST} & set(parts) or set(name) & set("\\:\0"):
+    if not parts or name != "/".join(parts) or {"/", ".."} & set(parts) or set(name) & set("\\:\0"):
         raise ValueError("a path inside the folder")
+    if parts[-1] == MANIFEST:
+        raise ValueError("no manifest")
     return name
 
 
