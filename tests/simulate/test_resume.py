@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 import recaudit as ra
-from recaudit import simulate
+from recaudit import atomic, simulate
 from recaudit.data import Interactions
 from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import verify
@@ -118,6 +120,42 @@ def test_more_trials_are_added_to_those_there(tmp_path: Path) -> None:
     one = run(MF, out=tmp_path / "run")
     two = run(MF, out=tmp_path / "run", trials=2)
     assert two.steps.filter(two.steps["trial"] == 0).equals(one.steps)
+
+
+class Killed(BaseException):
+    """As sudden as SIGKILL: nothing is cleaned up after it."""
+
+
+def test_killed_at_any_write_it_goes_on_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = partial(simulate.run, SMALL, MF, ratings=300, steps=2, warm=True)
+    whole = ask(out=tmp_path / "whole")
+    kills, ended = 0, False
+    while not ended:
+        flushes = iter(range(1000))
+
+        def flush(handle: int, flushes: Iterator[int] = flushes, last: int = kills) -> None:
+            if next(flushes) == last:
+                # A dead process removes nothing.
+                patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
+                patch.setattr(Path, "unlink", lambda *args, **kwargs: None)
+                raise Killed
+
+        out = tmp_path / f"out{kills}"
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", flush)
+            try:
+                ask(out=out)
+                ended = True
+            except Killed:
+                kills += 1
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", lambda handle: None)
+            again = ask(out=out)
+        assert again.steps.equals(whole.steps)
+        assert again.slates().collect().equals(whole.slates().collect())
+        assert verify(out).lost == verify(out).unknown == ()
+        assert not [path for path in out.rglob("*") if path.name.startswith(atomic.PREFIX)]
+    assert kills > 20
 
 
 def test_a_trial_that_is_lost_and_not_asked_for_is_no_longer_the_folders(tmp_path: Path) -> None:

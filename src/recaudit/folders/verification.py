@@ -74,7 +74,8 @@ def _verify(root: Path, folder: str, digest: str | None, whole: list[str], lost:
             lost.append(Finding(folder, name, fault))
     for name, inside in manifest.folders.items():
         # Of a run that is not complete, folders that are not begun are not missing.
-        if inside is not None or (root / folder / name).exists():
+        place = root / folder / name
+        if inside is not None or (place.is_dir() and any(_files(root, place))):
             _verify(root, _joined(folder, name), inside, whole, lost)
     return manifest
 
