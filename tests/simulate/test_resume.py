@@ -153,7 +153,7 @@ def test_killed_at_any_write_it_goes_on_bit_by_bit(tmp_path: Path, monkeypatch: 
             again = ask(out=out)
         assert again.steps.equals(whole.steps)
         assert again.slates().collect().equals(whole.slates().collect())
-        assert verify(out).lost == verify(out).unknown == ()
+        assert (verify(out).lost, verify(out).unknown) == ((), ())
         assert not [path for path in out.rglob("*") if path.name.startswith(atomic.PREFIX)]
     assert kills > 20
 
