@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
-from recaudit.errors import InputError
+from recaudit.errors import DamageWarning, InputError
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.version import __version__
 
@@ -76,15 +77,15 @@ class Bench:
         What was measured before, with the same data, settings and version, is read from the cache: the same numbers.
         """
         file = None if self.cache is None else self.cache / f"{self._key(recommender, rng)}.json"
-        if file is not None and file.is_file():
-            rows: list[Row] = json.loads(file.read_bytes())["measured"]
-            return rows
+        known = None if file is None else _read(file)
+        if known is not None:
+            return known
         rows = self._measure(recommender.fit(self.train, rng=rng), rng)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             settings = recommender.model_dump(mode="json")
             content = {"recommender": type(recommender).__name__, "settings": settings, "rng": rng, "measured": rows}
-            write(file, json.dumps(content, indent=1, allow_nan=False).encode())
+            write(file, _written(content))
         return rows
 
     def _measure(self, model: FittedModel, rng: int) -> list[Row]:
@@ -121,3 +122,25 @@ class Bench:
             for vectors in (relatedness.user_vectors, relatedness.item_vectors):
                 digest.update(np.ascontiguousarray(vectors).tobytes())
         return digest.hexdigest()
+
+
+def _read(file: Path) -> list[Row] | None:
+    """What was measured before; None where nothing was, or where the file is not, byte by byte, as it was written."""
+    if not file.is_file():
+        return None
+    content = file.read_bytes()
+    try:
+        found = json.loads(content)
+        del found["sha256"]
+        if content == _written(found):
+            rows: list[Row] = found["measured"]
+            return rows
+    except (ValueError, LookupError, TypeError, RecursionError):
+        pass
+    warnings.warn(f"{file} is not as it was written, and is measured again.", DamageWarning, stacklevel=3)
+    return None
+
+
+def _written(content: Row) -> bytes:
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return json.dumps({**content, "sha256": digest}, indent=1, allow_nan=False).encode()
