@@ -15,8 +15,10 @@ SOURCE = Path(recaudit.__file__).parent
 ORDER = [
     "version",
     "errors",
+    "machine",
     "atomic",
     "lock",
+    "folders",
     "seeding",
     "status",
     "ties",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,26 +35,34 @@ class TestFiles:
         assert names(tmp_path) == ["a"]
 
 
-class TestFolders:
-    def test_a_folder_appears_when_it_is_whole(self, tmp_path: Path) -> None:
-        with atomic.folder(tmp_path / "deep" / "step") as inside:
-            (inside / "table").write_text("1")
-            assert not (tmp_path / "deep" / "step").exists()
-        assert names(tmp_path / "deep") == ["step"]
-        assert (tmp_path / "deep" / "step" / "table").read_text() == "1"
+KILLED = """
+import os, pathlib, signal, sys
+from recaudit import atomic
+parent = pathlib.Path(sys.argv[1])
+with atomic.workspace(parent), atomic.file(parent / "a") as aside:
+    aside.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
-    def test_a_former_folder_is_replaced_as_a_whole(self, tmp_path: Path) -> None:
-        for name in ("old", "new"):
-            with atomic.folder(tmp_path / "step") as inside:
-                (inside / name).write_text(name)
-        assert names(tmp_path / "step") == ["new"]
-        assert names(tmp_path) == ["step"]
 
-    def test_a_failure_leaves_nothing(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError), atomic.folder(tmp_path / "step") as inside:
-            (inside / "table").rename(inside / "a table that is not there")
+class TestWorkspaces:
+    def test_it_is_gone_when_the_block_ends(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError), atomic.workspace(tmp_path) as inside:
+            (inside / "part").rename(inside / "nothing to rename")
         assert names(tmp_path) == []
 
+    def test_what_a_killed_process_left_goes_with_the_next_and_what_a_living_one_has_stays(
+        self, tmp_path: Path
+    ) -> None:
+        with atomic.workspace(tmp_path) as mine:
+            subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+            assert len(names(tmp_path)) == 3
+            atomic._sweep_dead.cache_clear()  # as the next process begins
+            atomic.write(tmp_path / "b", b"")
+            assert names(tmp_path) == [mine.name, "b"]
+
+
+class TestSweeping:
     def test_sweeping_removes_what_a_killed_process_left_and_nothing_else(self, tmp_path: Path) -> None:
         (tmp_path / f"{atomic.PREFIX}abc").mkdir()
         (tmp_path / f"{atomic.PREFIX}abc" / "half").write_text("")

@@ -1,12 +1,16 @@
-"""Files and folders that are whole or not there: written aside, flushed to the disk, then renamed."""
+"""Files that are whole or not there: written aside, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
+import platform
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = ".recaudit-"
@@ -15,12 +19,19 @@ PREFIX = ".recaudit-"
 
 def write(path: Path, content: bytes) -> None:
     """Put a file in place in one step; a reader sees the old one or the new one, whole."""
-    aside = _aside(path)
+    with file(path) as aside:
+        aside.write_bytes(content)
+
+
+@contextmanager
+def file(path: Path) -> Iterator[Path]:
+    """Where to write a file, which takes the place of `path` in one step when the block ends well."""
+    _sweep_dead(path.parent)
+    aside = path.with_name(_fresh_name())
     try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield aside
+        with aside.open("rb+") as written:
+            os.fsync(written.fileno())
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
@@ -29,29 +40,21 @@ def write(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of `path` in one step when the block ends well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = _aside(path)
+def workspace(parent: Path) -> Iterator[Path]:
+    """A folder for work in progress in `parent`, gone when the block ends; one that a kill left goes with the next."""
+    _sweep_dead(parent)
+    aside = parent / _fresh_name()
     aside.mkdir()
     try:
         yield aside
-        for file in aside.iterdir():
-            with file.open("rb+") as written:
-                os.fsync(written.fileno())
-        _flush_folder(aside)
-        discard(path)
-        aside.rename(path)
-    except BaseException:
+    finally:
         shutil.rmtree(aside, ignore_errors=True)
-        raise
-    _flush_folder(path.parent)
 
 
 def discard(path: Path) -> None:
     """Remove a file or a folder; a folder leaves its name first, so that no half of it is ever seen."""
     if path.is_dir() and not path.is_symlink():
-        aside = _aside(path)
+        aside = path.with_name(_fresh_name())
         path.rename(aside)
         shutil.rmtree(aside)
     else:
@@ -59,12 +62,41 @@ def discard(path: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove what a killed run left unfinished in a folder."""
+    """Remove what a killed run left unfinished in a folder that nobody else writes to."""
     for left in path.glob(f"{PREFIX}*"):
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink(missing_ok=True)
+        _remove(left)
+
+
+@functools.lru_cache(maxsize=1024)
+def _sweep_dead(path: Path) -> None:
+    """The same in a folder that others may write to: only what processes of this machine left that are no more.
+
+    Looked for once a process: whoever dies later is swept after by the next one.
+    """
+    for left in path.glob(f"{PREFIX}{_machine()}-*"):
+        pid = re.fullmatch(r"(\d{1,9})-[0-9a-f]+", left.name.removeprefix(f"{PREFIX}{_machine()}-"))
+        if pid and not _is_alive(int(pid[1])):
+            _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name != "posix":
+        return True  # elsewhere the question cannot be asked without harm
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _flush_folder(path: Path) -> None:
@@ -78,6 +110,11 @@ def _flush_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _aside(path: Path) -> Path:
-    """A fresh name beside `path`, on the same disk, so that a rename is one step."""
-    return path.with_name(f"{PREFIX}{secrets.token_hex(8)}")
+@functools.cache
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _fresh_name() -> str:
+    """Says whose it is: on a disk that machines share, a process number alone would not."""
+    return f"{PREFIX}{_machine()}-{os.getpid()}-{secrets.token_hex(8)}"

@@ -3,10 +3,12 @@
 RecauditError
 ├── InputError        an argument is not what it must be (also a ValueError)
 │   ├── DataError     a table, file or id is not what it must be
-│   └── ConfigError   a configuration file is not what it must be
+│   ├── ConfigError   a configuration file is not what it must be
+│   └── DamagedError  a file of a run folder is not as it was written
 ├── NotSupportedError the model cannot answer this question; says which ones can
 ├── SystemFailedError a system that is asked did not answer; says how often it was tried, and why it failed
 ├── BudgetSpentError  the next question to a system would be one too many
+├── MachineError      the machine lacks what the work needs: memory, room on the disk, permission
 └── DownloadError     a data set could not be fetched; says where to put it by hand
 
 Every message names the argument, what was received, what was expected, and what to do next.
@@ -40,6 +42,14 @@ class ConfigError(InputError):
     """A configuration file is not what it must be."""
 
 
+class DamagedError(InputError):
+    """A file of a run folder is not as it was written: changed, cut short, another's or gone."""
+
+
+class DamageWarning(UserWarning):
+    """A file of a run folder is not as it was written, and what it said is worked out again."""
+
+
 class NotSupportedError(RecauditError):
     """The model cannot answer this question; the message says which ones can."""
 
@@ -50,6 +60,10 @@ class SystemFailedError(RecauditError):
 
 class BudgetSpentError(RecauditError):
     """The next question to a system would be one too many."""
+
+
+class MachineError(RecauditError):
+    """The machine lacks what the work needs; the message says what, and what to do. Nothing finished is lost."""
 
 
 class DownloadError(RecauditError):

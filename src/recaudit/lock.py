@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from pathlib import Path
 from recaudit.errors import InputError
 
 NAME = ".lock"
+
+_HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+"""How systems say that somebody else holds a lock; any other trouble is not somebody else."""
 
 if sys.platform == "win32":
     import msvcrt
@@ -53,9 +57,11 @@ def _taken(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             _take(handle)
-        except OSError:
+        except OSError as error:
             os.close(handle)
-            raise _busy(path) from None
+            if error.errno in _HELD:
+                raise _busy(path) from None
+            raise
         # Whoever held it may have removed the file between the opening and the locking: then try the new one.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):

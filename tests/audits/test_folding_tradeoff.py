@@ -18,7 +18,7 @@ from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff, spearma
 from recaudit.data import Interactions, splits
 from recaudit.data.synthetic import BlockWorld, blocks, toy
 from recaudit.engines import Step, listening
-from recaudit.errors import InputError
+from recaudit.errors import DamageWarning, InputError
 from recaudit.models import WALS, FactorModel
 
 GRID = {"factors": (2, 3), "unobserved_weights": (0.0, 0.1, 1.0), "iterations": 4}
@@ -195,15 +195,25 @@ class TestGoingOn:
         assert len(list((tmp_path / "cells").iterdir())) == 2
         assert_frame_equal(study(small, cache=tmp_path / "cells").cells, study(small).cells)
 
-    @pytest.mark.parametrize("damage", [b"", b'{"measured": [{"rmse": 0.', b'{"measured": []}', b"[]", b"\xff\xfe"])
-    def test_a_damaged_cell_is_measured_again_and_named(self, small: BlockWorld, tmp_path: Path, damage: bytes) -> None:
+    @pytest.mark.parametrize("damage", ["cut", "a digit", "no JSON", "empty"])
+    def test_a_damaged_cell_is_measured_again_and_said(self, small: BlockWorld, tmp_path: Path, damage: str) -> None:
         one: dict[str, object] = {"factors": (2,), "unobserved_weights": (0.1,), "cache": tmp_path}
         before = study(small, **one)
-        (cell,) = tmp_path.iterdir()
-        cell.write_bytes(damage)
-        with pytest.warns(UserWarning, match=cell.name):
+        (file,) = tmp_path.glob("*.json")
+        content = file.read_bytes()
+        place = content.index(b'"ndcg": 0.') + len(b'"ndcg": 0.')
+        other = b"1" if content[place : place + 1] != b"1" else b"2"
+        file.write_bytes(
+            {
+                "cut": content[:-9],
+                "a digit": content[:place] + other + content[place + 1 :],
+                "no JSON": b"[]",
+                "empty": b"",
+            }[damage]
+        )
+        with pytest.warns(DamageWarning, match=f"{file.name} is not as it was written"):
             assert_frame_equal(study(small, **one).cells, before.cells)
-        assert_frame_equal(study(small, **one).cells, before.cells)
+        assert_frame_equal(study(small, **one).cells, before.cells)  # read, and no warning is an error
 
     def test_what_was_measured_is_not_fitted_again(
         self, small: BlockWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

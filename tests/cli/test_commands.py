@@ -60,6 +60,7 @@ class TestHelp:
             ["demo"],
             ["audit"],
             ["report"],
+            ["verify"],
             ["data"],
             ["data", "list"],
             ["data", "fetch"],

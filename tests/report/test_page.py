@@ -375,7 +375,7 @@ def test_a_real_run(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     models = "".join(f"[[model]]\nkind = '{kind}'\n" for kind in ("ease", "als", "top-pop", "random"))
     text = f"[data]\nname = 'demo'\n{models}[audits.accuracy]\nsamples = 50\n[audits.exposure]\nsamples = 50\n"
     text += "[audits.reachability]\nsamples = 50\nusers = 20\n"
-    run = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run", report=report.write)
+    run = execute(parse(text, source="run.toml", folder=tmp_path), tmp_path / "run", report=report.render)
     page = Page(run.report.read_text(encoding="utf-8"))
     assert len(page.specs) > 15
     assert all(f"By {by}" in page.text for by in ("history", "region", "age", "genre", "popularity"))

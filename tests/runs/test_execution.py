@@ -19,9 +19,10 @@ from polars.testing import assert_frame_equal
 from recaudit import atomic, audits, lock, runs
 from recaudit.data import datasets, splits
 from recaudit.data.synthetic import World
-from recaudit.errors import InputError
+from recaudit.errors import DamageWarning, InputError
+from recaudit.folders import folder
 from recaudit.models import Random, TopPop
-from recaudit.runs import Configuration, Run, execute, execution
+from recaudit.runs import Configuration, Run, execute
 
 CONFIG = """
 seed = 3
@@ -75,13 +76,13 @@ def assert_same_tables(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFra
         assert_frame_equal(table, other[name], check_exact=True)
 
 
-def write_report(run: Run) -> None:
-    (run.path / "report.html").write_text(f"{len(run.manifest.steps)} steps", encoding="utf-8")
+def told(run: Run) -> str:
+    return f"{len(run.manifest.steps)} steps"
 
 
 class TestACompleteRun:
     def test_the_folder_says_what_was_done(self, config: Configuration, tmp_path: Path) -> None:
-        run = execute(config, tmp_path / "out", report=write_report)
+        run = execute(config, tmp_path / "out", report=told)
         manifest = run.manifest
         assert manifest.status == "complete"
         assert manifest.config == config.written
@@ -134,7 +135,7 @@ class TestResuming:
         with monkeypatch.context() as patch:
             break_audits(patch, at=failing)
             with pytest.raises(KeyboardInterrupt):
-                execute(config, tmp_path / "out", report=write_report)
+                execute(config, tmp_path / "out", report=told)
         halted = Run.open(tmp_path / "out")
         assert halted.manifest.status == "running"
         assert [(step.model, step.audit) for step in halted.manifest.steps] == STEPS[:failing]
@@ -142,7 +143,7 @@ class TestResuming:
 
         with monkeypatch.context() as patch:
             calls = break_audits(patch, at=None)
-            run = execute(config, tmp_path / "out", report=write_report)
+            run = execute(config, tmp_path / "out", report=told)
         assert len(calls) == len(STEPS) - failing
         assert run.manifest.status == "complete"
         assert run.manifest.started == halted.manifest.started
@@ -176,14 +177,14 @@ class TestResuming:
             with monkeypatch.context() as patch:
                 die_at_flush(patch, kills)
                 try:
-                    execute(config, out, report=write_report)
+                    execute(config, out, report=told)
                     ended = True
                 except Killed:
                     kills += 1
             found = tables(out)
             assert_same_tables(found, {name: reference[name] for name in found})
             if not ended:
-                run = execute(config, out, report=write_report)
+                run = execute(config, out, report=told)
                 assert run.manifest.status == "complete"
                 assert_same_tables(tables(out), reference)
                 left = [path.name for path in out.rglob("*") if path.name.startswith(atomic.PREFIX)]
@@ -210,29 +211,30 @@ class TestResuming:
 
     def test_a_complete_run_is_left_as_it_is(self, config: Configuration, tmp_path: Path) -> None:
         out = tmp_path / "out"
-        execute(config, out, report=write_report)
+        execute(config, out, report=told)
         before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
-        execute(config, out, report=write_report)
+        execute(config, out, report=told)
         assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
 
     def test_what_somebody_deleted_is_made_again(self, config: Configuration, tmp_path: Path) -> None:
         out = tmp_path / "out"
-        execute(config, out, report=write_report)
+        execute(config, out, report=told)
         before = tables(out)
         shutil.rmtree(out / "results" / "Random" / "exposure")
         (out / "report.html").unlink()
-        assert execute(config, out, report=write_report).manifest.status == "complete"
+        with pytest.warns(DamageWarning, match=r"Random/exposure/summary.parquet \(missing\)"):
+            assert execute(config, out, report=told).manifest.status == "complete"
         assert_same_tables(tables(out), before)
         assert (out / "report.html").exists()
 
     def test_a_failed_report_is_written_the_next_time(self, config: Configuration, tmp_path: Path) -> None:
-        def broken(run: Run) -> None:
+        def broken(run: Run) -> str:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
             execute(config, tmp_path / "out", report=broken)
         assert Run.open(tmp_path / "out").manifest.status == "running"
-        assert execute(config, tmp_path / "out", report=write_report).manifest.status == "complete"
+        assert execute(config, tmp_path / "out", report=told).manifest.status == "complete"
         assert (tmp_path / "out" / "report.html").exists()
 
 
@@ -241,10 +243,10 @@ class TestOtherFolders:
         self, config: Configuration, tmp_path: Path
     ) -> None:
         out = tmp_path / "out"
-        execute(config, out, report=write_report)
+        execute(config, out, report=told)
         before = tables(out)
         other = parsed(CONFIG.replace("seed = 3", "seed = 4"))
-        with pytest.raises(InputError, match=r"a run of another configuration.*--fresh"):
+        with pytest.raises(InputError, match=r"an audit with other settings.*--fresh"):
             execute(other, out)
         assert_same_tables(tables(out), before)
         assert execute(other, out, fresh=True).manifest.seed == 4
@@ -255,20 +257,20 @@ class TestOtherFolders:
         execute(config, tmp_path / "out")
         fewer = world.data.subset(np.arange(len(world.data)) > 0)
         monkeypatch.setattr(datasets, "load", lambda name, path=None: fewer)
-        with pytest.raises(InputError, match="a run of other data"):
+        with pytest.raises(InputError, match="an audit with other data"):
             execute(config, tmp_path / "out")
 
     def test_another_version_is_refused(
         self, config: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         execute(config, tmp_path / "out")
-        monkeypatch.setattr(execution, "__version__", "99.0")
+        monkeypatch.setattr(folder, "__version__", "99.0")
         with pytest.raises(InputError, match=r"made by recaudit .* \(this is 99.0\)"):
             execute(config, tmp_path / "out")
 
     def test_fresh_removes_the_former_runs_tables_and_report_only(self, config: Configuration, tmp_path: Path) -> None:
         out = tmp_path / "out"
-        execute(config, out, report=write_report)
+        execute(config, out, report=told)
         (out / "notes.txt").write_text("mine")
         execute(parsed(CONFIG.replace("Most rated", "Hits")), out, fresh=True)
         assert sorted(path.name for path in (out / "results").iterdir()) == ["Hits", "Random"]

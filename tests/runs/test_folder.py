@@ -44,7 +44,9 @@ def test_misspelt_names_are_helped(make: Callable[[str], Run]) -> None:
         run.table("Random", "accuracy", "sumary")
 
 
-@pytest.mark.parametrize("label", ["../../up", ".hidden", "a/b", 'c:\\d<e>|"f"*?', "[x]", "50%", "dot.", "日本語"])
+@pytest.mark.parametrize(
+    "label", ["../../up", ".hidden", "a/b", 'c:\\d<e>|"f"*?', "[x]", "50%", "dot.", "日本語", "manifest.json"]
+)
 def test_any_label_names_a_folder_inside_the_run(make: Callable[[str], Run], label: str) -> None:
     run = make(label)
     assert not run.table(label, "accuracy", "summary").is_empty()
@@ -52,5 +54,5 @@ def test_any_label_names_a_folder_inside_the_run(make: Callable[[str], Run], lab
 
 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a run folder, which holds a manifest"):
+    with pytest.raises(InputError, match="a run folder of an audit, which holds a manifest"):
         Run.open(tmp_path / "nowhere")

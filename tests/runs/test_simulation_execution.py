@@ -145,6 +145,6 @@ class TestExecution:
         assert not (out / "report.html").exists()
         (tmp_path / "full").mkdir()
         (tmp_path / "full" / "thesis.txt").write_text("mine")
-        with pytest.raises(InputError, match="no simulation"):
+        with pytest.raises(InputError, match="and no run"):
             execute_simulation(other, tmp_path / "full", fresh=True)
         assert (tmp_path / "full" / "thesis.txt").read_text() == "mine"

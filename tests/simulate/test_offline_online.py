@@ -14,7 +14,7 @@ from scipy import stats
 import recaudit as ra
 from recaudit import simulate
 from recaudit.engines import Threads
-from recaudit.errors import InputError
+from recaudit.errors import DamageWarning, InputError
 from recaudit.models import Recommender
 from recaudit.simulate.comparison import Contender
 from recaudit.simulate.offline import offline_metrics
@@ -157,7 +157,8 @@ class TestStudy:
         whole = self.study(tuning=tuning)
         kept = self.study(tuning=tuning, out=tmp_path / "study")
         (tmp_path / "study" / "offline" / "small" / "ALS.parquet").unlink()
-        again = self.study(tuning=tuning, out=tmp_path / "study")
+        with pytest.warns(DamageWarning, match=r"offline/small/ALS\.parquet \(missing\)"):
+            again = self.study(tuning=tuning, out=tmp_path / "study")
         for found in (kept, again):
             assert found.points().equals(whole.points())
             assert found.recommenders.equals(whole.recommenders)

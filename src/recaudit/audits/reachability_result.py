@@ -16,6 +16,7 @@ from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, StatusArray,
 from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.machine import check_memory
 from recaudit.status import Status
 from recaudit.ties import TIE
 
@@ -164,6 +165,12 @@ class Reachability:
 
     def _matrices(self) -> _Matrices:
         known = self._answered()
+        check_memory(
+            # Three that are kept with their marks, and one while one of them is summed.
+            34 * len(self.users) * self.data.n_items,
+            f"Averaging over {len(self.users):,} users and {self.data.n_items:,} items",
+            "Ask about a sample of users (users=...).",
+        )
         row, column = self.places(known)
         filled = {}
         for name in ("value", "baseline", "lift"):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, data, doctor, recipes, rerank, simulate
+from recaudit.cli import audits, data, doctor, recipes, rerank, simulate, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def _recaudit(
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
+      recaudit verify runs/my               is a run folder as it was written?
       recaudit data list                    the data sets known by name
       recaudit doctor                       is everything here that is needed?
 
@@ -52,6 +53,8 @@ def _recaudit(
                 1    a fault in recaudit
                 2    bad input or configuration
                 3    not available: a download, a part of the installation
+                4    a run folder is damaged
+                5    the machine: memory, disk, permission
                 130  interrupted
     """
     debugging.set(debug)
@@ -60,6 +63,7 @@ def _recaudit(
 app.command("demo")(audits.demo)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
+app.command("verify")(verify.verify)
 app.command("audits")(recipes.audits)
 app.command("rerank")(rerank.rerank)
 app.command("simulate")(simulate.simulate)

@@ -109,7 +109,7 @@ def demo(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
 ) -> None:
-    """Write the report of a run folder again, from its tables.
+    """Write the report of an audit's folder again, from its tables; not from damaged ones.
 
     \b
       recaudit report runs/demo
@@ -124,24 +124,25 @@ def report(
 
 def _check_replaceable(out: Path) -> None:
     """That starting over in this folder costs nobody the results of an audit of their own."""
-    from recaudit.runs.folder import read_manifest
+    from recaudit.folders import read_manifest
+    from recaudit.runs import Run
 
-    former = read_manifest(out)
-    if former is not None and former.data.name != "demo":
+    data = Run.open(out).manifest.data.name if read_manifest(out) else "demo"
+    if data != "demo":
         raise InputError(
             "out",
-            received=f"{out}, which holds an audit of {former.data.name}",
+            received=f"{out}, which holds an audit of {data}",
             expected="a new folder, or one with a former demo",
             remedy="Choose another folder with --out.",
         )
 
 
 def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
-    from recaudit.report import write
+    from recaudit.report import render
     from recaudit.runs import execute
 
     with shown(notes()):
-        return execute(configuration, out, fresh=fresh, report=write)
+        return execute(configuration, out, fresh=fresh, report=render)
 
 
 def _print_outcome(run: Run) -> None:

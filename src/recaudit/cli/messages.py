@@ -6,19 +6,23 @@ import functools
 import json
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import ParamSpec
 
 import typer
 from rich.console import Console
 
-from recaudit.errors import DownloadError, RecauditError
+from recaudit.errors import DamagedError, DamageWarning, DownloadError, MachineError, RecauditError
+from recaudit.machine import machine_error
 
 P = ParamSpec("P")
 
-UNEXPECTED, BAD_INPUT, NOT_AVAILABLE, INTERRUPTED = 1, 2, 3, 130
-"""Exit codes: a fault in recaudit; bad input or configuration; something is not there; Ctrl-C."""
+UNEXPECTED, BAD_INPUT, NOT_AVAILABLE, DAMAGED, MACHINE, INTERRUPTED = 1, 2, 3, 4, 5, 130
+"""Exit codes: a fault in recaudit; bad input or configuration; something is not there; a run folder is damaged; the
+machine lacks memory, room or permission; Ctrl-C."""
 
 debugging: ContextVar[bool] = ContextVar("recaudit_debugging", default=False)
 """Whether errors come with their traceback (--debug)."""
@@ -46,21 +50,25 @@ def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
             try:
-                function(*args, **kwargs)
+                with _warnings_told():
+                    function(*args, **kwargs)
             except KeyboardInterrupt:
                 notes().print(f"\n{interrupted}")
                 raise typer.Exit(INTERRUPTED) from None
             except RecauditError as error:
-                _traceback()
-                notes().print("Error: ", style="bold red", end="")
-                notes().print(str(error))
-                raise typer.Exit(NOT_AVAILABLE if isinstance(error, DownloadError) else BAD_INPUT) from None
+                raise _told(error) from None
             except BrokenPipeError:
                 # The reader of the pipe has had enough: typer ends the program quietly.
                 raise
             except typer.Exit:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                # Polars' panics are no Exceptions; what ends the program on purpose is left to do so.
+                if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                    raise
+                of_machine = machine_error(error)
+                if of_machine is not None:
+                    raise _told(of_machine) from None
                 _traceback()
                 notes().print("Unexpected error: ", style="bold red", end="")
                 notes().print(f"{type(error).__name__}: {error}".splitlines()[0])
@@ -71,6 +79,28 @@ def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]
         return guarded
 
     return decorate
+
+
+def _told(error: RecauditError) -> typer.Exit:
+    _traceback()
+    notes().print("Error: ", style="bold red", end="")
+    notes().print(str(error))
+    codes = {DownloadError: NOT_AVAILABLE, DamagedError: DAMAGED, MachineError: MACHINE}
+    return typer.Exit(next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT))
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Warnings as a person reads them, each once, and the damage that was mended always."""
+
+    def tell(message: Warning | str, *_: object, **__: object) -> None:
+        notes().print("Warning: ", style="bold yellow", end="")
+        notes().print(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DamageWarning)
+        warnings.showwarning = tell
+        yield
 
 
 def _traceback() -> None:

@@ -92,7 +92,8 @@ def simulate(
 
 
 def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
-    from recaudit.report.simulation_page import write_simulation
+    from recaudit.folders import REPORT, keep
+    from recaudit.report.simulation_page import render_simulation
     from recaudit.runs.configuration import EngineSettings
     from recaudit.runs.simulation import execute_simulation, read_simulation
     from recaudit.studies.reclab import published_beside
@@ -105,7 +106,8 @@ def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> 
         configuration = configuration.model_copy(update={"engine": engine})
     with shown(notes()):
         result = execute_simulation(configuration, out, fresh=fresh)
-        return result, write_simulation(result, out / "report.html", published=published_beside(result))
+        page = render_simulation(result, published=published_beside(result))
+        return result, keep(out, REPORT, page.encode())
 
 
 def _print_outcome(result: OfflineOnline, report: Path) -> None:

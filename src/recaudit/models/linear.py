@@ -16,6 +16,7 @@ from scipy import sparse
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import NotSupportedError
+from recaudit.machine import check_memory
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
 from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
 from recaudit.models.inverse import inverted
@@ -47,6 +48,7 @@ class EASE(Recommender):
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
         check_data(data)
+        _check_square(min(data.n_users, data.n_items), 3, "EASE")
         offset = _offset(data, self.center)
         X = _deviations(data.csr, offset)
         held = UserKernel.of(X, self.regularization) if data.n_users < data.n_items else self._by_items(X)
@@ -85,6 +87,7 @@ class SLIM(Recommender):
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""
         check_data(data)
+        _check_square(data.n_items, 2, "SLIM")
         offset = _offset(data, self.center)
         weights, unfinished = sparse_weights(
             gram(_deviations(data.csr, offset)),
@@ -100,6 +103,15 @@ class SLIM(Recommender):
                 stacklevel=2,
             )
         return LinearModel(data, HeldWeights(weights), offset, predicts_ratings=self.center == "item")
+
+
+def _check_square(size: int, matrices: int, name: str) -> None:
+    """That so many matrices (size, size) have room at a time."""
+    check_memory(
+        8 * matrices * size**2,
+        f"{name}, with {matrices} matrices of {size:,} by {size:,} at a time,",
+        "Leave out items with few ratings, or take ItemKNN or ALS, which hold no such matrix.",
+    )
 
 
 @final

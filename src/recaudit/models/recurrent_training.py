@@ -6,8 +6,6 @@ starts from the state that the last pass over the histories left there, so that 
 
 from __future__ import annotations
 
-import io
-import pickle
 from pathlib import Path
 from typing import final
 
@@ -16,6 +14,7 @@ import torch
 
 from recaudit.atomic import write
 from recaudit.errors import InputError
+from recaudit.folders.arrays import encoded, read
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.recurrent_network import Histories, Network, Reading
 
@@ -83,9 +82,9 @@ class Checkpoint:
         if not self.path.exists():
             return 0
         try:
-            content = torch.load(self.path, map_location="cpu", weights_only=True)
-            matches, done, sides = content["training"] == self.training, int(content["epochs"]), content["sides"]
-        except (OSError, RuntimeError, ValueError, LookupError, TypeError, EOFError, pickle.UnpicklingError) as error:
+            arrays, about = read(self.path)
+            matches, done = about["training"] == self.training, int(about["epochs"])
+        except (OSError, ValueError, LookupError, TypeError) as error:
             raise InputError(
                 "checkpoint",
                 received=f"{self.path}, which cannot be read",
@@ -99,16 +98,30 @@ class Checkpoint:
                 expected="a checkpoint of this very training, or no file yet",
                 remedy="Move the file away, name another one, or fit with what it was written with.",
             )
-        for learner, (weights, optimizer) in zip(learners, sides, strict=True):
+        for side, learner in enumerate(learners):
+            weights: dict[str, Tensor] = {}
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, array in arrays.items():
+                at, kind, key = name.split("/")
+                if int(at) == side and kind == "weights":
+                    weights[key] = torch.from_numpy(array)
+                elif int(at) == side:
+                    state.setdefault(int(kind), {})[key] = torch.from_numpy(array)
             learner.network.load_state_dict(weights)
-            learner.optimizer.load_state_dict(optimizer)
+            # Its settings are this training's own, which is that of the file.
+            groups = learner.optimizer.state_dict()["param_groups"]
+            learner.optimizer.load_state_dict({"state": state, "param_groups": groups})
             learner.before = learner.reading.before_each()
         return done
 
     def save(self, learners: tuple[Learner, Learner], epochs: int) -> None:
         """Put the file in place in one step: whoever reads it sees the old one or the new one, whole."""
-        sides = [(learner.network.state_dict(), learner.optimizer.state_dict()) for learner in learners]
-        content = io.BytesIO()
-        torch.save({"training": self.training, "epochs": epochs, "sides": sides}, content)
+        arrays = {}
+        for side, learner in enumerate(learners):
+            for name, weight in learner.network.state_dict().items():
+                arrays[f"{side}/weights/{name}"] = weight.cpu().numpy()
+            for place, moments in learner.optimizer.state_dict()["state"].items():
+                for name, moment in moments.items():
+                    arrays[f"{side}/{place}/{name}"] = moment.cpu().numpy()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write(self.path, content.getvalue())
+        write(self.path, encoded(arrays, {"training": self.training, "epochs": epochs}))

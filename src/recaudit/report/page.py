@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from recaudit import atomic
 from recaudit.audits.metrics import METRICS
+from recaudit.folders import REPORT, keep
 from recaudit.report import charts
 from recaudit.report.agency_section import agency_section
 from recaudit.report.calibration_section import calibration_section
@@ -49,8 +49,7 @@ def headlines(run: Run) -> list[Headline]:
 
 def write(run: Run) -> Path:
     """Write the page into the run's folder, whole or not at all, and say where it is."""
-    atomic.write(run.report, render(run).encode())
-    return run.report
+    return keep(run.path, REPORT, render(run).encode())
 
 
 def render(run: Run) -> str:

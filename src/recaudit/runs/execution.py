@@ -10,23 +10,26 @@ from pathlib import Path
 from recaudit import __version__, lock
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
+from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.runs.audits import Subject
 from recaudit.runs.configuration import Configuration
-from recaudit.runs.folder import Run, read_manifest
+from recaudit.runs.folder import Run
 from recaudit.runs.inputs import load_data, make_engine, name_of, split_data
-from recaudit.runs.journal import Journal, check_same
+from recaudit.runs.journal import Journal
 from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
 
-Report = Callable[[Run], object]
+Report = Callable[[Run], str]
+"""The page of a run, as text."""
 
 
 def execute(config: Configuration, out: str | Path, *, fresh: bool = False, report: Report | None = None) -> Run:
-    """Run every audit of every model into the folder `out`, then `report`, and return the complete run.
+    """Run every audit of every model into the folder `out`, then write what `report` says, and return the complete run.
 
     A folder that holds this very run (same configuration, data and version) is gone on with: finished steps
     stay as they are, and a model whose steps are all finished is not fitted again. The numbers are those of a
-    run that was never interrupted. `fresh` starts over. An audit that a model cannot be put to is noted as skipped,
-    with the reason, and stops nothing.
+    run that was never interrupted. A file that is no longer as it was written is told by name, and its step is done
+    again. `fresh` starts over. An audit that a model cannot be put to is noted as skipped, with the reason, and stops
+    nothing.
     """
     stages = 2 + len(config.models) * (1 + len(config.audits.chosen()))
     for _ in track(_stages(config, Path(out), fresh, report), "Run", stages):
@@ -37,8 +40,8 @@ def execute(config: Configuration, out: str | Path, *, fresh: bool = False, repo
 def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None) -> Iterator[None]:
     """The work, pausing after each stage so that progress can be told."""
     former = read_manifest(out)
-    if former is not None and not fresh:
-        check_same(out, former, config.hash, __version__, None)
+    if former is not None and (not fresh or former.kind != "audit"):
+        check_same(out, former, "audit", {"settings": config.hash})
     data = load_data(config.data)
     train, test = split_data(data, config.split, config.seed)
     for audit in config.audits.chosen().values():
@@ -69,10 +72,9 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
                     else:
                         journal.add_step(model.label, name, result, _seconds_since(start))
                 yield
-        if journal.manifest.status != "complete":
-            if report is not None:
-                report(Run.open(out))
-            journal.complete()
+        unreported = report is not None and REPORT not in journal.folder.manifest.files
+        if journal.manifest.status != "complete" or unreported:
+            journal.complete(None if report is None else report(Run(journal.folder)))
         yield
 
 

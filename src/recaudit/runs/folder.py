@@ -1,45 +1,43 @@
-"""A run folder: what is in it, and how it is read."""
+"""The run folder of an audit: what is in it, and how it is read."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import final
 
 import polars as pl
-from pydantic import ValidationError
 
-from recaudit import atomic, lock
 from recaudit.errors import InputError, did_you_mean
+from recaudit.folders import REPORT, Folder
 from recaudit.runs.manifest import Manifest
 
-MANIFEST = "manifest.json"
 RESULTS = "results"
-REPORT = "report.html"
 
 
 @final
 @dataclass(frozen=True)
 class Run:
-    """A run as its folder tells it: finished, or as far as it has come."""
+    """A run as its folder tells it: finished, or as far as it has come. Every file is checked before it is read."""
 
-    path: Path
-    manifest: Manifest
+    folder: Folder
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
         """Read a run folder."""
-        path = Path(path)
-        manifest = read_manifest(path)
-        if manifest is None:
-            raise InputError(
-                "path",
-                received=str(path),
-                expected=f"a run folder, which holds a {MANIFEST}",
-                remedy="Make one with 'recaudit audit CONFIG --out DIR'.",
-            )
-        return cls(path, manifest)
+        return cls(Folder.open(Path(path), "audit"))
+
+    @property
+    def path(self) -> Path:
+        """Where the folder is."""
+        return self.folder.path
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What the folder says about the run."""
+        return Manifest.of(self.folder.manifest)
 
     @property
     def report(self) -> Path:
@@ -76,51 +74,19 @@ class Run:
         if audit not in audits:
             remedy = did_you_mean(audit, audits)
             raise InputError("audit", received=audit, expected=f"a finished audit of {model}", remedy=remedy)
-        folder = step_folder(self.path, model, audit)
-        file = folder / f"{name}.parquet"
-        if not file.is_file():
-            remedy = did_you_mean(name, (table.stem for table in folder.glob("*.parquet")))
-            raise InputError("name", received=name, expected=f"a table of {audit}", remedy=remedy)
-        return pl.scan_parquet(file, glob=False)  # a label such as 'ALS [2]' is no pattern
+        folder, files = step_folder(model, audit), self.folder.manifest.files
+        file = f"{folder}/{name}.parquet"
+        if file not in files:
+            tables = (Path(table).stem for table in files if table.startswith(f"{folder}/"))
+            raise InputError("name", received=name, expected=f"a table of {audit}", remedy=did_you_mean(name, tables))
+        return pl.scan_parquet(self.folder.checked(file), glob=False)  # a label such as 'ALS [2]' is no pattern
 
 
-def read_manifest(path: Path) -> Manifest | None:
-    """The manifest of a run folder; None where there is no run yet: no folder, or an empty one.
-
-    A folder that holds anything else is an error: it is not ours to write to, and never to delete.
-    """
-    if not path.exists():
-        return None
-    if not path.is_dir():
-        raise InputError("path", received=f"{path}, a file", expected="a folder")
-    file = path / MANIFEST
-    if not file.is_file():
-        # A run killed before its first manifest leaves a lock and unfinished files.
-        others = [p.name for p in path.iterdir() if p.name != lock.NAME and not p.name.startswith(atomic.PREFIX)]
-        if others:
-            shown = ", ".join(sorted(others)[:3])
-            raise _foreign(path, f"a folder with other files ({shown}{', ...' if len(others) > 3 else ''})")
-        return None
-    try:
-        return Manifest.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise _foreign(path, f"a {MANIFEST} that recaudit cannot read ({error.error_count()} fields)") from None
-
-
-def step_folder(path: Path, model: str, audit: str) -> Path:
-    """Where the tables of one audit of one model are."""
-    return path / RESULTS / folder_name(model) / audit
+def step_folder(model: str, audit: str) -> str:
+    """Where the tables of one audit of one model are, inside the run folder."""
+    return f"{RESULTS}/{folder_name(model)}/{audit}"
 
 
 def folder_name(label: str) -> str:
     """The label, with what a file system may refuse written as %XX."""
     return re.sub(r'[/\\:*?"<>|%]|^\.|[. ]$', lambda found: f"%{ord(found[0]):02X}", label)
-
-
-def _foreign(path: Path, received: str) -> InputError:
-    return InputError(
-        "path",
-        received=f"{path}, {received}",
-        expected="a run folder, an empty folder or a new one",
-        remedy="Choose another folder: recaudit leaves this one as it is.",
-    )

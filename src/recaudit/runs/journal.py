@@ -1,15 +1,14 @@
-"""The folder of a run under way: one finished step after the other, never a half-written one."""
+"""The folder of an audit under way: one finished step after the other, never a half-written one."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
-from recaudit import atomic
 from recaudit.audits.result import Result
-from recaudit.errors import InputError
-from recaudit.runs.folder import MANIFEST, REPORT, RESULTS, read_manifest, step_folder
+from recaudit.folders import REPORT, Folder, tell_lost, verify
+from recaudit.runs.folder import RESULTS, step_folder
 from recaudit.runs.manifest import Manifest, SkipRecord, StepRecord
 
 
@@ -17,28 +16,26 @@ from recaudit.runs.manifest import Manifest, SkipRecord, StepRecord
 class Journal:
     """Writes a run folder. The manifest lists a step only once its tables are whole and in place."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self.path = path
-        self.manifest = manifest
-        self._before = manifest.seconds
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.manifest = Manifest.of(folder.manifest)
+        self._before = self.manifest.seconds
         self._since = time.perf_counter()
 
     @classmethod
     def begin(cls, path: Path, new: Manifest, *, fresh: bool) -> Journal:
-        """Start in an empty folder or, with `fresh`, over a former run; else go on with the same run."""
-        former = None if fresh else read_manifest(path)
-        if former is None:
-            journal = cls(path, new)
-        else:
-            check_same(path, former, new.config_hash, new.recaudit, new.data.fingerprint)
-            present = tuple(s for s in former.steps if step_folder(path, s.model, s.audit).is_dir())
-            whole = len(present) == len(former.steps) and (path / REPORT).is_file()
-            status = former.status if whole else "running"
-            journal = cls(path, former.model_copy(update={"steps": present, "status": status}))
-        # The manifest first: killed between the two, the next run finds files that no step lays claim to.
-        if journal.manifest != former:
-            journal._save()
-        journal._sweep()
+        """Start in an empty folder or, with `fresh`, over a former run; else go on with the same run.
+
+        Steps of which a file is not as it was written are taken back, and done again.
+        """
+        journal = cls(Folder.begin(path, new.kept(), fresh=fresh))
+        lost = verify(path).lost
+        tell_lost(path, lost)
+        if lost:
+            journal._take_back({finding.file for finding in lost})
+        elif journal.manifest.status != "complete":
+            journal.folder.put({}, without=[REPORT])
+        journal.folder.sweep(RESULTS)
         return journal
 
     def is_settled(self, model: str, audit: str) -> bool:
@@ -52,55 +49,31 @@ class Journal:
 
     def add_step(self, model: str, audit: str, result: Result, seconds: float) -> None:
         """Write the tables of a step, then note it as finished."""
-        with atomic.folder(step_folder(self.path, model, audit)) as folder:
-            for name, table in result.tables().items():
-                table.write_parquet(folder / f"{name}.parquet")
+        where = step_folder(model, audit)
+        tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables().items()}
         step = StepRecord(model=model, audit=audit, settings=dict(result.settings), seconds=seconds)
-        self.manifest = self.manifest.with_step(step)
-        self._save()
+        self._put(tables, self.manifest.with_step(step))
 
     def add_skip(self, model: str, audit: str, reason: str) -> None:
         """Note that the model cannot be put to this audit."""
-        self.manifest = self.manifest.with_skip(SkipRecord(model=model, audit=audit, reason=reason))
-        self._save()
+        self._put({}, self.manifest.with_skip(SkipRecord(model=model, audit=audit, reason=reason)))
 
-    def complete(self) -> None:
-        """Note that nothing is left to do."""
-        self.manifest = self.manifest.model_copy(update={"status": "complete"})
-        self._save()
+    def complete(self, report: str | None = None) -> None:
+        """Write the report and note that nothing is left to do."""
+        files = {} if report is None else {REPORT: report.encode()}
+        self._put(files, self.manifest.model_copy(update={"status": "complete"}))
 
-    def _save(self) -> None:
+    def _take_back(self, lost: set[str]) -> None:
+        """Forget the steps that the lost files belong to, and the report, which was made from them."""
+        names = {(step.model, step.audit): f"{step_folder(step.model, step.audit)}/" for step in self.manifest.steps}
+        hit = {step: name for step, name in names.items() if any(file.startswith(name) for file in lost)}
+        kept = tuple(step for step in self.manifest.steps if (step.model, step.audit) not in hit)
+        left = [file for file in self.folder.manifest.files if file.startswith(tuple(hit.values()))]
+        changed = self.manifest.model_copy(update={"steps": kept, "status": "running"})
+        self._put({}, changed, without=[REPORT, *lost, *left])
+
+    def _put(self, files: dict[str, Any], manifest: Manifest, without: list[str] | None = None) -> None:
         seconds = round(self._before + time.perf_counter() - self._since, 3)
-        self.manifest = self.manifest.model_copy(update={"seconds": seconds})
-        atomic.write(self.path / MANIFEST, self.manifest.model_dump_json(indent=2).encode() + b"\n")
-
-    def _sweep(self) -> None:
-        """Remove what no finished step lays claim to: leftovers of a kill, or of the run before this one."""
-        atomic.sweep(self.path)
-        if self.manifest.status != "complete":
-            atomic.discard(self.path / REPORT)
-        claimed = {step_folder(self.path, step.model, step.audit) for step in self.manifest.steps}
-        for model in filter(Path.is_dir, (self.path / RESULTS).glob("*")):
-            for step in model.glob("*"):
-                if step not in claimed:
-                    atomic.discard(step)
-            if not any(model.iterdir()):
-                model.rmdir()
-
-
-def check_same(path: Path, former: Manifest, config_hash: str, version: str, fingerprint: str | None) -> None:
-    """That the folder's run is this very run, so that its finished steps can be kept."""
-    if former.recaudit != version:
-        other = f"made by recaudit {former.recaudit} (this is {version})"
-    elif former.config_hash != config_hash:
-        other = "of another configuration"
-    elif fingerprint is not None and former.data.fingerprint != fingerprint:
-        other = "of other data"
-    else:
-        return
-    raise InputError(
-        "out",
-        received=f"{path}, which holds a run {other}",
-        expected="a new folder, or one with this very run in it",
-        remedy="Choose another folder, or start this one over with fresh (--fresh).",
-    )
+        self.manifest = manifest.model_copy(update={"seconds": seconds})
+        kept = self.manifest.kept()
+        self.folder.put(files, without=without or [], record=kept.record, status=kept.status)

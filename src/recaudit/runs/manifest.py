@@ -1,4 +1,4 @@
-"""What a run folder says about itself: configuration, versions, data, timings."""
+"""What the folder of an audit says about it: configuration, versions, data, timings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import platform
 from importlib import metadata
 from typing import Any, Literal, final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from recaudit import __version__
+from recaudit import __version__, folders
 from recaudit.data import Interactions
+from recaudit.errors import DamagedError
 from recaudit.runs.recommenders import Model
 
 
@@ -89,7 +90,7 @@ class SkipRecord(_Record):
 
 @final
 class Manifest(_Record):
-    """The contents of manifest.json."""
+    """What manifest.json says about an audit, besides its files."""
 
     recaudit: str
     """The version that wrote the folder."""
@@ -110,6 +111,25 @@ class Manifest(_Record):
     """What every model is put to, by name."""
     steps: tuple[StepRecord, ...]
     skipped: tuple[SkipRecord, ...] = ()
+
+    @classmethod
+    def of(cls, kept: folders.Manifest) -> Manifest:
+        """As the folder has kept it."""
+        try:
+            return cls.model_validate({**kept.record, "recaudit": kept.recaudit, "status": kept.status})
+        except ValidationError as error:
+            raise DamagedError(
+                "path",
+                received=f"a manifest of an audit with {error.error_count()} fields that are wrong",
+                expected="one that recaudit wrote",
+                remedy="Put it back from a copy, or run again in another folder.",
+            ) from None
+
+    def kept(self) -> folders.Manifest:
+        """As a folder keeps it."""
+        record = self.model_dump(mode="json", exclude={"recaudit", "status"})
+        plan = {"settings": self.config_hash, "data": self.data.fingerprint}
+        return folders.Manifest(kind="audit", recaudit=self.recaudit, status=self.status, plan=plan, record=record)
 
     def with_fit(self, model: str, seconds: float) -> Manifest:
         """The manifest once a model is fitted."""

@@ -19,6 +19,7 @@ from pydantic import (
 
 from recaudit import atomic, lock
 from recaudit.errors import InputError
+from recaudit.folders import MANIFEST, read_manifest
 from recaudit.policies import Policy, Top1
 from recaudit.runs.audits import POLICIES
 from recaudit.runs.configuration import EngineSettings
@@ -30,7 +31,6 @@ from recaudit.runs.problems import config_error, problem, together
 from recaudit.runs.sections import Section, by_kind
 from recaudit.runs.toml_files import parse_section, read_section
 from recaudit.simulate.comparison import folder_name
-from recaudit.simulate.loop_folder import MANIFEST
 from recaudit.simulate.offline_online import OfflineOnline, offline_online
 from recaudit.simulate.scenarios import Scenario
 
@@ -201,8 +201,9 @@ def execute_simulation(config: SimulationConfiguration, out: str | Path, *, fres
 
 
 def _clear(out: Path) -> None:
-    """Empty a folder that holds a simulation; any other is left alone, and refused later if it is not empty."""
-    if not (out / MANIFEST).is_file():
+    """Empty a folder that holds such a simulation; any other is left alone, and refused if it is not empty."""
+    former = read_manifest(out)
+    if former is None or former.kind != "study":
         return
     with lock.alone(out):
         others = [path for path in out.iterdir() if path.name not in (lock.NAME, MANIFEST)]

@@ -11,15 +11,16 @@ import polars as pl
 
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, did_you_mean
+from recaudit.folders import claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy
 from recaudit.simulate.environment import Environment
-from recaudit.simulate.loop_folder import claimed
 from recaudit.simulate.observers import Observer
-from recaudit.simulate.run import as_scenario, check_trials, checked_loop, simulation_of
+from recaudit.simulate.run import as_scenario, check_trials, checked_loop, planned, simulation_of
 from recaudit.simulate.scenarios import Scenario
 from recaudit.simulate.simulation import Simulation, interval
 from recaudit.simulate.trial import Loop, RunTrial, TrialRecord
+from recaudit.simulate.trial_folder import trial_name
 
 Contender = Recommender | tuple[Recommender, Policy]
 """A recommender, with a policy of its own where it has one."""
@@ -114,7 +115,6 @@ def compare(
     With `out`, each has a folder in it under its name. An engine spreads trials of all contenders together.
     """
     scenario = as_scenario(environment, ratings=ratings, steps=steps)
-    check_trials(trials)
     if not contenders:
         raise InputError("contenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
     loops: dict[str, Loop] = {}
@@ -123,7 +123,14 @@ def compare(
         loops[name] = checked_loop(
             scenario, recommender, own, retrain, warm, audits, audit_every, population_every, same_people, rng
         )
-    root = None if out is None else Path(out)
+    return compared(loops, trials, None if out is None else Path(out), engine)
+
+
+def compared(
+    loops: Mapping[str, Loop], trials: int, root: Path | None, engine: Engine | None, *, nested: bool = False
+) -> Comparison:
+    """Run each loop over the same trials; `nested`: in a folder inside that of a study, which answers for it."""
+    check_trials(trials)
     folders = {name: None if root is None else root / folder_name(name) for name in loops}
     pieces = [(name, trial) for name in loops for trial in range(trials)]
     work = _RunContender({name: RunTrial(loop, folders[name]) for name, loop in loops.items()})
@@ -135,9 +142,12 @@ def compare(
 
     if root is None:
         return carried_out()
-    signature = "\n".join(f"{name}: {line}" for name, loop in loops.items() for line in loop.signature.splitlines())
-    with claimed(root, signature):
-        return carried_out()
+    settings = [f"{name}: {line}" for name, loop in loops.items() for line in loop.signature.splitlines()]
+    names = [f"{folder_name(name)}/{trial_name(trial)}" for name, trial in pieces]
+    with claimed(root, planned("comparison", settings, names), nested=nested) as kept:
+        found = carried_out()
+        kept.complete()
+        return found
 
 
 @final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,21 +10,21 @@ from typing import Literal, final
 import numpy as np
 import polars as pl
 
-from recaudit import atomic
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
+from recaudit.folders import Folder, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy
-from recaudit.simulate.comparison import Comparison, Contender, compare, folder_name
+from recaudit.simulate.comparison import Comparison, Contender, compared, folder_name
 from recaudit.simulate.environment import Environment
-from recaudit.simulate.loop_folder import claimed
-from recaudit.simulate.observers import Observer
+from recaudit.simulate.observers import Observer, describe
 from recaudit.simulate.offline import each_offline
 from recaudit.simulate.population import FloatArray
 from recaudit.simulate.rank_correlation import rank_correlation
-from recaudit.simulate.run import as_scenario
+from recaudit.simulate.run import as_scenario, checked_loop, planned
 from recaudit.simulate.scenarios import Scenario
 from recaudit.simulate.simulation import interval
+from recaudit.simulate.trial import check_room
 from recaudit.simulate.tuning import Grid, Search, chosen, edges, tune
 
 METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
@@ -144,43 +143,49 @@ def offline_online(
     used: list[dict[str, object]] = []
     comparisons: dict[str, Comparison] = {}
 
-    def carried_out() -> OfflineOnline:
+    def carried_out(folder: Folder | None) -> OfflineOnline:
         for scenario in track(scenarios, "environments", len(scenarios)):
-            contenders: dict[str, Contender] = {}
-            bench = _Bench(scenario, folds, k, rng, engine, root)
+            contenders: dict[str, tuple[Recommender, Policy | None]] = {}
+            bench = _Bench(scenario, folds, k, rng, engine, folder)
             for name, contender in by_environment[scenario.name].items():
                 recommender, own = contender if isinstance(contender, tuple) else (contender, policy)
                 how = (tuning or {}).get(name)
                 edge: tuple[str, ...] = ()
                 if how is not None:
                     recommender, edge = bench.tuned(name, recommender, how)
-                contenders[name] = recommender if own is None else (recommender, own)
+                contenders[name] = recommender, own
                 named = {"environment": scenario.name, "recommender": name}
                 used.append({**named, "settings": repr(recommender), "tuned": how is not None, "edge": "; ".join(edge)})
-            parts.append(bench.measured(contenders))
-            comparisons[scenario.name] = compare(
-                scenario,
-                contenders,
-                trials=trials,
-                retrain=retrain,
-                warm=warm,
-                audits=audits,
-                audit_every=audit_every,
-                population_every=population_every,
-                out=None if root is None else root / "loops" / folder_name(scenario.name),
-                rng=rng,
-                engine=engine,
-            )
+            parts.append(bench.measured({name: recommender for name, (recommender, _) in contenders.items()}))
+            loops = {
+                name: checked_loop(
+                    scenario, recommender, own, retrain, warm, audits, audit_every, population_every, True, rng
+                )
+                for name, (recommender, own) in contenders.items()
+            }
+            inside = None if root is None else root / _loops_of(scenario)
+            comparisons[scenario.name] = compared(loops, trials, inside, engine, nested=True)
         run = {scenario.name: scenario for scenario in scenarios}
         return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, run)
 
     if root is None:
-        return carried_out()
+        return carried_out(None)
     lines = [f"{scenario.signature} folds={folds} k={k} rng={rng}" for scenario in scenarios]
+    lines += [f"policy={policy!r} retrain={retrain} warm={warm}"]
+    lines += [f"population_every={population_every} audit_every={audit_every}"]
+    lines += [f"{name}={describe(audit)}" for name, audit in sorted((audits or {}).items())]
     lines += [f"{e}/{name}: {c!r}" for e, each in by_environment.items() for name, c in each.items()]
     lines += [f"tuning {name}: {how!r}" for name, how in (tuning or {}).items()]
-    with claimed(root, "\n".join(lines)):
-        return carried_out()
+    inside = [_loops_of(scenario) for scenario in scenarios]
+    with claimed(root, planned("study", lines, inside, trials=trials), owned=("tuning", "offline")) as kept:
+        found = carried_out(kept)
+        kept.complete()
+        return found
+
+
+def _loops_of(scenario: Scenario) -> str:
+    """The folder of one environment's loops."""
+    return f"loops/{folder_name(scenario.name)}"
 
 
 @final
@@ -193,50 +198,45 @@ class _Bench:
     k: int
     rng: int
     engine: Engine | None
-    root: Path | None
+    folder: Folder | None
 
     def tuned(self, name: str, recommender: Recommender, how: Grid | Search) -> tuple[Recommender, tuple[str, ...]]:
         """The recommender with its settings chosen, and those of them that ended at an edge."""
-        path = self._path("tuning", name)
-        if path is not None and path.is_file():
-            tries = pl.read_parquet(path, glob=False)
-            return chosen(recommender, tries), edges(how, tries)
+        kept = self._kept("tuning", name)
+        if kept is not None:
+            return chosen(recommender, kept), edges(how, kept)
         data = self.scenario.begin(self.rng)[0]
         found = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine)
-        _keep(path, found.tries)
+        self._keep("tuning", name, found.tries)
         return found.recommender, found.edges
 
-    def measured(self, contenders: Mapping[str, Contender]) -> pl.DataFrame:
+    def measured(self, recommenders: Mapping[str, Recommender]) -> pl.DataFrame:
         """A row a recommender and fold."""
-        plain = {name: each[0] if isinstance(each, tuple) else each for name, each in contenders.items()}
-        paths = {name: self._path("offline", name) for name in plain}
-        found = {
-            name: pl.read_parquet(path, glob=False)
-            for name, path in paths.items()
-            if path is not None and path.is_file()
-        }
-        left = {name: each for name, each in plain.items() if name not in found}
+        kept = {name: self._kept("offline", name) for name in recommenders}
+        found = {name: frame for name, frame in kept.items() if frame is not None}
+        left = {name: each for name, each in recommenders.items() if name not in found}
         data, people = self.scenario.begin(self.rng)[0], self.scenario.population(self.rng)
         for name, frame in each_offline(
             left, data, n=self.folds, k=self.k, population=people, rng=self.rng, engine=self.engine
         ):
-            _keep(paths[name], frame)
+            self._keep("offline", name, frame)
             found[name] = frame
         who = pl.lit(self.scenario.name).alias("environment")
-        return pl.concat([found[name].select(who, pl.lit(name).alias("recommender"), "*") for name in plain])
+        return pl.concat([found[name].select(who, pl.lit(name).alias("recommender"), "*") for name in recommenders])
 
-    def _path(self, kind: str, name: str) -> Path | None:
-        if self.root is None:
+    def _kept(self, kind: str, name: str) -> pl.DataFrame | None:
+        """What was measured before."""
+        file = self._file(kind, name)
+        if self.folder is None or file not in self.folder.manifest.files:
             return None
-        return self.root / kind / folder_name(self.scenario.name) / f"{folder_name(name)}.parquet"
+        return pl.read_parquet(self.folder.checked(file), glob=False)
 
+    def _keep(self, kind: str, name: str, frame: pl.DataFrame) -> None:
+        if self.folder is not None:
+            self.folder.put({self._file(kind, name): frame.write_parquet})
 
-def _keep(path: Path | None, frame: pl.DataFrame) -> None:
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        buffer = io.BytesIO()
-        frame.write_parquet(buffer)
-        atomic.write(path, buffer.getvalue())
+    def _file(self, kind: str, name: str) -> str:
+        return f"{kind}/{folder_name(self.scenario.name)}/{folder_name(name)}.parquet"
 
 
 def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:
@@ -260,6 +260,8 @@ def _contenders(
 
 
 def _check(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        check_room(scenario.environment)
     names = [scenario.name for scenario in scenarios]
     if not names or len(set(names)) != len(names):
         raise InputError(

@@ -10,14 +10,16 @@ import polars as pl
 
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
+from recaudit.folders import Kind, Manifest, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy, Top1
 from recaudit.simulate.environment import Environment
-from recaudit.simulate.loop_folder import claimed
 from recaudit.simulate.observers import Observer
 from recaudit.simulate.scenarios import Scenario, paper
 from recaudit.simulate.simulation import Simulation
 from recaudit.simulate.trial import Loop, RunTrial, TrialRecord
+from recaudit.simulate.trial_folder import trial_name
+from recaudit.version import __version__
 
 
 def run(
@@ -54,7 +56,8 @@ def run(
     recommenders meet the same chance: see `compare`.
 
     With `out`, everything shown is kept there as Parquet, with its propensity, and an interrupted simulation goes on
-    where it stopped, with the numbers of one that never was. The folder is trusted: a warm model is kept as a pickle.
+    where it stopped, with the numbers of one that never was. Files that are no longer as they were written are told
+    by name, and what they held is worked out again; nothing in the folder is ever run.
     """
     scenario = as_scenario(environment, ratings=ratings, steps=steps)
     loop = checked_loop(
@@ -69,8 +72,18 @@ def run(
 
     if folder is None:
         return simulation_of(loop, carried_out(), None)
-    with claimed(folder, loop.signature):
-        return simulation_of(loop, carried_out(), folder)
+    names = [trial_name(trial) for trial in range(trials)]
+    with claimed(folder, planned("simulation", loop.signature.splitlines(), names)) as kept:
+        records = carried_out()
+        kept.complete()
+        return simulation_of(loop, records, folder)
+
+
+def planned(kind: Kind, settings: list[str], folders: list[str], **record: object) -> Manifest:
+    """The manifest that a simulation of any kind begins with; `folders` are those inside it, in their order."""
+    return Manifest(
+        kind=kind, recaudit=__version__, plan={"settings": settings}, record=record, folders=dict.fromkeys(folders)
+    )
 
 
 def as_scenario(

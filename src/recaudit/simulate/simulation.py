@@ -15,7 +15,7 @@ from recaudit import policies
 from recaudit.errors import InputError, did_you_mean
 from recaudit.simulate.measures import MEASURES
 from recaudit.simulate.population import FloatArray
-from recaudit.simulate.trial_folder import TrialFolder
+from recaudit.simulate.trial_folder import TrialFolder, trial_name
 
 CONFIDENCE = 0.95
 
@@ -90,7 +90,7 @@ class Simulation:
                 remedy="Run it again with out='some/folder'.",
             )
         parts = [
-            TrialFolder(self.folder / f"trial-{trial:03d}").scan().with_columns(trial=pl.lit(trial, pl.Int64))
+            TrialFolder.open(self.folder / trial_name(trial)).scan().with_columns(trial=pl.lit(trial, pl.Int64))
             for trial in range(self.trials)
         ]
         return pl.concat(parts)

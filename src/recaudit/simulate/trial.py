@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,17 @@ from recaudit.audits.exposure import gini
 from recaudit.data.growth import grown
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
+from recaudit.machine import check_memory
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Policy
 from recaudit.seeding import derive
+from recaudit.simulate.environment import Environment
 from recaudit.simulate.measures import population_rmse, predictions, root_mean_square
 from recaudit.simulate.observers import AUDIT_SCHEMA, Observer, describe, observe
 from recaudit.simulate.oracle import Oracle
 from recaudit.simulate.scenarios import Scenario
 from recaudit.simulate.slates import Shown, slates
-from recaudit.simulate.trial_folder import Checkpoint, TrialFolder
+from recaudit.simulate.trial_folder import Checkpoint, TrialFolder, trial_name
 
 STEP_SCHEMA = {
     "trial": pl.Int64,
@@ -74,6 +77,12 @@ class Loop:
         return step == self.steps - 1 or (every > 0 and step % every == 0)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether a fit depends on the model before it."""
+        own = type(self.recommender).warm_fit is not Recommender.warm_fit
+        return self.warm and own and not isinstance(self.recommender, Oracle)
+
+    @property
     def signature(self) -> str:
         """All settings in words: the same words, the same numbers."""
         parts = [
@@ -85,6 +94,15 @@ class Loop:
             *(f"{name}={describe(audit)}" for name, audit in sorted(self.audits.items())),
         ]
         return "\n".join(parts)
+
+
+def check_room(environment: Environment) -> None:
+    """That a trial can remember who was shown what."""
+    check_memory(
+        environment.users * environment.items,
+        f"Who was shown what, of {environment.users:,} users and {environment.items:,} items,",
+        "Make the environment smaller, or run fewer trials at a time.",
+    )
 
 
 @final
@@ -108,8 +126,10 @@ class RunTrial:
 
     def __call__(self, number: int) -> TrialRecord:
         """Run it, or what is left of it."""
-        folder = None if self.out is None else TrialFolder(self.out / f"trial-{number:03d}")
-        return _Trial(self.loop, number, folder).run()
+        if self.out is None:
+            return _Trial(self.loop, number, None).run()
+        plan = {"settings": self.loop.signature.splitlines(), "trial": number}
+        return _Trial(self.loop, number, TrialFolder.begin(self.out / trial_name(number), plan)).run()
 
 
 @final
@@ -118,14 +138,15 @@ class _Trial:
 
     def __init__(self, loop: Loop, number: int, folder: TrialFolder | None) -> None:
         self.loop, self.number, self.folder = loop, number, folder
+        environment = loop.scenario.environment
+        check_room(environment)
         initial, self.seed = loop.seeds(number)
         self.env = loop.scenario.make(initial)
         self.observation: dict[str, Any] = self.env.reset(seed=self.seed)[0]
         self.log = self.env.log
-        self.exposure = np.zeros(loop.scenario.environment.items)
+        self.exposure = np.zeros(environment.items)
         self.model: FittedModel | None = None
         self.step = 0
-        self.saved = 0
         self.pending: list[Shown] = []  # since the log last grew
         self.unsaved: list[Shown] = []
         self.steps: list[dict[str, Any]] = []
@@ -230,23 +251,38 @@ class _Trial:
             state=self.env.state(),
             steps=pl.DataFrame(self.steps, STEP_SCHEMA),
             audits=pl.DataFrame(self.audits, AUDIT_SCHEMA),
-            model=self.model if self.loop.warm and not isinstance(self.loop.recommender, Oracle) else None,
         )
-        folder.save(self.saved, pl.concat([part.frame() for part in self.unsaved]), checkpoint)
-        self.saved, self.unsaved = self.step, []
+        done = self.step == self.loop.steps
+        model = self.model if self.loop.goes_on and not done else None
+        folder.save(pl.concat([part.frame() for part in self.unsaved]), checkpoint, model, done=done)
+        self.unsaved = []
 
     def _resume(self) -> None:
         checkpoint = self.folder.load() if self.folder else None
         if checkpoint is None or self.folder is None:
             return
-        self.step = self.saved = checkpoint.step
+        self.step = checkpoint.step
         self.steps, self.audits = checkpoint.steps.to_dicts(), checkpoint.audits.to_dicts()
-        self.model = checkpoint.model
         if self.step < self.loop.steps:
             self.observation = self.env.restore(checkpoint.state)
             for part in map(Shown.of, self.folder.slates()):
                 self._note(part)
                 self.log = _with_ratings(self.log, [part])
+            if self.loop.goes_on:
+                self._restore_model(self.folder)
+
+    def _restore_model(self, folder: TrialFolder) -> None:
+        """The model that the next one goes on from: as it was kept, else by going through all fits again."""
+        fits = range(0, self.step, self.loop.retrain or self.step)
+        self.model = folder.model(self._log_before(fits[-1]))
+        if self.model is None:
+            warnings.warn(
+                f"{type(self.loop.recommender).__name__}: its model cannot be kept as arrays, so that trial "
+                f"{self.number} begins with its {len(fits)} fits again.",
+                stacklevel=2,
+            )
+            for step in fits:
+                self.model = self._fitted(self._log_before(step), step)
 
     def _log_before(self, step: int) -> Interactions:
         """The log as it was when the model was last fitted."""

@@ -1,20 +1,41 @@
-"""Where a trial is kept: a stream of what was shown, and checkpoints from which it goes on after a kill."""
+"""Where a trial is kept: a stream of what was shown, and a checkpoint from which it goes on after a kill."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit import atomic
+from recaudit.data.interactions import Interactions
+from recaudit.folders import Folder, Manifest, Writer, damaged
 from recaudit.models.base import FittedModel
+from recaudit.models.stored import restored, stored
 from recaudit.simulate.slates import SLATE_SCHEMA
+from recaudit.version import __version__
+
+Content = TypeVar("Content")
+
+
+def trial_name(number: int) -> str:
+    """The folder of a trial."""
+    return f"trial-{number:03d}"
+
+
+@final
+class _Names:
+    """The files of the checkpoint after so many steps."""
+
+    def __init__(self, step: int) -> None:
+        self.state, self.steps, self.audits, self.model = (
+            f"checkpoints/{step:08d}.{name}"
+            for name in ("state.npz", "steps.parquet", "audits.parquet", "model.safetensors")
+        )
 
 
 @final
@@ -26,8 +47,6 @@ class Checkpoint:
     state: Mapping[str, NDArray[Any]]
     steps: pl.DataFrame
     audits: pl.DataFrame
-    model: FittedModel | None
-    """The fitted model where the next one goes on from it; else it is fitted again from the log."""
 
 
 @final
@@ -35,62 +54,95 @@ class Checkpoint:
 class TrialFolder:
     """Writes and reads one trial."""
 
-    path: Path
+    folder: Folder
 
-    def save(self, first: int, slates: pl.DataFrame, checkpoint: Checkpoint) -> None:
-        """Add what was shown from step `first` on, then the checkpoint, then drop the one before it.
+    @classmethod
+    def begin(cls, path: Path, plan: Mapping[str, Any]) -> TrialFolder:
+        """The trial of this plan, as far as it has come; anything else under this name is removed."""
+        new = Manifest(kind="trial", recaudit=__version__, plan=dict(plan), record={"step": 0})
+        folder = Folder.begin(path, new, nested=True)
+        folder.sweep("")
+        return cls(folder)
 
-        Killed at any moment, the folder holds a whole checkpoint and everything that led to it.
+    @classmethod
+    def open(cls, path: Path) -> TrialFolder:
+        """A trial to be read."""
+        return cls(Folder.open(path, "trial"))
+
+    @property
+    def step(self) -> int:
+        """How many steps are kept."""
+        return int(self.folder.manifest.record["step"])
+
+    def save(self, slates: pl.DataFrame, checkpoint: Checkpoint, model: FittedModel | None, *, done: bool) -> None:
+        """Add what was shown since the last time, and a checkpoint in place of the one before it.
+
+        `model` is the fitted one, where the next goes on from it; one that cannot be kept is fitted again.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with atomic.folder(self.path / "parts" / f"{first:08d}") as folder:
-            slates.write_parquet(folder / "slates.parquet")
-        former = self._checkpoints()
-        with atomic.folder(self.path / "checkpoints" / f"{checkpoint.step:08d}") as folder:
-            np.savez(folder / "state.npz", allow_pickle=False, **checkpoint.state)
-            checkpoint.steps.write_parquet(folder / "steps.parquet")
-            checkpoint.audits.write_parquet(folder / "audits.parquet")
-            if checkpoint.model is not None:
-                (folder / "model.pickle").write_bytes(pickle.dumps(checkpoint.model))
-        for path in former:
-            atomic.discard(path)
+        new = _Names(checkpoint.step)
+        files: dict[str, Writer | bytes] = {
+            f"parts/{self.step:08d}.parquet": slates.write_parquet,
+            new.state: partial(_write_arrays, checkpoint.state),
+            new.steps: checkpoint.steps.write_parquet,
+            new.audits: checkpoint.audits.write_parquet,
+        }
+        content = None if model is None else stored(model)
+        if content is not None:
+            files[new.model] = content
+        former = [name for name in self.folder.manifest.files if name.startswith("checkpoints/")]
+        status = "complete" if done else "running"
+        self.folder.put(files, without=former, record={"step": checkpoint.step}, status=status)
 
     def load(self) -> Checkpoint | None:
-        """The latest checkpoint, if there is one; what was written after it is removed."""
-        found = self._checkpoints()
-        for kind in ("parts", "checkpoints"):
-            if (self.path / kind).is_dir():
-                atomic.sweep(self.path / kind)
-        step = int(found[-1].name) if found else 0
-        for part in self._parts():
-            if int(part.name) >= step:
-                atomic.discard(part)
-        if not found:
+        """The checkpoint, if there is one."""
+        if not self.step:
             return None
-        latest = found[-1]
-        with np.load(latest / "state.npz", allow_pickle=False) as arrays:
-            state = dict(arrays)
-        model_file = latest / "model.pickle"
+        kept = _Names(self.step)
         return Checkpoint(
-            step=step,
-            state=state,
-            steps=pl.read_parquet(latest / "steps.parquet", glob=False),
-            audits=pl.read_parquet(latest / "audits.parquet", glob=False),
-            model=pickle.loads(model_file.read_bytes()) if model_file.is_file() else None,
+            step=self.step,
+            state=self._read(kept.state, _read_arrays),
+            steps=self._read(kept.steps, _read_table),
+            audits=self._read(kept.audits, _read_table),
         )
+
+    def model(self, log: Interactions) -> FittedModel | None:
+        """The model that was kept with the checkpoint, which was fitted to this log; None if none was."""
+        name = _Names(self.step).model
+        return self._read(name, partial(restored, data=log)) if name in self.folder.manifest.files else None
 
     def slates(self) -> Iterator[pl.DataFrame]:
         """What was shown, part by part, in order."""
         for part in self._parts():
-            yield pl.read_parquet(part / "slates.parquet", glob=False)
+            yield self._read(part, _read_table)
 
     def scan(self) -> pl.LazyFrame:
         """What was shown, without reading it."""
-        parts = [pl.scan_parquet(part / "slates.parquet", glob=False) for part in self._parts()]
+        parts = [pl.scan_parquet(self.folder.checked(part), glob=False) for part in self._parts()]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=SLATE_SCHEMA)
 
-    def _parts(self) -> list[Path]:
-        return sorted((self.path / "parts").glob("[0-9]*"))
+    def _parts(self) -> list[str]:
+        return sorted(name for name in self.folder.manifest.files if name.startswith("parts/"))
 
-    def _checkpoints(self) -> list[Path]:
-        return sorted((self.path / "checkpoints").glob("[0-9]*"))
+    def _read(self, name: str, how: Callable[[Path], Content]) -> Content:
+        """A file's content. Whoever wrote the digest beside a file that is none wrote no file of ours."""
+        if name not in self.folder.manifest.files:
+            raise damaged(self.folder.path / name, "missing")
+        path = self.folder.checked(name)
+        try:
+            return how(path)
+        except (ValueError, OSError, LookupError, pl.exceptions.PolarsError) as error:
+            raise damaged(path, "damaged") from error
+
+
+def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    with path.open("xb") as file:  # given a name, numpy would add an ending to it
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    return pl.read_parquet(path, glob=False)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -16,14 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.atomic import PREFIX
+from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines.base import BLOCK
 from recaudit.engines.progress import track
 from recaudit.errors import DataError, InputError
-from recaudit.lock import alone
 from recaudit.policies.calibrated import Calibrated
 
 FloatArray = NDArray[np.float64]
@@ -34,7 +30,6 @@ CELLS = 4_000_000
 BATCH = 500_000
 """Rows of a file that are held at a time; a list that is longer is held whole."""
 
-_ASIDE = f"{PREFIX}rerank-"
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -116,18 +111,17 @@ def rerank_file(
     columns = columns or ListColumns()
     reranker = _Reranker.of(policy, data, columns)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(out.parent)
     users = rows = without = left_out = emptied = against_rank = 0
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=_ASIDE) as aside, alone(Path(aside)):
+    with workspace(out.parent) as aside:
         for number, table in enumerate(_whole_lists(source, columns, batch)):
             given = given_lists(table, data, columns, unknown)
             made = reranker(given)
-            made.write_parquet(Path(aside) / f"{number:08d}.parquet")
+            made.write_parquet(aside / f"{number:08d}.parquet")
             users, rows = users + len(given.user_ids), rows + len(made)
             left_out, emptied = left_out + given.left_out, emptied + given.emptied
             against_rank += int(given.against_rank.sum())
             without += int((np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum())
-        _put_in_place(Path(aside), out)
+        _put_in_place(aside, out)
     return Reranked(out, users, rows, without, left_out, emptied, against_rank)
 
 
@@ -272,15 +266,6 @@ class _Together:
             )
         self._seen = runs if self._seen is None else self._seen.append(runs)
         return table
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what a killed re-ranking left behind; of one that is at work the folder is locked, and stays."""
-    for left in folder.glob(f"{_ASIDE}*"):
-        with suppress(InputError, FileNotFoundError):
-            with alone(left):
-                pass
-            shutil.rmtree(left)
 
 
 def _put_in_place(parts: Path, out: Path) -> None:

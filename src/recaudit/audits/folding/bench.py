@@ -21,7 +21,7 @@ from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
-from recaudit.errors import InputError
+from recaudit.errors import DamageWarning, InputError
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.version import __version__
 
@@ -78,14 +78,15 @@ class Bench:
         damaged file is measured again, and a warning names it.
         """
         file = None if self.cache is None else self.cache / f"{self._key(recommender, rng)}.json"
-        if file is not None and (found := _cell(file, list(self.relatedness))) is not None:
-            return found
+        known = None if file is None else _read(file)
+        if known is not None:
+            return known
         rows = self._measure(recommender.fit(self.train, rng=rng), rng)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             settings = recommender.model_dump(mode="json")
             content = {"recommender": type(recommender).__name__, "settings": settings, "rng": rng, "measured": rows}
-            write(file, json.dumps(content, indent=1, allow_nan=False).encode())
+            write(file, _written(content))
         return rows
 
     def _measure(self, model: FittedModel, rng: int) -> list[Row]:
@@ -124,18 +125,23 @@ class Bench:
         return digest.hexdigest()
 
 
-def _cell(file: Path, relatedness: list[str]) -> list[Row] | None:
-    """What a file of the cache holds; None where there is none, or it is damaged."""
-    try:
-        content = json.loads(file.read_bytes())
-        rows: list[Row] = [{name: row[name] for name in MEASURED} for row in content["measured"]]
-        numbers = [row[name] for row in rows for name in MEASURED if name not in ("relatedness", "rmse")]
-        whole = [row["relatedness"] for row in rows] == relatedness and all(isinstance(x, float) for x in numbers)
-        if whole and all(isinstance(row["rmse"], float | None) for row in rows):
-            return rows
-    except FileNotFoundError:
+def _read(file: Path) -> list[Row] | None:
+    """What was measured before; None where nothing was, or where the file is not, byte by byte, as it was written."""
+    if not file.is_file():
         return None
-    except (ValueError, KeyError, TypeError):
+    content = file.read_bytes()
+    try:
+        found = json.loads(content)
+        del found["sha256"]
+        if content == _written(found):
+            rows: list[Row] = found["measured"]
+            return rows
+    except (ValueError, LookupError, TypeError, RecursionError):
         pass
-    warnings.warn(f"{file} is damaged, and is measured again.", UserWarning, stacklevel=3)
+    warnings.warn(f"{file} is not as it was written, and is measured again.", DamageWarning, stacklevel=3)
     return None
+
+
+def _written(content: Row) -> bytes:
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return json.dumps({**content, "sha256": digest}, indent=1, allow_nan=False).encode()

@@ -1,0 +1,25 @@
+"""Run folders: one manifest with a digest of every file; gone on with after a kill, checked by whoever gets one."""
+
+from recaudit.folders.folder import REPORT, Folder, Writer, check_same, claimed, damaged, keep, tell_lost
+from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
+from recaudit.folders.verification import Finding, Verdict, verify
+
+__all__ = [
+    "KINDS",
+    "MANIFEST",
+    "REPORT",
+    "FileRecord",
+    "Finding",
+    "Folder",
+    "Kind",
+    "Manifest",
+    "Verdict",
+    "Writer",
+    "check_same",
+    "claimed",
+    "damaged",
+    "keep",
+    "read_manifest",
+    "tell_lost",
+    "verify",
+]

@@ -1,0 +1,48 @@
+"""A file of named arrays with a description: safetensors, which holds nothing that runs, and a digest of all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load, save
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def encoded(arrays: Mapping[str, NDArray[Any]], about: object) -> bytes:
+    """The file: arrays by name, and `about`, anything that JSON holds."""
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(about)
+    # One entry: of several, safetensors would not keep the order, and the file would not always be the same.
+    return save(plain, metadata={"about": json.dumps([_digest(plain, text), text])})
+
+
+def read(path: Path) -> tuple[Arrays, Any]:
+    """Arrays, fresh and writable, and what they are about; a ValueError says that the file is no such file."""
+    try:
+        # The copies lie in memory as fresh arrays do, so that products of them are the same number by number.
+        arrays = {name: array.copy() for name, array in load(path.read_bytes()).items()}
+        with safe_open(path, "numpy") as file:
+            digest, text = json.loads(file.metadata()["about"])
+        intact = digest == _digest(arrays, text)
+    except (SafetensorError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no arrays with a description") from error
+    if not intact:
+        raise ValueError(f"{path} is not as it was written")
+    return arrays, json.loads(text)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], about: str) -> str:
+    digest = hashlib.sha256(about.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,179 @@
+"""A folder says what it holds, notices what is no longer so, and lets nobody lead it elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recaudit import lock
+from recaudit.errors import DamagedError, DamageWarning, InputError
+from recaudit.folders import MANIFEST, Folder, Manifest, claimed, keep, read_manifest, verify
+from recaudit.version import __version__
+
+
+def new(kind: Any = "audit", folders: tuple[str, ...] = (), **plan: object) -> Manifest:
+    return Manifest(kind=kind, recaudit=__version__, plan=plan, folders=dict.fromkeys(folders))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    made = Folder.begin(tmp_path / "run", new())
+    made.put({"results/a": b"one", "results/b": b"two", "report.html": b"page"})
+    return made
+
+
+class TestReading:
+    def test_a_file_is_as_it_was_written_or_it_is_not_read(self, folder: Folder) -> None:
+        assert Folder.open(folder.path, "audit").checked("results/a").read_bytes() == b"one"
+        (folder.path / "results" / "a").write_bytes(b"onE")
+        with pytest.raises(DamagedError, match=r"results/a, which is not as it was written.*Run the same command"):
+            Folder.open(folder.path, "audit").checked("results/a")
+        (folder.path / "results" / "a").unlink()
+        with pytest.raises(DamagedError, match="results/a, which is missing"):
+            Folder.open(folder.path, "audit").checked("results/a")
+
+    def test_a_folder_of_another_kind(self, folder: Folder) -> None:
+        with pytest.raises(InputError, match="the folder of an audit; expected one of a trial"):
+            Folder.open(folder.path, "trial")
+
+    def test_every_byte_of_the_manifest_counts(self, folder: Folder) -> None:
+        file = folder.path / MANIFEST
+        content = file.read_bytes()
+        assert read_manifest(folder.path) == folder.manifest
+        for place in range(len(content)):
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            with pytest.raises(DamagedError, match="Put it back from a copy"):
+                read_manifest(folder.path)
+        for size in range(len(content)):
+            file.write_bytes(content[:size])
+            with pytest.raises(DamagedError, match=MANIFEST):
+                read_manifest(folder.path)
+
+    @pytest.mark.parametrize("content", [b"[]", b"1", b"{}", b"null", b"[" * 100_000, b'{"sha256": 1}', b"\xff"])
+    def test_what_is_no_manifest(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / MANIFEST).write_bytes(content)
+        with pytest.raises(DamagedError, match="recaudit leaves this one as it is"):
+            read_manifest(tmp_path)
+        (finding,) = verify(tmp_path).lost
+        assert (finding.name, finding.fault) == (MANIFEST, "damaged")
+
+
+def forged(path: Path, **changes: object) -> None:
+    """A manifest by somebody who knows how digests are made."""
+    content = json.loads((path / MANIFEST).read_bytes()) | changes
+    del content["sha256"]
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    (path / MANIFEST).write_text(json.dumps({**content, "sha256": digest}, indent=2) + "\n")
+
+
+class TestStrangers:
+    @pytest.mark.parametrize("name", ["../victim", "/etc/passwd", "a/../../victim", "", ".", "a\\b", "C:x", "a//b"])
+    @pytest.mark.parametrize("field", ["files", "folders"])
+    def test_no_name_leads_out_of_the_folder(self, folder: Folder, name: str, field: str) -> None:
+        victim = folder.path.parent / "victim"
+        victim.write_text("mine")
+        forged(folder.path, **{field: {name: {"bytes": 1, "sha256": "0"} if field == "files" else "0"}})
+        with pytest.raises(DamagedError):
+            Folder.open(folder.path, "audit")
+        assert victim.read_text() == "mine"
+
+    def test_a_forged_manifest_with_a_good_name_is_read(self, folder: Folder) -> None:
+        forged(folder.path, status="complete")
+        assert Folder.open(folder.path, "audit").manifest.status == "complete"
+
+    def test_links_are_not_followed(self, folder: Folder) -> None:
+        elsewhere = folder.path.parent / "elsewhere"
+        (folder.path / "results").rename(elsewhere)
+        (folder.path / "results").symlink_to(elsewhere)
+        assert {finding.name for finding in verify(folder.path).lost} == {"results/a", "results/b"}
+        folder.put({}, without=["results/a"])
+        folder.put({"results/b": b"new"})
+        assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == {"a": b"one", "b": b"two"}
+        assert verify(folder.path).lost == ()
+
+    def test_nothing_is_removed_or_written_through_a_link_to_a_folder_inside(self, tmp_path: Path) -> None:
+        with claimed(tmp_path / "run", new("comparison", ("A/x",))) as run:
+            Folder.begin(run.path / "A/x", new("trial"), nested=True).put({"a": b"mine"}, status="complete")
+            run.complete()
+        (run.path / "A").rename(tmp_path / "elsewhere")
+        (run.path / "A").symlink_to(tmp_path / "elsewhere")
+        with (
+            pytest.warns(DamageWarning, match=rf"A/x/{MANIFEST} \(missing\)"),
+            claimed(run.path, new("comparison", ("A/x",))) as again,
+        ):
+            assert again.manifest.status == "running"
+        assert not (run.path / "A").exists()
+        assert (tmp_path / "elsewhere" / "x" / "a").read_bytes() == b"mine"
+
+
+class TestVerify:
+    def test_whole_damaged_missing_and_unknown(self, folder: Folder) -> None:
+        assert verify(folder.path).lost == ()
+        (folder.path / "results" / "a").write_bytes(b"two")
+        (folder.path / "results" / "b").unlink()
+        (folder.path / "notes.txt").write_text("mine")
+        found = verify(folder.path)
+        assert {(finding.name, finding.fault) for finding in found.lost} == {
+            ("results/a", "damaged"),
+            ("results/b", "missing"),
+        }
+        assert found.unknown == ("notes.txt",)
+        assert set(found.whole) == {MANIFEST, "report.html"}
+
+    def test_folders_inside_that_were_swapped(self, tmp_path: Path) -> None:
+        with claimed(tmp_path / "run", new("simulation", ("x", "y"))) as run:
+            for name in ("x", "y"):
+                Folder.begin(run.path / name, new("trial", trial=name), nested=True).put(
+                    {"a": name.encode()}, status="complete"
+                )
+            run.complete()
+        assert verify(run.path).lost == ()
+        (run.path / "x").rename(run.path / "z")
+        (run.path / "y").rename(run.path / "x")
+        (run.path / "z").rename(run.path / "y")
+        assert {finding.name for finding in verify(run.path).lost} == {f"x/{MANIFEST}", f"y/{MANIFEST}"}
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="expected a run folder"):
+            verify(tmp_path / "nowhere")
+
+
+class TestGoingOn:
+    def test_a_part_that_is_not_as_planned_is_started_over(self, tmp_path: Path) -> None:
+        Folder.begin(tmp_path / "x", new("trial", trial=0), nested=True).put({"a": b""})
+        with pytest.warns(DamageWarning, match=rf"x: not as it was written.*{MANIFEST} \(damaged\)"):
+            again = Folder.begin(tmp_path / "x", new("trial", trial=1), nested=True)
+        assert again.manifest.files == {}
+        assert not (tmp_path / "x" / "a").exists()
+
+    def test_a_run_that_is_another_is_refused(self, folder: Folder) -> None:
+        with pytest.raises(InputError, match="which holds an audit with other settings"):
+            Folder.begin(folder.path, new(settings="x"))
+        with pytest.raises(InputError, match=r"which holds an audit; expected .*very simulation"):
+            Folder.begin(folder.path, new("simulation"))
+
+    def test_what_is_replaced_is_gone_after_the_manifest_says_so(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def killed() -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(folder, "_save", killed)
+            with pytest.raises(KeyboardInterrupt):
+                folder.put({"results/c": b"three"}, without=["results/a"])
+        assert verify(folder.path).lost == ()
+        assert verify(folder.path).unknown == ("results/c",)
+        again = Folder.begin(folder.path, new())
+        again.sweep("results")
+        assert not (folder.path / "results" / "c").exists()
+
+    def test_a_page_is_not_put_where_a_run_is_at_work(self, folder: Folder) -> None:
+        with lock.alone(folder.path), pytest.raises(InputError, match="is at work"):
+            keep(folder.path, "report.html", b"new")
+        keep(folder.path, "report.html", b"new")
+        assert verify(folder.path).lost == ()
