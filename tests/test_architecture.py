@@ -15,6 +15,7 @@ SOURCE = Path(recaudit.__file__).parent
 ORDER = [
     "version",
     "errors",
+    "arguments",
     "atomic",
     "lock",
     "seeding",

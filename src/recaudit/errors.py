@@ -25,6 +25,7 @@ class InputError(RecauditError, ValueError):
 
     def __init__(self, argument: str, *, received: object, expected: str, remedy: str = "") -> None:
         self.argument = argument
+        self.received, self.expected, self.remedy = received, expected, remedy
         shown = received if isinstance(received, str) else repr(received)
         message = f"{argument}: received {shown}; expected {expected}."
         super().__init__(f"{message} {remedy}".rstrip())
@@ -32,6 +33,12 @@ class InputError(RecauditError, ValueError):
 
 class DataError(InputError):
     """A table, a file or an id is not what it must be."""
+
+    def inside(self, file: str, remedy: str | None = None) -> DataError:
+        """The same error, told of a part of this file, perhaps with another remedy."""
+        argument = self.argument if file in str(self) else f"{file}, {self.argument}"
+        told = self.remedy if remedy is None else remedy
+        return DataError(argument, received=self.received, expected=self.expected, remedy=told)
 
 
 class ConfigError(InputError):

@@ -117,7 +117,7 @@ class TestDuplicates:
     frame = pl.DataFrame({"user": [1, 1, 1], "item": [4, 4, 5], "rating": [1.0, 5.0, 2.0], "time": [9, 3, 1]})
 
     def test_are_refused_by_default_with_their_rows(self) -> None:
-        with pytest.raises(DataError, match=r"rows 0 and 1: user=1 item=4 .*duplicates='last'"):
+        with pytest.raises(DataError, match=r"rows 0 and 1: user=1 item=4 .*duplicates = 'last'"):
             Interactions.from_frame(self.frame)
 
     def test_last_row_without_times(self) -> None:
@@ -198,7 +198,7 @@ class TestItemsAndUsers:
 
     def test_unknown_ids_are_an_error_or_ignored(self, tiny: Interactions) -> None:
         items = pl.DataFrame({"item": ["a", "zz"], "title": ["A", "Z"]})
-        with pytest.raises(DataError, match=r"row 1: 'zz'.*unknown='ignore'"):
+        with pytest.raises(DataError, match=r"row 1: 'zz'.*unknown = 'ignore'"):
             tiny.with_items(items, title="title")
         data = tiny.with_items(items, title="title", unknown="ignore")
         assert data.item_labels(np.array([0])) == ["A"]

@@ -12,6 +12,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -60,6 +61,7 @@ class Recommend:
         return Calibrator.of(self.policy, self.model.data) if isinstance(self.policy, Calibrated) else None
 
 
+@checked
 def recommend(
     model: FittedModel,
     *,

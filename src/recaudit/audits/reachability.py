@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.future_reachability import Follow
 from recaudit.audits.inquiry import Baseline, Inquiry
@@ -37,6 +38,7 @@ _USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
 
+@checked
 def reachability(
     model: FittedModel,
     data: Interactions | None = None,

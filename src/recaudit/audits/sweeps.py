@@ -11,6 +11,7 @@ from typing import Literal, final
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.fits import Fits
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
@@ -68,6 +69,7 @@ class Sweep:
     __repr__ = summary
 
 
+@checked
 def sweep_horizon(
     recommender: Recommender | FittedModel,
     data: Interactions,
@@ -121,6 +123,7 @@ def sweep_horizon(
     return Sweep(audit, settings, _curves("horizon", points()))
 
 
+@checked
 def sweep_beta(
     model: FittedModel,
     data: Interactions | None = None,

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
@@ -48,6 +49,7 @@ class BlockWorld:
         return 1 - float(self.related[self.user_group][:, self.item_group].mean())
 
 
+@checked
 def blocks(
     users: int = 5000,
     items: int = 6000,
@@ -222,6 +224,7 @@ _TOY_RELATED = {
 }
 
 
+@checked
 def toy(rng: int = 0) -> BlockWorld:
     """The world of paper 002, Figure 1, as far as its text says: 30 users and 30 films, to be fitted with 3 factors.
 

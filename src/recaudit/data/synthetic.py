@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.data.blocks import BlockWorld, blocks, toy
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -53,11 +54,13 @@ class World:
     """(users, items): how likely each item was, relative to the user's others, to be picked and rated."""
 
 
+@checked
 def demo(rng: int = 0) -> Interactions:
     """The built-in data set: 600 users, 400 films, about 23,000 ratings of 1 to 5 stars over three years."""
     return demo_world(rng).data
 
 
+@checked
 def demo_world(rng: int = 0, *, users: int = 600, items: int = 400) -> World:
     """The world behind `demo`: the log, every user's true expected rating, and how the ratings were picked."""
     if users < 10 or items < 20:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
@@ -139,6 +140,7 @@ class BlackBox(FittedModel):
         return OpaqueResponse(items, query)
 
 
+@checked
 def from_system(
     data: Interactions,
     *,
@@ -194,6 +196,7 @@ def from_system(
     )
 
 
+@checked
 def as_black_box(model: FittedModel) -> BlackBox:
     """A model behind a wall: its scores can be asked for, and nothing else, so that audits can be compared."""
     return BlackBox(

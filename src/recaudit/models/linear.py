@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy import sparse
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
@@ -166,6 +167,7 @@ class SparseMatrix(Protocol):
         ...
 
 
+@checked
 def from_weights(
     weights: ArrayLike | SparseMatrix,
     data: Interactions,

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from recaudit import atomic
+from recaudit.arguments import checked
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
 from recaudit.models.base import Recommender
@@ -103,6 +104,7 @@ class OfflineOnline:
     __repr__ = summary
 
 
+@checked
 def offline_online(
     environments: Sequence[Environment | Scenario | str],
     recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]],

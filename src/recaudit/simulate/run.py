@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
 from recaudit.models.base import Recommender
@@ -20,6 +21,7 @@ from recaudit.simulate.simulation import Simulation
 from recaudit.simulate.trial import Loop, RunTrial, TrialRecord
 
 
+@checked
 def run(
     environment: Environment | Scenario | str,
     recommender: Recommender,

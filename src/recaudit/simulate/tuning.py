@@ -10,6 +10,7 @@ from typing import Any, final
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from recaudit.arguments import checked
 from recaudit.audits.optuna_study import quiet_study
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
@@ -53,6 +54,7 @@ class Tuned:
     """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
 
 
+@checked
 def tune(
     recommender: Recommender,
     data: Interactions,

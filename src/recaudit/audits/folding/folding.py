@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.folding.metric import Overshoot, overshoot
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.result import Folding
@@ -27,6 +28,7 @@ from recaudit.seeding import derive, uniforms
 Similarity = Literal["cosine", "dot"]
 
 
+@checked
 def folding(
     model: FittedModel,
     relatedness: Relatedness | None = None,
