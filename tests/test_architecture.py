@@ -16,6 +16,7 @@ ORDER = [
     "version",
     "errors",
     "arguments",
+    "settings",
     "atomic",
     "lock",
     "seeding",

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, final
 
+from recaudit.arguments import check_argument
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
@@ -124,5 +125,6 @@ def _run_in_worker(piece: object) -> object:
 
 
 def _check_workers(workers: int) -> None:
+    check_argument("workers", workers, int)
     if workers < 1:
         raise InputError("workers", received=workers, expected="a whole number of 1 or more")

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Self, final
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from recaudit.data import datasets
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.sgd import BiasedMF
+from recaudit.settings import Settings
 from recaudit.simulate.beta_rank import BetaRank
 from recaudit.simulate.environment import Environment
 from recaudit.simulate.fitted import from_data
@@ -23,10 +24,8 @@ from recaudit.simulate.topics import Topics
 
 
 @final
-class Scenario(BaseModel):
+class Scenario(Settings):
     """An environment with a beginning and an end."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: str
     """What it is called; `id` in Gymnasium's registry has it too."""
