@@ -22,6 +22,8 @@ from recaudit.policies import Policy, Top1
 from recaudit.policies.calibrated import Calibrated
 
 IntArray = NDArray[np.int64]
+LONGEST = 1_000_000
+"""Most places of a list."""
 
 
 @final
@@ -102,6 +104,6 @@ class _Rows:
 
 
 def check_length(n: int, argument: str = "n") -> None:
-    """A list has at least one place."""
-    if n < 1:
-        raise InputError(argument, received=n, expected="a list length of 1 or more")
+    """A list has at least one place, and every user's is held in memory."""
+    if not 1 <= n <= LONGEST:
+        raise InputError(argument, received=n, expected=f"a list length of 1 or more, up to {LONGEST:,}")

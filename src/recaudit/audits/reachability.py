@@ -29,6 +29,7 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future, NextK, Past
 from recaudit.models.base import FittedModel
+from recaudit.models.devices import check_device
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Policy, Softmax
 
@@ -86,6 +87,7 @@ def reachability(
     if baseline not in ("scores", "predicted", "factual"):
         raise InputError("baseline", received=baseline, expected="'scores', 'predicted' or 'factual'")
     check_length(slate, "slate")
+    check_device(device)
     everybody = np.arange(log.n_users)
     positions = everybody if users is None else np.unique(log.users_at(users))
     wanted = None if targets is None else log.items_at(targets)

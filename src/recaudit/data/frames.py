@@ -62,6 +62,10 @@ def _eager(frame: object, argument: str) -> nw.DataFrame[Any]:
             frame = frame.collect()
         native: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)  # type: ignore[call-overload]
         return native
+    except nw.exceptions.DuplicateError:
+        names: Any = getattr(frame, "columns", ())
+        check_distinct([str(name) for name in names], argument)
+        raise
     except (*_POLARS, TypeError):
         raise InputError(
             argument,

@@ -21,7 +21,7 @@ from recaudit.simulate.population import IntArray, Population
 Repeats = Literal["never", "unrated", "always"]
 
 MOST = 2**31 - 1
-"""Most users and items: positions are numbers of 32 bits."""
+"""Most users, items and steps: positions are numbers of 32 bits."""
 _BLOCK = 8192
 """How many pairs are rated at once."""
 

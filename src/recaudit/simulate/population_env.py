@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from recaudit.arguments import check_argument
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.environment import Environment
@@ -48,7 +49,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         self.environment = environment
         self.initial = initial
         self._begin = begin or environment.population
-        self.population: Population
+        self._people: Population | None = None
         self.seed = 0
         shape = (environment.users_per_step, environment.slate)
         low, high = environment.scale
@@ -64,14 +65,28 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         self.action_space = spaces.Dict({"items": items, "scores": scores}) if environment.choice.uses_scores else items
         self._online: IntArray = np.zeros(shape[0], dtype=np.int64)
 
+    @property
+    def population(self) -> Population:
+        """The people as they are now; there are none before `reset`."""
+        if self._people is None:
+            raise InputError(
+                "environment", received="a call before reset()", expected="reset() first: it makes the people"
+            )
+        return self._people
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin again. `seed` drives what happens from here; `options={"initial": 1}` makes other people and items."""
+        check_argument("options", options, dict[str, object] | None)
+        if seed is not None and isinstance(seed, int) and seed >= 2**64:
+            raise InputError("seed", received=seed, expected="a whole number of at most 64 bits")
         super().reset(seed=seed)
         self.seed = int(self.np_random.integers(2**63)) if seed is None else seed
-        self.initial = int((options or {}).get("initial", self.initial))
-        self.population = self._begin(self.initial)
+        initial = (options or {}).get("initial", self.initial)
+        check_argument("options['initial']", initial, int)
+        self.initial = int(initial)
+        self._people = self._begin(self.initial)
         self._go_online()
         return self._observation(*self._nothing_yet()), {}
 
@@ -105,9 +120,15 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nobody's ratings in it."""
-        self.seed, self.initial = int(state["seed"]), int(state["initial"])
-        self.population = self.environment.population(self.initial)
-        self.population.restore(state)
+        check_argument("state", state, Mapping[str, object])
+        try:
+            seed, initial = int(state["seed"]), int(state["initial"])
+            people = self.environment.population(initial)
+            people.restore(state)
+        except (KeyError, TypeError, ValueError) as error:
+            received = f"a state that does not fit ({error})"
+            raise InputError("state", received=received, expected="what state() of this environment gave") from None
+        self.seed, self.initial, self._people = seed, initial, people
         self._go_online()
         return self._observation(*self._nothing_yet())
 

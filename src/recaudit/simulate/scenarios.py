@@ -14,7 +14,7 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.models.sgd import BiasedMF
 from recaudit.settings import Settings
 from recaudit.simulate.beta_rank import BetaRank
-from recaudit.simulate.environment import Environment
+from recaudit.simulate.environment import MOST, Environment
 from recaudit.simulate.fitted import from_data
 from recaudit.simulate.latent import Latent
 from recaudit.simulate.latent_score import LatentScore
@@ -33,7 +33,7 @@ class Scenario(Settings):
     """The people and items."""
     ratings: int = Field(default=100_000, ge=1)
     """How many ratings a recommender begins with."""
-    steps: int = Field(default=500, ge=1)
+    steps: int = Field(default=500, ge=1, le=MOST)
     """How many steps follow."""
     lived: bool = False
     """Whether what people rate at the beginning changes them already, as in RecLab's code. Without, scenarios that

@@ -206,9 +206,10 @@ def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: 
         wanted = (columns.user, columns.item, columns.rank, columns.score)
         lazy = lazy.select(name for name in dict.fromkeys(wanted) if name in held_names)
         total = int(lazy.select(pl.len()).collect().item())
+        empty = None if total else lazy.collect()
         pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
-    if not total:
-        yield lazy.collect()  # says what is wrong with it
+    if empty is not None:
+        yield empty  # told as such where lists are read
         return
     together = _Together(columns.user)
     held: pl.DataFrame | None = None
