@@ -29,13 +29,14 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     """The function, which refuses an argument of another type than its signature says.
 
     An `int` is a whole number, numpy's too, and neither True nor 1.0; a `float` is any number but NaN; a list of
-    something is never a single text.
+    something is never a single text. `Annotated[Kind, "..."]` says what to do for somebody who has something else.
     """
     signature = inspect.signature(function)
 
     @functools.cache
     def hints() -> dict[str, Any]:
-        return typing.get_type_hints(function)  # when first called: a hint may name what stands below the function
+        # When first called: a hint may name what stands below the function.
+        return typing.get_type_hints(function, include_extras=True)
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,8 +55,8 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 def check_argument(name: str, value: object, hint: Any) -> None:
     """That the value is of the type that the hint describes."""
     if not _fits(value, hint):
-        near = did_you_mean(value, _words(hint)) if isinstance(value, str) else ""
-        remedy = near if near.startswith("Did") else ""
+        near = did_you_mean(value, _texts(hint, typing.Literal)) if isinstance(value, str) else ""
+        remedy = near if near.startswith("Did") else " ".join(_texts(hint, typing.Annotated))
         raise InputError(name, received=shown(value), expected=described(hint), remedy=remedy)
 
 
@@ -72,6 +73,8 @@ def described(hint: Any) -> str:
         words = "numbers in an array" + " or None" * (types.NoneType in inner)
     elif origin in _UNIONS:
         words = " or ".join(dict.fromkeys(described(one) for one in inner))
+    elif origin is typing.Annotated:
+        words = described(inner[0])
     elif origin is typing.Literal:
         words = " or ".join(map(repr, inner))
     elif origin is tuple:
@@ -109,6 +112,8 @@ def _fits(value: object, hint: Any) -> bool:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
         fits = any(_fits(value, one) for one in inner)
+    elif origin is typing.Annotated:
+        fits = _fits(value, inner[0])
     elif origin is typing.Literal:
         fits = any(type(value) is type(one) and value == one for one in inner)
     elif origin is tuple:
@@ -153,9 +158,9 @@ def _is_one(value: object, kind: Any) -> bool:
         return True
 
 
-def _words(hint: Any) -> list[str]:
-    """The texts that a hint takes."""
-    inner = typing.get_args(hint)
-    if typing.get_origin(hint) is typing.Literal:
-        return [one for one in inner if isinstance(one, str)]
-    return [word for one in inner if typing.get_origin(hint) in _UNIONS for word in _words(one)]
+def _texts(hint: Any, origin: Any) -> list[str]:
+    """The texts inside the parts of a hint that have this origin."""
+    if typing.get_origin(hint) is origin:
+        extra = hint.__metadata__ if origin is typing.Annotated else typing.get_args(hint)
+        return [text for text in extra if isinstance(text, str)]
+    return [text for one in typing.get_args(hint) if typing.get_origin(hint) in _UNIONS for text in _texts(one, origin)]
