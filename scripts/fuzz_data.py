@@ -25,10 +25,11 @@ from recaudit.data.readers import read_table
 Case = Callable[[], object]
 
 JUNK: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 1.5, 0.0, -0.5, float("nan"), float("inf"), 1e308, 5e-324, 10**12, 10**30, -(2**63),
-    "", "bogus", "15", "123", "user-001", "\x00", "__proto__", b"bytes", [], {}, (), [None], [1.7], [True],
-    ["user-001"], ["a", 1], [[1]], {"a": 1}, {"genre": "genre"}, (1, 5), (5, 1), (1, 5, 9), (1,), ("1", "5"), {1}, range(3),
-    object, dt.date(1970, 1, 2), dt.timedelta(days=1), Decimal("1.5"), 1j, np.int32(3), np.float32(0.5), np.bool_(True),
+    None, True, False, 0, 1, -1, 2, 1.5, 0.0, -0.5, float("nan"), float("inf"), 1e308, 5e-324, 10**12, 10**30,
+    -(2**63), "", "bogus", "15", "123", "user-001", "\x00", "__proto__", b"bytes", [], {}, (), [None], [1.7], [True],
+    ["user-001"], ["a", 1], [[1]], {"a": 1}, {"genre": "genre"}, (1, 5), (5, 1), (1, 5, 9), (1,), ("1", "5"), {1},
+    range(3), object, dt.date(1970, 1, 2), dt.timedelta(days=1), Decimal("1.5"),
+    1j, np.int32(3), np.float32(0.5), np.bool_(True),
     np.array([1, 2]), np.array([[1.0, np.nan]]), np.array(["a"]), np.datetime64("2020-01-01"), pl.Series([1, 2]),
     pl.DataFrame({"a": [1]}), pd.DataFrame({"a": [1]}), Path("no such file"), lambda *_: None, iter([1]),
 ]  # fmt: skip

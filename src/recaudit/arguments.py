@@ -148,7 +148,7 @@ def _is_list(value: object) -> bool:
 
 def _looked_at(values: Any) -> list[object]:
     """The first of several values; none where looking would use them up."""
-    return list(itertools.islice(values, _MANY)) if isinstance(values, collections.abc.Sized) else []
+    return [] if isinstance(values, collections.abc.Iterator) else list(itertools.islice(values, _MANY))
 
 
 def _is_one(value: object, kind: Any) -> bool:

@@ -97,7 +97,7 @@ def listed_ids(ids: Iterable[object], known: pl.Series, argument: str) -> pl.Ser
     for value in values:
         if type(value) is not kind:
             raise _another_type(argument, f"{value!r}, an id of type {type(value).__name__}", known)
-        if kind is int and not -(2**63) <= value < 2**63:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise DataError(argument, received=repr(value), expected="ids that are in the log")
     return pl.Series(argument, values, dtype=known.dtype)
 

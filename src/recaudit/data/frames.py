@@ -60,10 +60,10 @@ def _eager(frame: object, argument: str) -> nw.DataFrame[Any]:
         if isinstance(frame, pl.LazyFrame):
             received += " that cannot be collected"
             frame = frame.collect()
-        native: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)  # type: ignore[call-overload]
-        return native
+        held: Any = frame
+        return nw.from_native(held, eager_only=True)
     except nw.exceptions.DuplicateError:
-        names: Any = getattr(frame, "columns", ())
+        names = held.column_names if hasattr(held, "column_names") else held.columns  # pyarrow, pandas
         check_distinct([str(name) for name in names], argument)
         raise
     except (*_POLARS, TypeError):
