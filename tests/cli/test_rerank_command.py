@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +14,6 @@ from typer.testing import CliRunner, Result
 
 import recaudit as ra
 from recaudit.audits.calibration.rerank import rerank as rerank_frame
-from recaudit.audits.calibration.rerank import rerank_file
 from recaudit.cli.rerank import rerank
 from recaudit.policies.calibrated import Calibrated
 
@@ -126,8 +127,8 @@ def test_mistakes_are_explained(folder: Path, arguments: tuple[object, ...], mes
 class TestMistakesInFiles:
     def lists(self, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
         """Five users with ten rows each, read three at a time; the last row is another."""
-        monkeypatch.setattr("recaudit.audits.calibration.rerank.BATCH", 3)
-        monkeypatch.setitem(rerank_file.__kwdefaults__, "batch", 3)
+        reranking = importlib.import_module("recaudit.audits.calibration.rerank")
+        monkeypatch.setattr(reranking, "rerank_file", partial(reranking.rerank_file, batch=3))
         rows = [f"{user},{item},1.0" for user in range(1, 6) for item in range(10)]
         Path("lists.csv").write_text("\n".join(["user,item,score", *rows[:-1], wrong]) + "\n")
 

@@ -261,7 +261,7 @@ class TestMistakes:
         for path in ("actions.k", "actions.ratings.kind"):
             assert f"\n  audits.reachability.{path}: " in message
 
-    @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "{a = " * 5000, ".".join("a" * 5000) + " = 1"])
+    @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "{a = " * 5000])
     def test_tables_without_end(self, text: str) -> None:
         assert "too deep inside each other" in mistake(text + "\n" + SMALLEST)
 

@@ -82,11 +82,8 @@ def test_a_column_that_is_not_there_is_named(folder: Path) -> None:
 
 
 def test_a_remedy_is_a_line_of_the_configuration(folder: Path) -> None:
-    with (folder / "ratings.csv").open("a") as file:
-        file.write((folder / "ratings.csv").read_text().splitlines()[1] + "\n")
     with pytest.raises(DataError, match=r"ratings.csv, columns .*Say duplicates = 'last'"):
-        loaded(folder, COLUMNS)
-    assert len(loaded(folder, COLUMNS + "duplicates = 'last'")) == 4
+        loaded(folder, COLUMNS.replace('duplicates = "last"', ""))
 
 
 @pytest.mark.parametrize(

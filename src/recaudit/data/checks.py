@@ -75,8 +75,14 @@ def same_type(ids: pl.Series, known: pl.Series, argument: str) -> pl.Series:
     example = ids[0]
     if known.dtype.is_integer() and ids.dtype in _TEXT:  # which of them is it that is no number?
         text = ids.cast(pl.String)
-        example = next(iter(text.filter(text.cast(pl.Int64, strict=False).is_null())), example)
+        example = next(iter(text.filter(plain_numbers(text).is_null())), example)
     raise _another_type(argument, f"ids of type {_type_name(ids.dtype)}, such as {example!r}", known)
+
+
+def plain_numbers(text: pl.Series) -> pl.Series:
+    """The ids that are written as whole numbers are; null for all others, such as "007", "1.0" and "1e5"."""
+    numbers = text.cast(pl.Int64, strict=False)
+    return numbers.set(~(numbers.cast(pl.String) == text).fill_null(value=False), None)
 
 
 def _another_type(argument: str, received: str, known: pl.Series) -> DataError:

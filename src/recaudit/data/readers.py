@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.arguments import checked
+from recaudit.data.checks import plain_numbers
 from recaudit.data.frames import check_columns, check_distinct
 from recaudit.data.interactions import Duplicates, Interactions
 from recaudit.errors import DataError
@@ -87,9 +88,8 @@ def with_typed_ids(table: pl.DataFrame, ids: Ids) -> pl.DataFrame:
 
 
 def _as_meant(text: pl.Series) -> pl.Series:
-    """The column as whole numbers if every id is written as its number is; "007", "1.0" and "1e5" are not."""
-    numbers = text.cast(pl.Int64, strict=False)
-    return numbers if text.equals(numbers.cast(pl.String)) else text
+    numbers = plain_numbers(text)
+    return numbers if numbers.null_count() == text.null_count() else text
 
 
 @contextmanager
