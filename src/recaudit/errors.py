@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 
 
 class RecauditError(Exception):
@@ -25,10 +26,15 @@ class InputError(RecauditError, ValueError):
 
     def __init__(self, argument: str, *, received: object, expected: str, remedy: str = "") -> None:
         self.argument = argument
-        self.received, self.expected, self.remedy = received, expected, remedy
-        shown = received if isinstance(received, str) else repr(received)
-        message = f"{argument}: received {shown}; expected {expected}."
+        self.received = received if isinstance(received, str) else repr(received)
+        self.expected, self.remedy = expected, remedy
+        message = f"{argument}: received {self.received}; expected {expected}."
         super().__init__(f"{message} {remedy}".rstrip())
+
+    def __reduce__(self) -> tuple[partial[InputError], tuple[str]]:
+        # An error in a worker travels to the process that waits for it.
+        told = {"received": self.received, "expected": self.expected, "remedy": self.remedy}
+        return partial(type(self), **told), (self.argument,)
 
 
 class DataError(InputError):

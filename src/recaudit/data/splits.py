@@ -64,7 +64,7 @@ def by_time(data: Interactions, fraction: float = 0.1) -> Split:
             "fraction",
             received=fraction,
             expected="a share that leaves ratings before the cut",
-            remedy="So many ratings carry the same time that nothing is left to train on: use splits.random.",
+            remedy="So many ratings carry the same time that nothing is left to train on: split at random.",
         )
     return _split(data, times >= cut)
 
@@ -93,7 +93,7 @@ def _times(data: Interactions, split: str) -> NDArray[np.int64] | NDArray[np.flo
             "data",
             received="a log without times",
             expected=f"times, which {split} needs",
-            remedy="Name the time column when you build the log (time='timestamp'), or use splits.random.",
+            remedy="Say which column holds the time (time = 'timestamp'), or split at random.",
         )
     return data.times
 
