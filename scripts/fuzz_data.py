@@ -91,7 +91,7 @@ def _frame(draw: random.Random, names: list[str]) -> object:
     library = draw.choice(["polars", "polars", "lazy", "pandas", "pandas", "pyarrow", "object"])
     try:
         if library == "pandas":
-            frame = pd.DataFrame({name: _values(column) for name, column in kinds.items()})
+            frame: Any = pd.DataFrame({name: _values(column) for name, column in kinds.items()})
             repeated = draw.random() < 0.1
             return pd.concat([frame, frame.iloc[:, :1]], axis=1) if repeated else frame
         if library == "pyarrow":
@@ -146,7 +146,11 @@ def frames(draw: random.Random, stage: Stage) -> Case | None:
     log = draw.choice([stage.data, stage.numbered])
     if what == "log":
         frame = _frame(draw, ["user", "item", "rating", "time"])
-        options = {"rating": ["rating", None], "time": [None, "time"], "duplicates": ["last", "mean", "error"]}
+        options: dict[str, list[Any]] = {
+            "rating": ["rating", None],
+            "time": [None, "time"],
+            "duplicates": ["last", "mean", "error"],
+        }
         chosen = {name: draw.choice(values) for name, values in options.items()}
         chosen["scale"] = draw.choice([None, None, None, (1, 5), (0, 1e308), (-1e308, 1e308)])
         case: Case = partial(_fitted, frame, **chosen)
@@ -194,20 +198,17 @@ def files(draw: random.Random, stage: Stage) -> Case:
         content = _damaged(draw, draw.choice(_TEXT_FAULTS)(draw, content) if draw.random() < 0.8 else content)
     path = stage.folder / f"fuzzed{suffix}"
     path.write_bytes(content)
-    columns = {"time": draw.choice([None, "time"]), "duplicates": draw.choice(["error", "last"])}
-    return draw.choice(
-        [
-            partial(ra.data.read, path, **columns),
-            partial(ra.data.read, path, **columns),
-            lambda: stage.data.with_items(
-                read_table(path, {"item": stage.data.item_ids}), title="rating", unknown="ignore"
-            ),
-            partial(
-                ra.rerank_file, path, stage.data, stage.folder / "out.parquet", columns=ListColumns(score="rating")
-            ),
-            partial(ra.rerank, path, stage.data, columns=ListColumns(score="rating"), unknown="ignore"),
-        ]
-    )
+    columns: dict[str, Any] = {"time": draw.choice([None, "time"]), "duplicates": draw.choice(["error", "last"])}
+    cases: list[Case] = [
+        partial(ra.data.read, path, **columns),
+        partial(ra.data.read, path, **columns),
+        lambda: stage.data.with_items(
+            read_table(path, {"item": stage.data.item_ids}), title="rating", unknown="ignore"
+        ),
+        partial(ra.rerank_file, path, stage.data, stage.folder / "out.parquet", columns=ListColumns(score="rating")),
+        partial(ra.rerank, path, stage.data, columns=ListColumns(score="rating"), unknown="ignore"),
+    ]
+    return draw.choice(cases)
 
 
 def _damaged(draw: random.Random, content: bytes) -> bytes:

@@ -104,6 +104,8 @@ def test_lists_come_under_the_same_type(numbered: Interactions) -> None:
     lists = pl.DataFrame({"user": ["1"], "item": [1], "rank": [1]})
     with pytest.raises(DataError, match=r"column 'user': received ids of type text, such as '1'"):
         given_lists(lists, data)
+    with pytest.raises(DataError, match=r"column 'user': received ids of type Float64, such as 1.0"):
+        given_lists(lists.with_columns(user=1.0), data)
     with pytest.raises(DataError, match=r"column 'item': received ids of type text, such as 'x'"):
         rerank(lists.with_columns(user=1, item=pl.lit("x")), data)
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.data.checks import as_numbers, check_ids, found, offending
+from recaudit.data.checks import as_numbers, check_ids, found, offending, same_type
 from recaudit.data.frames import as_polars
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.readers import read_table
@@ -135,7 +135,10 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
                 expected="a finite number in every row",
             )
         table = table.with_columns(pl.Series(name, values))
-    return table.with_columns(check_ids(table[name], before) for name in (columns.user, columns.item))
+    for name, known in ((columns.user, data.user_ids), (columns.item, data.item_ids)):
+        check_ids(table[name], before)
+        table = table.with_columns(same_type(table[name], known, f"column {name!r}"))
+    return table
 
 
 def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, before: int) -> IntArray:
