@@ -260,7 +260,7 @@ class _AskedForScores(_Asked):
     ask: Callable[[History], ArrayLike]
 
     def answer(self, history: History) -> FloatArray:
-        return _numbers("what scores(history) gave back", self.ask(history), self.data.n_items)
+        return checked_array("what scores(history) gave back", self.ask(history), (self.data.n_items,))
 
 
 @final
@@ -270,7 +270,7 @@ class _AskedForProbabilities(_Asked):
 
     def answer(self, history: History) -> FloatArray:
         name = "what probabilities(history) gave back"
-        shares = _numbers(name, self.ask(history), self.data.n_items)
+        shares = checked_array(name, self.ask(history), (self.data.n_items,))
         if shares.min() < 0 or shares.sum() > 1 + 1e-6:
             raise InputError(
                 name,
@@ -307,18 +307,6 @@ class _AskedForLists(_Asked):
     @cached_property
     def _positions(self) -> dict[object, int]:
         return {name: position for position, name in enumerate(self.data.item_ids.to_list())}
-
-
-def _numbers(name: str, answer: ArrayLike, count: int) -> FloatArray:
-    """What a system gave back as finite numbers, one for each item."""
-    try:
-        return checked_array(name, answer, (count,))
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            name, received=f"{type(answer).__name__}: {error}", expected=f"an array of {count:,} numbers"
-        ) from error
 
 
 def _bad_list(received: str) -> InputError:
