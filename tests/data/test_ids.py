@@ -77,6 +77,7 @@ def test_ids_come_in_a_list(numbered: Interactions, ids: Any) -> None:
 
 
 def test_a_number_is_how_many_and_a_truth_is_none(numbered: Interactions) -> None:
+    assert asked_users(numbered, 2, 0) == asked_users(numbered, np.int32(2), 0)  # type: ignore[arg-type]
     assert len(asked_users(numbered, 2, 0)) == 2
     with pytest.raises(InputError, match=r"users: received True"):
         asked_users(numbered, True, 0)

@@ -37,7 +37,7 @@ def _asked(ids: pl.Series, keys: Keys, asked: Asked, rng: int, label: str) -> li
     if asked is None:
         return ids.to_list()
     check_argument(label, asked, int | Iterable[object])
-    if not isinstance(asked, int):
+    if not isinstance(asked, int | np.integer):
         return list(asked)
     if asked < 1:
         raise InputError(label, received=asked, expected="how many to draw, 1 or more, or their ids")

@@ -20,6 +20,8 @@ from recaudit.simulate.scenarios import Scenario, paper
 from recaudit.simulate.simulation import Simulation
 from recaudit.simulate.trial import Loop, RunTrial, TrialRecord
 
+MOST_TRIALS = 1_000_000
+
 
 @checked
 def run(
@@ -135,9 +137,9 @@ def checked_loop(
 
 
 def check_trials(trials: int) -> None:
-    """At least one."""
-    if trials < 1:
-        raise InputError("trials", received=trials, expected="a whole number of 1 or more")
+    """At least one, and as many as can ever be run."""
+    if not 1 <= trials <= MOST_TRIALS:
+        raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
 
 
 def simulation_of(loop: Loop, records: list[TrialRecord], folder: Path | None) -> Simulation:
