@@ -16,6 +16,8 @@ ORDER = [
     "version",
     "errors",
     "machine",
+    "arguments",
+    "settings",
     "atomic",
     "lock",
     "folders",

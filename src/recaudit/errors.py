@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 
 
 class RecauditError(Exception):
@@ -29,13 +30,25 @@ class InputError(RecauditError, ValueError):
 
     def __init__(self, argument: str, *, received: object, expected: str, remedy: str = "") -> None:
         self.argument = argument
-        shown = received if isinstance(received, str) else repr(received)
-        message = f"{argument}: received {shown}; expected {expected}."
+        self.received = received if isinstance(received, str) else repr(received)
+        self.expected, self.remedy = expected, remedy
+        message = f"{argument}: received {self.received}; expected {expected}."
         super().__init__(f"{message} {remedy}".rstrip())
+
+    def __reduce__(self) -> tuple[partial[InputError], tuple[str]]:
+        # An error in a worker travels to the process that waits for it.
+        told = {"received": self.received, "expected": self.expected, "remedy": self.remedy}
+        return partial(type(self), **told), (self.argument,)
 
 
 class DataError(InputError):
     """A table, a file or an id is not what it must be."""
+
+    def inside(self, file: str, remedy: str | None = None) -> DataError:
+        """The same error, told of a part of this file, perhaps with another remedy."""
+        argument = self.argument if file in str(self) else f"{file}, {self.argument}"
+        told = self.remedy if remedy is None else remedy
+        return DataError(argument, received=self.received, expected=self.expected, remedy=told)
 
 
 class ConfigError(InputError):

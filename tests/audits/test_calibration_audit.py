@@ -115,7 +115,7 @@ class TestGivenLists:
 
     def test_unknown_items_are_an_error_or_counted(self, films: Interactions) -> None:
         lists = lists_of(ann=[*ROMANCE, "zzz"])
-        with pytest.raises(DataError, match=r"column 'item': received row 10: 'zzz'.*unknown='ignore'"):
+        with pytest.raises(DataError, match=r"column 'item': received row 10: 'zzz'.*unknown = 'ignore'"):
             calibration(lists, films)
         result = calibration(lists, films, unknown="ignore", samples=2)
         assert result.settings["left_out"] == 1

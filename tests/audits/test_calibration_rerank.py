@@ -15,7 +15,6 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Step, listening
 from recaudit.errors import DataError, InputError
-from recaudit.lock import alone
 from recaudit.models import ALS
 from recaudit.policies.calibrated import Calibrated
 
@@ -149,19 +148,6 @@ class TestFiles:
         pl.concat([lost, turned]).write_parquet(tmp_path / "lists.parquet")
         done = rerank_file(tmp_path / "lists.parquet", data, tmp_path / "out.parquet", unknown="ignore")
         assert (done.users, done.left_out, done.emptied, done.against_rank) == (1, 30, 1, 1)
-
-    def test_what_a_killed_run_left_behind_goes_and_what_is_at_work_stays(
-        self, pools: pl.DataFrame, data: Interactions, tmp_path: Path
-    ) -> None:
-        pools.head(30).write_parquet(tmp_path / "lists.parquet")
-        for name in ("dead", "alive"):
-            (tmp_path / f".recaudit-rerank-{name}").mkdir()
-            (tmp_path / f".recaudit-rerank-{name}" / "00000000.parquet").write_text("a part")
-        (tmp_path / ".recaudit-rerank-dead" / ".lock").write_text("1\n")
-        with alone(tmp_path / ".recaudit-rerank-alive"):
-            rerank_file(tmp_path / "lists.parquet", data, tmp_path / "out.parquet")
-        names = [".recaudit-rerank-alive", "lists.parquet", "out.parquet"]
-        assert sorted(path.name for path in tmp_path.iterdir()) == names
 
     def test_it_says_how_far_it_is(self, pools: pl.DataFrame, data: Interactions, tmp_path: Path) -> None:
         pools.write_parquet(tmp_path / "lists.parquet", row_group_size=500)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -122,6 +124,50 @@ def test_mistakes_are_explained(folder: Path, arguments: tuple[object, ...], mes
     assert result.exit_code == 2
     assert message in result.stderr
     assert not Path("out.parquet").exists()
+
+
+class TestMistakesInFiles:
+    def lists(self, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+        """Five users with ten rows each, read three at a time; the last row is another."""
+        reranking = importlib.import_module("recaudit.audits.calibration.rerank")
+        monkeypatch.setattr(reranking, "rerank_file", partial(reranking.rerank_file, batch=3))
+        rows = [f"{user},{item},1.0" for user in range(1, 6) for item in range(10)]
+        Path("lists.csv").write_text("\n".join(["user,item,score", *rows[:-1], wrong]) + "\n")
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ("5,999,1.0", "lists.csv, column 'item': received row 49: 999"),
+            ("5,,1.0", "lists.csv, column 'item': received row 49: None"),
+            ("5,9,inf", "lists.csv, column 'score': received row 49: inf"),
+            ("5,8,1.0", "rows 48 and 49 with user 5 and item 8 both"),
+            ("5,x9,1.0", "lists.csv, column 'item': received ids of type text, such as 'x9'"),
+            ("5,08,1.0", "lists.csv, column 'item': received ids of type text, such as '08'"),
+        ],
+    )
+    def test_rows_are_rows_of_the_file(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, message: str
+    ) -> None:
+        self.lists(monkeypatch, wrong)
+        result = recaudit_rerank("lists.csv", *OWN[1:], "--out", "out.parquet")
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+    def test_remedies_are_options(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lists(monkeypatch, "5,999,1.0")
+        unknown = recaudit_rerank("lists.csv", *OWN[1:], "--out", "out.parquet")
+        assert "or say --ignore-unknown to leave those rows out" in unknown.stderr
+        missing = recaudit_rerank("lists.csv", *OWN[1:], "--user", "users", "--out", "out.parquet")
+        assert "ratings.csv, column 'users'" in missing.stderr
+        assert "for example --user userId. Did you mean 'user'?" in missing.stderr
+
+    def test_several_ratings_of_one_item(self, folder: Path) -> None:
+        with Path("ratings.csv").open("a") as file:
+            file.write("1,1,4\n")
+        refused = recaudit_rerank(*OWN, "--out", "out.parquet")
+        assert "ratings.csv, columns 'user' and 'item'" in refused.stderr
+        assert "--duplicates last or --duplicates mean" in refused.stderr
+        assert recaudit_rerank(*OWN, "--duplicates", "last", "--out", "out.parquet").exit_code == 0
 
 
 def test_it_explains_itself() -> None:

@@ -117,7 +117,7 @@ class TestDuplicates:
     frame = pl.DataFrame({"user": [1, 1, 1], "item": [4, 4, 5], "rating": [1.0, 5.0, 2.0], "time": [9, 3, 1]})
 
     def test_are_refused_by_default_with_their_rows(self) -> None:
-        with pytest.raises(DataError, match=r"rows 0 and 1: user=1 item=4 .*duplicates='last'"):
+        with pytest.raises(DataError, match=r"rows 0 and 1: user=1 item=4 .*duplicates = 'last'"):
             Interactions.from_frame(self.frame)
 
     def test_last_row_without_times(self) -> None:
@@ -204,7 +204,7 @@ class TestItemsAndUsers:
 
     def test_unknown_ids_are_an_error_or_ignored(self, tiny: Interactions) -> None:
         items = pl.DataFrame({"item": ["a", "zz"], "title": ["A", "Z"]})
-        with pytest.raises(DataError, match=r"row 1: 'zz'.*unknown='ignore'"):
+        with pytest.raises(DataError, match=r"row 1: 'zz'.*unknown = 'ignore'"):
             tiny.with_items(items, title="title")
         data = tiny.with_items(items, title="title", unknown="ignore")
         assert data.item_labels(np.array([0])) == ["A"]
@@ -232,3 +232,78 @@ def test_ids_to_positions(tiny: Interactions) -> None:
 
 def test_it_prints_what_it_is(tiny: Interactions) -> None:
     assert repr(tiny) == "Interactions(3 users x 4 items, 6 ratings in [1, 5], density 50.00%)"
+
+
+class TestColumnsOfTheWrongKind:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [dt.date(2020, 1, 1)] * 3,
+            [dt.datetime(2020, 1, 1)] * 3,  # noqa: DTZ001
+            [dt.timedelta(days=1)] * 3,
+            [dt.time(1)] * 3,
+            [True, False, True],
+            [b"1"] * 3,
+            [[1]] * 3,
+            pl.Series(["1", "2", "1"], dtype=pl.Categorical),
+            pl.Series([object()] * 3, dtype=pl.Object),
+        ],
+    )
+    def test_ratings_are_numbers(self, values: Any) -> None:
+        with pytest.raises(DataError, match=r"column 'rating': received values of type .*expected numbers"):
+            Interactions.from_frame(FRAME.with_columns(rating=pl.Series(values)))
+
+    @pytest.mark.parametrize("values", [[dt.timedelta(days=1)] * 3, [dt.time(1)] * 3, ["noon"] * 3, [True] * 3])
+    def test_times_are_numbers_or_dates(self, values: Any) -> None:
+        with pytest.raises(DataError, match=r"column 'time': received values of type"):
+            Interactions.from_frame(FRAME.with_columns(time=pl.Series(values)), time="time")
+
+    def test_times_beyond_64_bits_are_not_wrapped(self) -> None:
+        times = pl.Series([1, 2**63, 3], dtype=pl.UInt64)
+        with pytest.raises(DataError, match=r"column 'time': received row 1: 9223372036854775808"):
+            Interactions.from_frame(FRAME.with_columns(time=times), time="time")
+
+    @pytest.mark.parametrize("scale", [(1, 5, 9), "15", (1,), ("1", "5"), {1: 5}, (True, 5), (5, 1), (1, float("nan"))])
+    def test_a_scale_is_two_numbers(self, scale: Any) -> None:
+        with pytest.raises(InputError, match=r"^scale: received"):
+            Interactions.from_frame(FRAME, scale=scale)
+
+    def test_what_to_do_is_one_of_the_words(self, tiny: Interactions) -> None:
+        wrong: Any = "bogus"
+        with pytest.raises(InputError, match=r"duplicates: received 'bogus'; expected 'error' or 'last' or 'mean'"):
+            Interactions.from_frame(FRAME, duplicates=wrong)
+        with pytest.raises(InputError, match=r"unknown: received 'bogus'; expected 'error' or 'ignore'"):
+            tiny.with_items(pl.DataFrame({"item": ["a"]}), unknown=wrong)
+
+    def test_weights_have_a_sum(self, tiny: Interactions) -> None:
+        long = pl.DataFrame({"item": ["a", "a"], "category": ["x", "y"], "weight": [1e308, 1e308]})
+        with pytest.raises(DataError, match=r"column 'weight': received row 0: 1e\+308.*sum .* is finite"):
+            tiny.with_categories("genre", long, weight="weight")
+
+    @pytest.mark.parametrize("values", [[{"a": 1}], [[[1]]], pl.Series([object()], dtype=pl.Object), [b"x"]])
+    def test_titles_categories_and_attributes_have_names(self, tiny: Interactions, values: Any) -> None:
+        frame = pl.DataFrame({"item": ["a"], "user": ["ada"], "what": pl.Series(values)})
+        with pytest.raises(DataError, match="column 'what': received values of type"):
+            tiny.with_items(frame, title="what")
+        with pytest.raises(DataError, match="column 'what': received values of type"):
+            tiny.with_users(frame, attributes=["what"])
+        with pytest.raises(DataError, match="column 'what': received values of type"):
+            tiny.with_categories("genre", frame, category="what")
+        with pytest.raises(DataError, match="column 'what': received values of type"):
+            tiny.with_items(frame, categories={"genre": "what"})
+
+    def test_two_columns_of_one_name(self) -> None:
+        frame = FRAME.to_pandas()
+        with pytest.raises(DataError, match=r"frame: received several columns named 'user'"):
+            Interactions.from_frame(pd.concat([frame, frame[["user"]]], axis=1))
+        table = FRAME.to_arrow()
+        with pytest.raises(DataError, match=r"frame: received several columns named 'item'"):
+            Interactions.from_frame(table.append_column("item", table.column("item")))
+
+    def test_values_of_several_kinds_in_one_column(self) -> None:
+        mixed: list[Any] = [1, "a", object()]
+        frame = FRAME.to_pandas().assign(user=mixed)
+        with pytest.raises(DataError, match=r"column 'user': received values that cannot be read"):
+            Interactions.from_frame(frame)
+        with pytest.raises(DataError, match=r"column 'rating': received values that cannot be read"):
+            Interactions.from_frame(FRAME.to_pandas().assign(rating=np.ones(3, dtype=complex)))

@@ -75,3 +75,20 @@ def test_a_row_with_too_many_cells(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("user,item,rating\n1,2,3\n1,3,4,5,6\n")
     with pytest.raises(DataError, match="cannot be read as csv"):
         read(tmp_path / "log.csv")
+
+
+def test_a_column_that_is_nearly_there_is_suggested(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,ratings,when\n1,2,3,4\n")
+    with pytest.raises(DataError, match=r"columns 'user', 'item', 'ratings', 'when'.*Did you mean 'ratings'"):
+        read(tmp_path / "log.csv")
+
+
+def test_a_panic_of_the_library_is_an_error_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FRAME.write_parquet(tmp_path / "log.parquet")
+
+    def panics(*_: object, **__: object) -> pl.LazyFrame:
+        raise pl.exceptions.PanicException("assertion failed: offset + length")
+
+    monkeypatch.setattr(pl, "scan_parquet", panics)
+    with pytest.raises(DataError, match=r"log.parquet, which cannot be read as parquet: assertion failed"):
+        read(tmp_path / "log.parquet")

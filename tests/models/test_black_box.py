@@ -199,8 +199,8 @@ class TestBadSystems:
         [
             ({"scores": lambda _: [1.0, 2.0]}, r"scores\(history\) gave back.* shape \(2,\).* \(4,\)"),
             ({"scores": lambda _: [1.0, 2.0, np.nan, 0.0]}, r"scores\(history\).*NaN or infinite, the first at \[2\]"),
-            ({"scores": lambda _: {"a": 1}}, r"scores\(history\).*dict.*4 numbers"),
-            ({"scores": lambda _: ["high", "low", "low", "low"]}, r"scores\(history\).*list.*4 numbers"),
+            ({"scores": lambda _: {"a": 1}}, r"scores\(history\).*{\'a\': 1}.*numbers of shape \(4,\)"),
+            ({"scores": lambda _: ["high", "low", "low", "low"]}, r"scores\(history\).*high.*numbers of shape \(4,\)"),
             ({"probabilities": lambda _: [0.5, 0.6, 0.0, 0.0]}, r"probabilities\(history\).*sum to 1.1.*scores="),
             ({"probabilities": lambda _: [0.5, -0.1, 0.0, 0.0]}, r"probabilities\(history\).*from -0.1"),
             ({"lists": lambda _: ["a", "z"]}, r"lists\(history\).*'z'.*ids of data.item_ids"),

@@ -186,6 +186,16 @@ class TestMistakes:
                 SMALLEST + '[engine]\nkind = "gpu"',
                 "engine.kind: received 'gpu'; expected 'serial', 'threads' or",
             ),
+            (SMALLEST + "factors = true", "model[0].factors: received true; expected a number"),
+            (SMALLEST + 'factors = "8"', "model[0].factors: received '8'; expected a number"),
+            (SMALLEST + "[audits.accuracy]\nk = true", "audits.accuracy.k: received true; expected a number"),
+            (REACHABILITY + "users = true", "audits.reachability.users: received true; expected a number"),
+            (
+                REACHABILITY + 'actions = {kind = "next-k", k = true}',
+                "audits.reachability.actions.k: received true; expected a number",
+            ),
+            (SMALLEST + "[split]\nkind = []", "split.kind: received []; expected one of random, leave-last, by-time"),
+            (SMALLEST + "[split]\nkind = {a = 1}", "split.kind: received {'a': 1}; expected one of random"),
             ("seed = -1\n" + SMALLEST, "seed: received -1; expected greater than or equal to 0"),
             (SMALLEST + 'label = ""', "model[0].label: received ''; expected a text of 1 to 60 characters"),
             (
@@ -250,6 +260,10 @@ class TestMistakes:
         message = mistake(REACHABILITY + 'actions = {kind = "next-k", k = 0, ratings = {kind = "star"}}')
         for path in ("actions.k", "actions.ratings.kind"):
             assert f"\n  audits.reachability.{path}: " in message
+
+    @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "{a = " * 5000])
+    def test_tables_without_end(self, text: str) -> None:
+        assert "too deep inside each other" in mistake(text + "\n" + SMALLEST)
 
     def test_a_syntax_error_names_the_line(self) -> None:
         assert "line 3" in mistake('[data]\nname = "demo"\noops\n')

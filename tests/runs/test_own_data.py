@@ -73,8 +73,17 @@ def test_attributes_come_from_the_users_file(folder: Path) -> None:
 
 
 def test_a_column_that_is_not_there_is_named(folder: Path) -> None:
-    with pytest.raises(DataError, match="column 'rating'"):
+    with pytest.raises(DataError, match=r"ratings.csv, column 'rating': received columns .*'stars'"):
         loaded(folder, COLUMNS.replace('rating = "stars"\n', ""))
+    with pytest.raises(DataError, match=r"films.csv, column 'names'.*Did you mean 'name'"):
+        loaded(folder, COLUMNS + 'items = "films.csv"\ntitle = "names"')
+    with pytest.raises(DataError, match=r"people.csv, column 'regoin'.*Did you mean 'region'"):
+        loaded(folder, COLUMNS + 'users = "people.csv"\nattributes = ["regoin"]')
+
+
+def test_a_remedy_is_a_line_of_the_configuration(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"ratings.csv, columns .*Say duplicates = 'last'"):
+        loaded(folder, COLUMNS.replace('duplicates = "last"', ""))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arguments import checked
 from recaudit.audits.groups import Grouping, groupings
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean
 from recaudit.audits.lists import IntArray, Recommend, check_length
@@ -29,6 +30,7 @@ from recaudit.policies import Policy, Top1
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
 
+@checked
 def accuracy(
     model: FittedModel,
     test: Interactions,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.agency_parts import OTHERS, OWN, Part, Scope, others_ratings, own_ratings, pair_schema
 from recaudit.audits.contrasts import item_tiers, user_tiers
 from recaudit.audits.fits import Fits
@@ -34,6 +35,7 @@ _QUESTIONS: tuple[tuple[Kind, Callable[[Scope, Kind], Part], tuple[str, ...]], .
 )
 
 
+@checked
 def agency(
     recommender: Recommender,
     data: Interactions,

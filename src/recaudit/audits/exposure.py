@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse, stats
 
+from recaudit.arguments import checked
 from recaudit.audits.groups import groupings
 from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean, row
 from recaudit.audits.lists import IntArray, Recommend, check_length
@@ -21,6 +22,7 @@ from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 
 
+@checked
 def exposure(
     model: FittedModel,
     *,

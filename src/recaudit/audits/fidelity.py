@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from recaudit.arguments import checked
 from recaudit.audits.candidates import BoolArray, Candidates, FloatArray, IntArray, candidate_items
 from recaudit.audits.fidelity_result import SCHEMA, Fidelity
 from recaudit.audits.reachability import reachability
@@ -30,6 +31,7 @@ from recaudit.policies import Policy, Softmax
 from recaudit.status import Status
 
 
+@checked
 def fidelity(
     recommender: Recommender,
     model: FittedModel,

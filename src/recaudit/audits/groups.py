@@ -62,10 +62,13 @@ def _offered(data: Interactions) -> list[Grouping]:
 
 def _by_value(column: pl.Series) -> Grouping | None:
     values = column.drop_nulls().unique().sort()
+    if not len(values):
+        return None
     if len(values) > _MOST_GROUPS:
         if not column.dtype.is_numeric():
             return None
-        return _by_quartile(column.name, "users", column.cast(pl.Float64).to_numpy(), "")
+        numbers = column.cast(pl.Float64).to_numpy()
+        return _by_quartile(column.name, "users", numbers, "") if np.isfinite(numbers).any() else None
     weights = np.column_stack([(column == value).fill_null(value=False).to_numpy() for value in values])
     return Grouping(column.name, "users", tuple(map(str, values)), weights.astype(np.float64))
 

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.audits.asked_instability import AskPairs
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.clicks import told_ratings
@@ -40,6 +41,7 @@ _MOST_PAIRS = 1_000_000
 """Pairs kept where nothing is said."""
 
 
+@checked
 def instability(
     model: FittedModel,
     data: Interactions | None = None,

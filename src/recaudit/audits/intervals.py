@@ -24,6 +24,8 @@ from recaudit.status import Status
 FloatArray = NDArray[np.float64]
 Bools = NDArray[np.bool_] | np.bool_
 StatusArray = NDArray[np.str_]
+MOST_SAMPLES = 10_000_000
+"""More bootstrap samples move no digit that anybody reads."""
 
 
 @final
@@ -38,8 +40,8 @@ class Bootstrap:
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
             raise InputError("confidence", received=self.confidence, expected="a number between 0 and 1")
-        if self.samples < 2:
-            raise InputError("samples", received=self.samples, expected="a whole number of 2 or more")
+        if not 2 <= self.samples <= MOST_SAMPLES:
+            raise InputError("samples", received=self.samples, expected=f"a whole number from 2 to {MOST_SAMPLES:,}")
 
     def resamples(self, n: int) -> Iterator[FloatArray]:
         """Blocks (some samples, n) of how often each of n users is drawn; bounded memory, the same draws always."""

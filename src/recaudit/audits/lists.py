@@ -12,6 +12,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -22,6 +23,8 @@ from recaudit.policies import Policy, Softmax, Top1
 from recaudit.policies.calibrated import Calibrated
 
 IntArray = NDArray[np.int64]
+LONGEST = 1_000_000
+"""Most places of a list."""
 
 
 @final
@@ -78,6 +81,7 @@ class Recommend:
         return Calibrator.of(self.policy, self.model.data) if isinstance(self.policy, Calibrated) else None
 
 
+@checked
 def recommend(
     model: FittedModel,
     *,
@@ -119,6 +123,6 @@ class _Rows:
 
 
 def check_length(n: int, argument: str = "n") -> None:
-    """A list has at least one place."""
-    if n < 1:
-        raise InputError(argument, received=n, expected="a list length of 1 or more")
+    """A list has at least one place, and every user's is held in memory."""
+    if not 1 <= n <= LONGEST:
+        raise InputError(argument, received=n, expected=f"a list length of 1 or more, up to {LONGEST:,}")

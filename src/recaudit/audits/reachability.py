@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.asked_reachability import Ask, AskFuture
 from recaudit.audits.best_response import check_device
 from recaudit.audits.candidates import Candidates
@@ -39,6 +40,7 @@ _USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
 
+@checked
 def reachability(
     model: FittedModel,
     data: Interactions | None = None,

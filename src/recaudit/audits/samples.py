@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import check_argument
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import Keys, derive, uniforms
@@ -35,7 +36,8 @@ def _asked(ids: pl.Series, keys: Keys, asked: Asked, rng: int, label: str) -> li
     """Each id is as likely as any other; whether one is drawn follows from the seed and the ids alone."""
     if asked is None:
         return ids.to_list()
-    if not isinstance(asked, int):
+    check_argument(label, asked, int | Iterable[object])
+    if not isinstance(asked, int | np.integer):
         return list(asked)
     if asked < 1:
         raise InputError(label, received=asked, expected="how many to draw, 1 or more, or their ids")

@@ -11,6 +11,7 @@ from typing import Any, Literal, final
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.fits import Fits
 from recaudit.audits.inquiry import check_count
 from recaudit.audits.instability import instability
@@ -70,6 +71,7 @@ class Sweep:
     __repr__ = summary
 
 
+@checked
 def sweep_horizon(
     recommender: Recommender | FittedModel,
     data: Interactions,
@@ -125,6 +127,7 @@ def sweep_horizon(
     return Sweep(audit, settings, _curves("horizon", points()))
 
 
+@checked
 def sweep_beta(
     model: Recommender | FittedModel,
     data: Interactions | None = None,

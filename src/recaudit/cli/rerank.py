@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from recaudit.cli.messages import answers, command, notes, print_json
 from recaudit.cli.progress import shown
-from recaudit.errors import InputError
+from recaudit.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from recaudit.data import Interactions
+    from recaudit.data.interactions import Duplicates, Unknown
     from recaudit.policies.calibrated import Calibrated
 
 
@@ -56,6 +60,9 @@ def rerank(
     rank: Annotated[str, typer.Option(metavar="COLUMN", help="Ranks in LISTS.")] = "rank",
     score: Annotated[str, typer.Option(metavar="COLUMN", help="Scores in LISTS.")] = "score",
     separator: Annotated[str, typer.Option(help="What stands between two categories in one cell.")] = "|",
+    duplicates: Annotated[
+        str, typer.Option(help="Several rows for one user and item in --data: error, last, mean.")
+    ] = "error",
     ignore_unknown: Annotated[
         bool, typer.Option("--ignore-unknown", help="Leave out items that the log does not know.")
     ] = False,
@@ -90,9 +97,11 @@ def rerank(
     }
     policy = _policy(settings)
     with shown(notes()):
-        log = _log(data, items, list(chosen), user=user, item=item, rating=rating, separator=separator)
+        log = _log(data, items, list(chosen), separator, user, item, rating or None, duplicates)
         columns = ListColumns(user=user, item=item, rank=rank, score=score)
-        done = rerank_file(lists, log, out, policy, columns=columns, unknown="ignore" if ignore_unknown else "error")
+        unknown: Unknown = "ignore" if ignore_unknown else "error"
+        with _in_options(lists):
+            done = rerank_file(lists, log, out, policy, columns=columns, unknown=unknown)
     if as_json:
         print_json(
             {
@@ -133,8 +142,29 @@ def _policy(settings: dict[str, object]) -> Calibrated:
         raise InputError(option, received=repr(first["input"]), expected=str(first["msg"])) from None
 
 
+_SETTING = re.compile(r"(\w+) = '(\w+)'")
+"""How a remedy names a setting: as in a call of Python, and in a configuration."""
+
+
+@contextmanager
+def _in_options(file: str | Path) -> Iterator[None]:
+    """Tell of which file a mistake is, and name options where the remedy names settings."""
+    try:
+        yield
+    except DataError as error:
+        remedy = error.remedy.replace("unknown = 'ignore'", "--ignore-unknown")
+        raise error.inside(Path(file).name, remedy=_SETTING.sub(r"--\1 \2", remedy)) from None
+
+
 def _log(
-    data: str, items: Path | None, columns: list[str], *, user: str, item: str, rating: str, separator: str
+    data: str,
+    items: Path | None,
+    columns: list[str],
+    separator: str,
+    user: str,
+    item: str,
+    rating: str | None,
+    duplicates: str,
 ) -> Interactions:
     """The histories and the categories."""
     from recaudit.data import datasets, read
@@ -155,11 +185,16 @@ def _log(
             received="a file of ratings without categories",
             expected="--items FILE and --categories COLUMN: what each item is",
         )
-    log = read(data, user=user, item=item, rating=rating or None)
-    table = read_table(items)
-    return log.with_items(
-        table, item=item, categories={name: name for name in columns}, separator=separator, unknown="ignore"
-    )
+    with _in_options(data):
+        log = read(data, user=user, item=item, rating=rating, duplicates=cast("Duplicates", duplicates))
+    with _in_options(items):
+        return log.with_items(
+            read_table(items, {item: log.item_ids}),
+            item=item,
+            categories={name: name for name in columns},
+            separator=separator,
+            unknown="ignore",
+        )
 
 
 def _importances(words: list[str] | None) -> dict[str, float]:

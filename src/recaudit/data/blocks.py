@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
@@ -19,6 +20,8 @@ from recaudit.seeding import generator
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Bounds = tuple[int, int]
+_MOST_PAIRS = 10**10
+"""Each pair of a user and an item is drawn."""
 
 
 @final
@@ -48,6 +51,7 @@ class BlockWorld:
         return 1 - float(self.related[self.user_group][:, self.item_group].mean())
 
 
+@checked
 def blocks(
     users: int = 5000,
     items: int = 6000,
@@ -134,8 +138,10 @@ def _check(
     for name, groups, count in (("user_groups", user_groups, users), ("item_groups", item_groups, items)):
         if not 1 <= groups <= count:
             raise InputError(name, received=groups, expected=f"a number of groups from 1 to {count}")
-    if cuts < 1:
-        raise InputError("cuts", received=cuts, expected="a whole number of 1 or more")
+    if users * items > _MOST_PAIRS:
+        raise InputError("users, items", received=(users, items), expected=f"at most {_MOST_PAIRS:,} pairs of them")
+    if not 1 <= cuts <= min(users, items):
+        raise InputError("cuts", received=cuts, expected=f"a whole number from 1 to {min(users, items)}")
     if stars[0] > stars[1]:
         raise InputError("stars", received=stars, expected="the lowest and the highest rating")
     for name, share in shares.items():
@@ -222,6 +228,7 @@ _TOY_RELATED = {
 }
 
 
+@checked
 def toy(rng: int = 0) -> BlockWorld:
     """The world of paper 002, Figure 1, as far as its text says: 30 users and 30 films, to be fitted with 3 factors.
 

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.data.checks import offending
+from recaudit.data.checks import as_numbers, as_text, offending
 from recaudit.errors import DataError
 
 
@@ -26,10 +26,11 @@ class Categories:
     @classmethod
     def from_column(cls, column: pl.Series, rows: NDArray[np.int64], n_items: int, separator: str) -> Categories:
         """From one cell an item: a list of names, or names in one text cut at `separator`; equal shares."""
-        if not isinstance(column.dtype, (pl.List, pl.Array)):
-            column = column.cast(pl.String).str.split(separator)
-        table = pl.DataFrame({"row": rows, "category": column.cast(pl.List(pl.String))})
-        table = table.explode("category", empty_as_null=True).with_columns(pl.col("category").str.strip_chars())
+        if isinstance(column.dtype, (pl.List, pl.Array)):
+            table = pl.DataFrame({"row": rows, "category": column}).explode("category", empty_as_null=True)
+        else:
+            table = pl.DataFrame({"row": rows, "category": as_text(column).str.split(separator)}).explode("category")
+        table = table.with_columns(as_text(table["category"].alias(column.name)).str.strip_chars().alias("category"))
         table = table.filter(pl.col("category").is_not_null() & (pl.col("category") != "")).unique(maintain_order=True)
         return cls.from_pairs(table["category"], None, table["row"].to_numpy(), n_items)
 
@@ -50,17 +51,25 @@ class Categories:
         largest = np.zeros(n_items)
         np.maximum.at(largest, rows, values)
         values = values / largest[rows]
-        text = category.cast(pl.String)
+        text = as_text(category)
         names = tuple(text.unique().sort())
         columns = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
         matrix = sparse.csr_array((values, (rows, columns)), shape=(n_items, len(names)))
-        totals: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
+        with np.errstate(over="ignore"):
+            totals: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
+        if weight is not None and not np.isfinite(totals).all():
+            raise DataError(
+                f"column {weight.name!r}",
+                received=offending(weight, ~np.isfinite(totals)[rows]),
+                expected="weights whose sum over an item's categories is finite",
+                remedy="Divide them all by the largest.",
+            )
         matrix.data /= np.repeat(np.where(totals > 0, totals, 1.0), np.diff(matrix.indptr))
         return cls(names, matrix)
 
 
 def _checked_weights(weight: pl.Series) -> NDArray[np.float64]:
-    values = weight.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    values = as_numbers(weight)
     wrong = ~(np.isfinite(values) & (values > 0))
     if wrong.any():
         raise DataError(

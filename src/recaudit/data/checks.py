@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -14,41 +15,43 @@ from recaudit.errors import DataError, InputError, did_you_mean
 IntArray = NDArray[np.int64]
 
 
-def offending(column: pl.Series, wrong: NDArray[np.bool_], limit: int = 3) -> str:
-    """The first offending rows as text: 'row 3: None, row 7: nan (2 of 10 rows)'."""
+def offending(column: pl.Series, wrong: NDArray[np.bool_], limit: int = 3, before: int = 0) -> str:
+    """The first offending rows as text: 'row 3: None, row 7: nan (2 of 10 rows)', counted from `before`."""
     rows = np.flatnonzero(wrong)
-    shown = ", ".join(f"row {row}: {column[int(row)]!r}" for row in rows[:limit])
+    shown = ", ".join(f"row {row + before}: {column[int(row)]!r}" for row in rows[:limit])
     return f"{shown} ({len(rows):,} of {len(column):,} rows)"
 
 
-def check_ids(column: pl.Series) -> pl.Series:
-    """Ids as integers or as text, none missing or empty."""
+def check_ids(column: pl.Series, before: int = 0) -> pl.Series:
+    """Ids as whole numbers or as text, none missing or empty; `before` is how many rows of a file come before these."""
     if column.null_count():
         raise DataError(
             f"column {column.name!r}",
-            received=offending(column, column.is_null().to_numpy()),
+            received=offending(column, column.is_null().to_numpy(), before=before),
             expected="an id in every row",
             remedy="Drop those rows, or give those users or items an id.",
         )
-    if column.dtype.is_integer():
-        return column.cast(pl.Int64)
-    if column.dtype.is_float():
-        whole = column.is_finite() & (column == column.round(0))
-        if whole.all():
-            return column.cast(pl.Int64)
+    if column.dtype.is_integer() or column.dtype.is_float():
+        whole = column.cast(pl.Int64, strict=False)
+        wrong = whole.is_null()
+        if column.dtype.is_float():
+            # Above 2^53 floats leave out whole numbers: two ids may have become one already.
+            wrong |= (whole != column) | (column.abs() > 2**53)
+        if not wrong.any():
+            return whole
         raise DataError(
             f"column {column.name!r}",
-            received=offending(column, ~whole.to_numpy()),
-            expected="ids as integers or text",
-            remedy="Cast the column to text if these really are ids.",
+            received=offending(column, wrong.to_numpy(), before=before),
+            expected="ids as integers or text, integers of at most 64 bits",
+            remedy="Have the column as text if these really are ids.",
         )
-    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+    if column.dtype in _TEXT:
         text = column.cast(pl.String)
         empty = (text.str.strip_chars() == "").to_numpy()
         if empty.any():
             raise DataError(
                 f"column {column.name!r}",
-                received=offending(text, empty),
+                received=offending(text, empty, before=before),
                 expected="an id in every row",
                 remedy="Drop those rows, or give those users or items an id.",
             )
@@ -57,13 +60,91 @@ def check_ids(column: pl.Series) -> pl.Series:
         f"column {column.name!r}",
         received=f"values of type {column.dtype}",
         expected="ids as integers or text",
-        remedy="Cast the column to text.",
+        remedy="Have the column as text if these really are ids.",
     )
+
+
+def same_type(ids: pl.Series, known: pl.Series, argument: str) -> pl.Series:
+    """Ids that are to be found among the known ones, which have the same type: none is turned into another."""
+    if known.dtype.is_integer() and ids.dtype.is_integer():
+        return ids.cast(pl.Int64, strict=False)
+    if known.dtype == pl.String and ids.dtype in _TEXT:
+        return ids.cast(pl.String)
+    if ids.dtype == pl.Null or not len(ids):
+        return pl.Series(ids.name, ids, dtype=known.dtype)
+    example = ids[0]
+    if known.dtype.is_integer() and ids.dtype in _TEXT:  # which of them is it that is no number?
+        text = ids.cast(pl.String)
+        example = next(iter(text.filter(plain_numbers(text).is_null())), example)
+    raise _another_type(argument, f"ids of type {_type_name(ids.dtype)}, such as {example!r}", known)
+
+
+def plain_numbers(text: pl.Series) -> pl.Series:
+    """The ids that are written as whole numbers are; null for all others, such as "007", "1.0" and "1e5"."""
+    numbers = text.cast(pl.Int64, strict=False)
+    return numbers.set(~(numbers.cast(pl.String) == text).fill_null(value=False), None)
+
+
+def _another_type(argument: str, received: str, known: pl.Series) -> DataError:
+    return DataError(
+        argument,
+        received=received,
+        expected=f"ids of the log's type, {_type_name(known.dtype)}, such as {known[0]!r}",
+        remedy="No id is turned into another: hand them over as they are in the log.",
+    )
+
+
+def listed_ids(ids: Iterable[object], known: pl.Series, argument: str) -> pl.Series:
+    """Ids one by one, in whatever holds them, as a series of the known ones' type."""
+    if isinstance(ids, pl.Series):
+        return same_type(ids, known, argument)
+    values = [value.item() if isinstance(value, np.generic) else value for value in ids]
+    kind = int if known.dtype.is_integer() else str
+    for value in values:
+        if type(value) is not kind:
+            raise _another_type(argument, f"{value!r}, an id of type {type(value).__name__}", known)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise DataError(argument, received=repr(value), expected="ids that are in the log")
+    return pl.Series(argument, values, dtype=known.dtype)
+
+
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
+
+
+def _type_name(dtype: pl.DataType) -> str:
+    return "whole number" if dtype.is_integer() else "text" if dtype in _TEXT else str(dtype)
+
+
+def as_numbers(column: pl.Series) -> NDArray[np.float64]:
+    """(rows,): the numbers of a column, NaN where there is none; a text that is written like a number counts as one."""
+    if not (column.dtype.is_numeric() or column.dtype in (pl.String, pl.Null)):
+        raise DataError(
+            f"column {column.name!r}",
+            received=f"values of type {column.dtype}",
+            expected="numbers",
+            remedy="Say which column holds them, or turn its values into numbers.",
+        )
+    return column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy().astype(np.float64, copy=True)
+
+
+def as_text(column: pl.Series) -> pl.Series:
+    """Titles or names of categories: text, or what has one way to be written as text."""
+    try:
+        if column.dtype.is_nested() or column.dtype in (pl.Object, pl.Binary):
+            raise pl.exceptions.InvalidOperationError
+        return column.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        raise DataError(
+            f"column {column.name!r}",
+            received=f"values of type {column.dtype}",
+            expected="text",
+            remedy="Say which column holds it, or turn its values into text.",
+        ) from None
 
 
 def check_ratings(column: pl.Series, scale: tuple[float, float] | None) -> NDArray[np.float64]:
     """Ratings as finite numbers inside the declared scale."""
-    values = column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy().astype(np.float64, copy=True)
+    values = as_numbers(column)
     wrong = ~np.isfinite(values)
     if wrong.any():
         raise DataError(
@@ -126,25 +207,29 @@ def check_edit(
 
 def check_times(column: pl.Series) -> NDArray[np.int64] | NDArray[np.float64]:
     """Times as numbers: as given when numeric, else microseconds since 1970 for dates and date-times."""
-    if column.dtype.is_temporal():
-        column = column.cast(pl.Datetime("us")).cast(pl.Int64)
-    elif not column.dtype.is_numeric():
+    given = column
+    if column.dtype in (pl.Date, pl.Datetime):
+        column = column.cast(pl.Datetime("us"), strict=False).cast(pl.Int64)
+    elif column.dtype.is_integer():
+        column = column.cast(pl.Int64, strict=False)
+    elif column.dtype.is_numeric():
+        column = column.cast(pl.Float64)
+    else:
         raise DataError(
             f"column {column.name!r}",
             received=f"values of type {column.dtype}",
             expected="numbers, dates or date-times",
-            remedy="Parse the text first, for example with polars' str.to_datetime().",
+            remedy="Turn them into seconds since 1970, say, or name no time column.",
         )
-    values = column.to_numpy()
-    wrong = column.is_null().to_numpy() | ~np.isfinite(np.asarray(values, dtype=np.float64))
+    wrong = column.is_null() if column.dtype.is_integer() else ~column.is_finite().fill_null(value=False)
     if wrong.any():
         raise DataError(
             f"column {column.name!r}",
-            received=offending(column, wrong),
-            expected="a time in every row",
-            remedy="Drop those rows, or leave out time= to ignore the column.",
+            received=offending(given, wrong.to_numpy()),
+            expected="a time in every row, whole numbers of at most 64 bits",
+            remedy="Drop those rows, or name no time column.",
         )
-    return values.astype(np.int64) if column.dtype.is_integer() else values.astype(np.float64)
+    return column.to_numpy()
 
 
 def encode(ids: pl.Series) -> tuple[pl.Series, NDArray[np.int32]]:
@@ -189,14 +274,7 @@ def resolve_duplicates(
             f"columns {names[0]!r} and {names[1]!r}",
             received=f"{shown} ({len(again):,} repeated of {len(key):,} rows)",
             expected="one row for each user and item",
-            remedy="Pass duplicates='last' or duplicates='mean'.",
-        )
-    if policy not in ("last", "mean"):
-        raise InputError(
-            "duplicates",
-            received=policy,
-            expected="'error', 'last' or 'mean'",
-            remedy=did_you_mean(str(policy), ["error", "last", "mean"]),
+            remedy="Say duplicates = 'last' or duplicates = 'mean', or keep one row of each.",
         )
     ends = np.append(first[1:], len(key)) - 1
     if times is not None:
@@ -205,6 +283,14 @@ def resolve_duplicates(
     if policy == "last":
         return ends, values[ends]
     return ends, np.add.reduceat(values, first) / np.diff(np.append(first, len(key)))
+
+
+def found(known: pl.Series, ids: pl.Series, argument: str) -> IntArray:
+    """(rows,): where each id stands among the known ones, which have the same type; -1 where it does not."""
+    lookup = pl.DataFrame({"id": known, "position": np.arange(len(known))})
+    given = pl.DataFrame({"id": same_type(ids, known, argument)})
+    place = given.join(lookup, on="id", how="left", maintain_order="left")["position"]
+    return place.fill_null(-1).to_numpy().astype(np.int64)
 
 
 def positions(
@@ -217,30 +303,25 @@ def positions(
     unique: bool = True,
 ) -> tuple[IntArray, pl.DataFrame]:
     """Where each row's id stands among the known ids, and the table without the rows that were ignored."""
-    ids = table[column]
-    if ids.dtype != known.dtype:
-        ids = ids.cast(known.dtype, strict=False)
-    lookup = pl.DataFrame({"id": known, "position": np.arange(len(known))})
-    found = pl.DataFrame({"id": ids}).join(lookup, on="id", how="left", maintain_order="left")["position"]
-    missing = found.is_null().to_numpy()
+    name = f"{argument}, column {column!r}" if argument != column else argument
+    rows = found(known, table[column], name)
+    missing = rows < 0
     if missing.any():
         if unknown == "error":
             first = str(table[column][int(np.flatnonzero(missing)[0])])
             near = did_you_mean(first, map(str, known.head(10_000))) if known.dtype == pl.String else ""
             near = near if near.startswith("Did") else ""
             raise DataError(
-                f"{argument}, column {column!r}" if argument != column else argument,
+                name,
                 received=offending(table[column], missing),
                 expected=f"ids that are in the log ({len(known):,} {known.name or 'ids'} known)",
-                remedy=near or "Pass unknown='ignore' where that is offered, or correct the ids.",
+                remedy=near or "Correct the ids, or say unknown = 'ignore' where that is offered.",
             )
-        table = table.filter(~missing)
-        found = found.filter(~pl.Series(missing))
-    rows = found.to_numpy().astype(np.int64)
+        table, rows = table.filter(~missing), rows[~missing]
     if unique and len(np.unique(rows)) != len(rows):
         repeated = pl.Series(table[column]).is_duplicated().to_numpy()
         raise DataError(
-            f"{argument}, column {column!r}",
+            name,
             received=offending(table[column], repeated),
             expected="one row for each id",
             remedy="Group the frame by id first.",

@@ -14,14 +14,17 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arguments import check_argument, checked
 from recaudit.data.categories import Categories
 from recaudit.data.checks import (
+    as_text,
     check_edit,
     check_ids,
     check_ratings,
     check_scale,
     check_times,
     encode,
+    listed_ids,
     positions,
     resolve_duplicates,
 )
@@ -62,6 +65,7 @@ class Interactions:
     category_systems: tuple[tuple[str, Categories], ...] = ()
 
     @classmethod
+    @checked
     def from_frame(
         cls,
         frame: object,
@@ -115,6 +119,7 @@ class Interactions:
 
     # ---- what is known about items and users -----------------------------------------------------------
 
+    @checked
     def with_items(
         self,
         frame: object,
@@ -137,11 +142,12 @@ class Interactions:
         rows, table = positions(self.item_ids, table, item, unknown, "with_items")
         result = self
         if title is not None:
-            result = replace(result, titles=_align(table[title].cast(pl.String), rows, self.n_items))
+            result = replace(result, titles=_align(as_text(table[title]), rows, self.n_items))
         for name, column in systems.items():
             result = result._add(name, Categories.from_column(table[column], rows, self.n_items, separator))
         return result
 
+    @checked
     def with_categories(
         self,
         name: str,
@@ -166,6 +172,7 @@ class Interactions:
         systems = {**dict(self.category_systems), name: categories}
         return replace(self, category_systems=tuple(systems.items()))
 
+    @checked
     def with_users(
         self,
         frame: object,
@@ -177,6 +184,8 @@ class Interactions:
         """Add user attributes (gender, age group, region, ...) from a frame with one row a user."""
         table = as_polars(frame, [user, *attributes], argument="frame")
         rows, table = positions(self.user_ids, table, user, unknown, "with_users")
+        for name in attributes:
+            as_text(table[name])  # groups have names
         added = {name: _align(table[name], rows, self.n_users) for name in attributes}
         return replace(self, attributes=pl.DataFrame({**self.attributes.to_dict(), **added}))
 
@@ -301,16 +310,17 @@ class Interactions:
         )._frozen()
 
     def users_at(self, ids: Iterable[object]) -> IntArray:
-        """The positions of these user ids; an unknown id is an error."""
+        """The positions of these user ids; an unknown id, or one of another type than the log's, is an error."""
         return self._at(self.user_ids, ids, "users")
 
     def items_at(self, ids: Iterable[object]) -> IntArray:
-        """The positions of these item ids; an unknown id is an error."""
+        """The positions of these item ids; an unknown id, or one of another type than the log's, is an error."""
         return self._at(self.item_ids, ids, "items")
 
     @staticmethod
     def _at(known: pl.Series, ids: Iterable[object], argument: str) -> IntArray:
-        table = pl.DataFrame({argument: pl.Series(list(ids), dtype=known.dtype, strict=False)})
+        check_argument(argument, ids, Iterable[object])
+        table = pl.DataFrame({argument: listed_ids(ids, known, argument)})
         return positions(known, table, argument, "error", argument, unique=False)[0]
 
     def item_labels(self, items: NDArray[np.int64]) -> list[str]:

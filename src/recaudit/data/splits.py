@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import derive, uniforms
@@ -19,6 +20,7 @@ class Split(NamedTuple):
     test: Interactions
 
 
+@checked
 def random(data: Interactions, fraction: float = 0.1, rng: int = 0) -> Split:
     """Hold out that fraction of all ratings, uniformly at random.
 
@@ -31,6 +33,7 @@ def random(data: Interactions, fraction: float = 0.1, rng: int = 0) -> Split:
     return _split(data, held)
 
 
+@checked
 def leave_last(data: Interactions, k: int = 1) -> Split:
     """Hold out the last k ratings of each user by time (ties: the higher item id is later).
 
@@ -47,6 +50,7 @@ def leave_last(data: Interactions, k: int = 1) -> Split:
     return _split(data, held)
 
 
+@checked
 def by_time(data: Interactions, fraction: float = 0.1) -> Split:
     """Hold out the latest fraction of all ratings: everything at or after one moment.
 
@@ -60,11 +64,12 @@ def by_time(data: Interactions, fraction: float = 0.1) -> Split:
             "fraction",
             received=fraction,
             expected="a share that leaves ratings before the cut",
-            remedy="So many ratings carry the same time that nothing is left to train on: use splits.random.",
+            remedy="So many ratings carry the same time that nothing is left to train on: split at random.",
         )
     return _split(data, times >= cut)
 
 
+@checked
 def folds(data: Interactions, n: int = 5, rng: int = 0) -> list[Split]:
     """n splits whose test halves are disjoint, together all ratings, and equal in size to within one."""
     if not 2 <= n <= len(data):
@@ -88,7 +93,7 @@ def _times(data: Interactions, split: str) -> NDArray[np.int64] | NDArray[np.flo
             "data",
             received="a log without times",
             expected=f"times, which {split} needs",
-            remedy="Name the time column when you build the log (time='timestamp'), or use splits.random.",
+            remedy="Say which column holds the time (time = 'timestamp'), or split at random.",
         )
     return data.times
 

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.data.blocks import BlockWorld, blocks, toy
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -39,6 +40,7 @@ _FIRST = ("Silent", "Crimson", "Northern", "Broken", "Golden", "Hidden", "Last",
 _SECOND = ("Harbour", "Garden", "Signal", "River", "Letters", "Mountain", "Orchestra", "Station", "Lighthouse")
 _JOIN = ("{a} {b}", "The {a} {b}", "{b} of the {a}", "A {a} {b}", "{a} {b} Returns", "Beyond the {a} {b}")
 _YEAR = 365 * 86_400
+_MOST_PAIRS = 10**8
 
 
 @final
@@ -53,15 +55,21 @@ class World:
     """(users, items): how likely each item was, relative to the user's others, to be picked and rated."""
 
 
+@checked
 def demo(rng: int = 0) -> Interactions:
     """The built-in data set: 600 users, 400 films, about 23,000 ratings of 1 to 5 stars over three years."""
     return demo_world(rng).data
 
 
+@checked
 def demo_world(rng: int = 0, *, users: int = 600, items: int = 400) -> World:
     """The world behind `demo`: the log, every user's true expected rating, and how the ratings were picked."""
-    if users < 10 or items < 20:
-        raise InputError("users, items", received=(users, items), expected="at least 10 users and 20 items")
+    if users < 10 or items < 20 or users * items > _MOST_PAIRS:
+        raise InputError(
+            "users, items",
+            received=(users, items),
+            expected=f"at least 10 users and 20 items, and at most {_MOST_PAIRS:,} pairs: a truth is made for each",
+        )
     draw = generator(rng, "demo")
     genres = _item_genres(draw, items)
     region = draw.choice(len(_REGIONS), users, p=[share for _, share in _REGIONS])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
+from recaudit.arguments import check_argument
 from recaudit.arithmetic import one_thread
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
@@ -133,5 +134,6 @@ def _run_in_worker(piece: object) -> object:
 
 
 def _check_workers(workers: int) -> None:
+    check_argument("workers", workers, int)
     if workers < 1:
         raise InputError("workers", received=workers, expected="a whole number of 1 or more")

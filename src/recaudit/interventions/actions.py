@@ -9,7 +9,7 @@ from typing import Annotated, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, InstanceOf, PositiveInt
+from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from recaudit.data.interactions import Interactions
@@ -19,6 +19,7 @@ from recaudit.interventions.ratings import STRICT, Ratings, Stars, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive, uniforms
+from recaudit.settings import Count, Id
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -84,11 +85,11 @@ class Actions(ABC):
 class HistoryEdits(Actions):
     """Ratings of k items that the user has rated, drawn at random."""
 
-    k: PositiveInt = 10
+    k: Count = 10
     """How many ratings are free; all there are, for a user with fewer."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
-    changes: PositiveInt | None = None
+    changes: Count | None = None
     """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
@@ -101,11 +102,11 @@ class HistoryEdits(Actions):
 class FutureEdits(Actions):
     """Ratings of k items that the user has not rated, drawn at random."""
 
-    k: PositiveInt = 10
+    k: Count = 10
     """How many ratings are free; all there are, for a user with fewer."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
-    changes: PositiveInt | None = None
+    changes: Count | None = None
     """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
@@ -118,11 +119,11 @@ class FutureEdits(Actions):
 class NextK(Actions):
     """Ratings of the k unseen items with the highest scores: what the system would show next."""
 
-    k: PositiveInt = 10
+    k: Count = 10
     """How many ratings are free; all there are, for a user with fewer."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
-    changes: PositiveInt | None = None
+    changes: Count | None = None
     """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
@@ -137,11 +138,11 @@ class NextK(Actions):
 class GivenItems(Actions):
     """Ratings of the same given items for every user, seen or not."""
 
-    ids: Annotated[tuple[int | str, ...], Field(min_length=1)]
+    ids: Annotated[tuple[Id, ...], Field(min_length=1)]
     """The items' ids, each once."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
-    changes: PositiveInt | None = None
+    changes: Count | None = None
     """How many of them may be changed; all, by default."""
 
     def __post_init__(self) -> None:
@@ -165,11 +166,11 @@ class Past(Actions):
     every vector that the rule does not touch still remembers them.
     """
 
-    k: PositiveInt = 5
+    k: Count = 5
     """How many ratings are free. The first rating never is: a user with k or fewer has one less to give."""
     ratings: Ratings | None = None
     """What a changed rating may be."""
-    changes: PositiveInt | None = None
+    changes: Count | None = None
     """How many of them may be changed; all, by default."""
 
     def before(self, data: Interactions) -> Interactions:
@@ -195,7 +196,7 @@ class Future:
     what is free is a rating for every step and item.
     """
 
-    k: PositiveInt = 5
+    k: Count = 5
     """How many items are shown and rated."""
     ratings: Ratings | None = None
     """What a rating may be, or None for any number on the log's scale, or 0 or 1 in a log of clicks."""

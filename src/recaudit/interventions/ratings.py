@@ -6,10 +6,11 @@ from typing import Annotated, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, FiniteFloat, PositiveFloat
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recaudit.errors import InputError
+from recaudit.settings import Number
 
 STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -19,9 +20,9 @@ STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 class Interval:
     """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
 
-    low: FiniteFloat = 1.0
+    low: Number = 1.0
     """The lowest rating."""
-    high: FiniteFloat = 5.0
+    high: Number = 5.0
     """The highest rating."""
     kind: Literal["interval"] = "interval"
 
@@ -37,11 +38,11 @@ class Stars:
     Relaxing stars to an interval can badly overstate what a user can do.
     """
 
-    low: FiniteFloat = 1.0
+    low: Number = 1.0
     """The lowest rating."""
-    high: FiniteFloat = 5.0
+    high: Number = 5.0
     """The highest rating."""
-    step: PositiveFloat = 1.0
+    step: Annotated[Number, Field(gt=0)] = 1.0
     """The distance between two ratings: 0.5 for half stars."""
     kind: Literal["stars"] = "stars"
 

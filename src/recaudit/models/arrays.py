@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from recaudit.arguments import shown
 from recaudit.errors import InputError
 
 IntArray = NDArray[np.int64]
@@ -28,7 +29,12 @@ def check_fit(setting: str, received: object, remedy: str, *arrays: NDArray[np.f
 
 def checked_array(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> FloatArray:
     """A copy of a user's array as finite numbers of this shape; a dimension given by name may be any size."""
-    array: FloatArray = np.array(values, dtype=np.float64, order="C")
+    try:
+        array: FloatArray = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            name, received=f"{shown(values)} ({error})", expected=f"numbers of shape {_written(shape)}"
+        ) from None
     fits = array.ndim == len(shape) and all(
         isinstance(want, str) or size == want for size, want in zip(array.shape, shape, strict=False)
     )
@@ -36,7 +42,7 @@ def checked_array(name: str, values: ArrayLike, shape: tuple[int | str, ...]) ->
         raise InputError(
             name,
             received=f"an array of shape {array.shape}",
-            expected=f"shape ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})",
+            expected=f"shape {_written(shape)}",
             remedy="Put rows in the order of data.user_ids or data.item_ids.",
         )
     wrong = ~np.isfinite(array)
@@ -49,3 +55,7 @@ def checked_array(name: str, values: ArrayLike, shape: tuple[int | str, ...]) ->
             remedy="Check that the model did not diverge in training.",
         )
     return array
+
+
+def _written(shape: tuple[int | str, ...]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

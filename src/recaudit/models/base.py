@@ -8,19 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
+from recaudit.settings import Settings
 
 
-class Recommender(BaseModel, ABC):
+class Recommender(Settings, ABC):
     """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
@@ -121,6 +122,7 @@ class BlackBox(FittedModel):
         return replace(self, queries=queries, memory=memory)
 
 
+@checked
 def from_system(
     data: Interactions,
     *,
@@ -187,6 +189,7 @@ def from_system(
     )
 
 
+@checked
 def as_black_box(model: FittedModel) -> BlackBox:
     """A model behind a wall: its scores can be asked for, and nothing else, so that audits can be compared."""
     return BlackBox(
@@ -272,7 +275,7 @@ class _AskedForScores(_Asked):
         return self.retry.ask(lambda: self._scores(history), queries, history.user)
 
     def _scores(self, history: History) -> FloatArray:
-        return _numbers("what scores(history) gave back", self.ask(history), self.data.n_items)
+        return checked_array("what scores(history) gave back", self.ask(history), (self.data.n_items,))
 
 
 @final
@@ -285,7 +288,7 @@ class _AskedForProbabilities(_Asked):
 
     def _log_shares(self, history: History) -> FloatArray:
         name = "what probabilities(history) gave back"
-        shares = _numbers(name, self.ask(history), self.data.n_items)
+        shares = checked_array(name, self.ask(history), (self.data.n_items,))
         if shares.min() < 0 or shares.sum() > 1 + 1e-6:
             raise InputError(
                 name,
@@ -327,18 +330,6 @@ class _AskedForLists(_Asked):
     @cached_property
     def _positions(self) -> dict[object, int]:
         return {name: position for position, name in enumerate(self.data.item_ids.to_list())}
-
-
-def _numbers(name: str, answer: ArrayLike, count: int) -> FloatArray:
-    """What a system gave back as finite numbers, one for each item."""
-    try:
-        return checked_array(name, answer, (count,))
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            name, received=f"{type(answer).__name__}: {error}", expected=f"an array of {count:,} numbers"
-        ) from error
 
 
 def _bad_list(received: str) -> InputError:

@@ -1,4 +1,4 @@
-"""Where a model is trained."""
+"""Where a model is trained, or an audit solved."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def check_device(device: str) -> None:
             "device",
             received=device,
             expected=f"a device of this machine: {', '.join(here)}",
-            remedy="Without a GPU that torch can use, train on the CPU.",
+            remedy="Without a GPU that torch can use, stay on the CPU.",
         )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from recaudit.arguments import checked
 from recaudit.arithmetic import product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -153,6 +154,7 @@ class FactorModel(FittedModel):
         return EditedItems(*map(torch.from_numpy, (vectors, offset, self.user_factors, level)))
 
 
+@checked
 def from_factors(
     user_factors: ArrayLike,
     item_factors: ArrayLike,

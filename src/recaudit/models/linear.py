@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy import sparse
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import NotSupportedError
@@ -179,6 +180,7 @@ class SparseMatrix(Protocol):
         ...
 
 
+@checked
 def from_weights(
     weights: ArrayLike | SparseMatrix,
     data: Interactions,

@@ -11,9 +11,10 @@ from typing import Annotated, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.settings import Settings
 
 
 @final
@@ -38,12 +39,8 @@ class Row:
     """(actions,): positions of the others whose ratings are free."""
 
 
-class _Update(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
 @final
-class SgdStep(_Update):
+class SgdStep(Settings):
     """One full-batch gradient step on the acted-on ratings alone.
 
     `v+ = (1 - step * regularization) v + step * X_A^T (a - offset_A - X_A v)`: rows of X_A are the fixed vectors
@@ -66,7 +63,7 @@ class SgdStep(_Update):
 
 
 @final
-class AlsSolve(_Update):
+class AlsSolve(Settings):
     """The vector that minimises the regularised squared error over all its ratings, old and acted on.
 
     `v+ = (X^T X + penalty I)^-1 X^T (r - offset)` with X over the union of kept and acted-on ratings; an edited

@@ -8,22 +8,20 @@ from typing import ClassVar, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from recaudit.errors import InputError
 from recaudit.policies.ranking import top_items
 from recaudit.seeding import Keys, uniforms
+from recaudit.settings import Settings
 
 Tensor = torch.Tensor
 
 
-class Policy(BaseModel, ABC):
+class Policy(Settings, ABC):
     """A frozen configuration that turns scores into recommendations.
 
     A user without any allowed item gets no recommendation: a row of -inf, never NaN.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     certain: ClassVar[bool] = False
     """Whether nothing is left to chance: lists are the highest scores."""

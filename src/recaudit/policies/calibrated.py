@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from recaudit.errors import NotSupportedError
 from recaudit.policies.base import Policy, Tensor
+from recaudit.settings import Id
 
 MOST_IMPORTANT = 1e6
 """Of a category system: beyond any ratio that means something, and far from the end of the range of numbers."""
@@ -57,9 +58,9 @@ class Calibrated(Policy):
     """Whether every beginning of the list is calibrated (the paper's greedy), or the list of `size` as a whole."""
     at_most: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     """How many items of a category a list may have."""
-    must: tuple[int | str, ...] = ()
+    must: tuple[Id, ...] = ()
     """Ids of items that are in every list for which they are candidates, whatever `at_most` says."""
-    must_not: tuple[int | str, ...] = ()
+    must_not: tuple[Id, ...] = ()
     """Ids of items that are in no list."""
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import computed_field, field_serializer
 
 from recaudit.data import Interactions
+from recaudit.data.checks import same_type
 from recaudit.errors import DataError, did_you_mean
 from recaudit.models import FittedModel, Recommender, from_factors
 from recaudit.runs.sections import InputFile
@@ -93,6 +94,17 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _ids(name: str, ids: NDArray[Any], known: pl.Series) -> pl.Series:
+    """The ids of the file, which have the type of those in the data."""
+    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
+        raise DataError(
+            f"array {name!r}",
+            received=f"{ids.dtype} of shape {ids.shape}",
+            expected="a list of ids, whole numbers or text as in the data",
+        )
+    return same_type(pl.Series(name, ids), known, f"array {name!r}")
+
+
 def _order(arrays: Mapping[str, NDArray[Any]], who: str, known: pl.Series) -> NDArray[np.int64] | slice:
     """The file's row for each id of the data, in order; all rows as they are where the file has no ids."""
     name = f"{who}_ids"
@@ -105,7 +117,7 @@ def _order(arrays: Mapping[str, NDArray[Any]], who: str, known: pl.Series) -> ND
                 received=f"{len(arrays[name]):,} ids for {len(arrays[other]):,} rows of {other}",
                 expected="an id for each row",
             )
-    given = pl.Series(name, arrays[name]).cast(known.dtype, strict=False)
+    given = _ids(name, arrays[name], known)
     if given.is_duplicated().any():
         twice = given.filter(given.is_duplicated())[0]
         raise DataError(f"array {name!r}", received=f"{twice!r} more than once", expected="each id once")

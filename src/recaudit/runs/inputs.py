@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from recaudit.data import Interactions, datasets, read, splits
 from recaudit.data.readers import read_table
 from recaudit.data.splits import Split
 from recaudit.engines import Engine, Processes, Serial, Threads
+from recaudit.errors import DataError
 from recaudit.runs.configuration import ByTime, EngineSettings, LeaveLast, NamedData, OwnData, RandomSplit
 
 
@@ -13,29 +18,44 @@ def load_data(source: NamedData | OwnData) -> Interactions:
     """The log, with everything that the configuration says about users and items."""
     if isinstance(source, NamedData):
         return datasets.load(source.name, source.path)
-    data = read(
-        source.file,
-        user=source.user,
-        item=source.item,
-        rating=source.rating or None,
-        time=source.time,
-        scale=source.scale,
-        duplicates=source.duplicates,
-    )
-    if source.items is not None:
-        data = data.with_items(
-            read_table(source.items),
+    with _named(source.file):
+        data = read(
+            source.file,
+            user=source.user,
             item=source.item,
-            title=source.title,
-            categories=source.categories,
-            separator=source.separator,
-            unknown="ignore",
+            rating=source.rating or None,
+            time=source.time,
+            scale=source.scale,
+            duplicates=source.duplicates,
         )
+    if source.items is not None:
+        with _named(source.items):
+            data = data.with_items(
+                read_table(source.items, {source.item: data.item_ids}),
+                item=source.item,
+                title=source.title,
+                categories=source.categories,
+                separator=source.separator,
+                unknown="ignore",
+            )
     if source.users is not None:
-        data = data.with_users(
-            read_table(source.users), user=source.user, attributes=source.attributes, unknown="ignore"
-        )
+        with _named(source.users):
+            data = data.with_users(
+                read_table(source.users, {source.user: data.user_ids}),
+                user=source.user,
+                attributes=source.attributes,
+                unknown="ignore",
+            )
     return data
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Say of which file a mistake is told: there can be three."""
+    try:
+        yield
+    except DataError as error:
+        raise error.inside(file.name) from None
 
 
 def name_of(source: NamedData | OwnData) -> str:

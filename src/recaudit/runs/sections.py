@@ -10,7 +10,6 @@ from typing import Annotated, Self, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     ModelWrapValidatorHandler,
     TypeAdapter,
     ValidationError,
@@ -20,16 +19,15 @@ from pydantic import (
 
 from recaudit.errors import did_you_mean
 from recaudit.runs.problems import missing, problem, together, with_known_keys, within
+from recaudit.settings import Settings
 
 Made = TypeVar("Made")
 Reader = Callable[[object, ValidationInfo], Made]
 """What turns a written value into what it stands for."""
 
 
-class Section(BaseModel):
+class Section(Settings):
     """A frozen part of the configuration that refuses keys it does not know and suggests those it does."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -86,10 +84,10 @@ def take_kind(value: object, kinds: Collection[str]) -> tuple[str, dict[str, obj
         raise missing("kind", expected)
     table = dict(value)
     kind = table.pop("kind")
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         near = did_you_mean(str(kind), kinds)
         raise problem(("kind",), kind, expected, near if near.startswith("Did") else "")
-    return str(kind), table
+    return kind, table
 
 
 def build(section: type[Made], table: Mapping[str, object], info: ValidationInfo, *also: str) -> Made:

@@ -35,9 +35,12 @@ def parse_section(section: type[Part], text: str, *, source: str, folder: Path) 
     """The section in a TOML text; `source` names it in errors, relative paths start at `folder`."""
     try:
         table = tomllib.loads(text)
+        return section.model_validate(table, context={"folder": folder, "source": source})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(source, received=f"invalid TOML: {error}", expected="valid TOML") from None
-    try:
-        return section.model_validate(table, context={"folder": folder, "source": source})
     except ValidationError as error:
         raise config_error(source, error) from None
+    except RecursionError:
+        raise ConfigError(
+            source, received="tables or lists too deep inside each other", expected="a few levels, as in the examples"
+        ) from None

@@ -7,16 +7,16 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from recaudit.settings import Settings
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
-class Choice(BaseModel, ABC):
+class Choice(Settings, ABC):
     """How users choose from what is shown to them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @property
     def uses_scores(self) -> bool:

@@ -9,6 +9,7 @@ from typing import final
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import claimed
@@ -92,6 +93,7 @@ class Comparison:
 _INTERVALS = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "upper": pl.Float64, "trials": pl.Int64}
 
 
+@checked
 def compare(
     environment: Environment | Scenario | str,
     contenders: Mapping[str, Contender],

@@ -7,30 +7,31 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from recaudit.data.growth import blank, grown
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
+from recaudit.settings import Settings
 from recaudit.simulate.choices import Choice, TakesAll
 from recaudit.simulate.exposure import drawn_pairs
 from recaudit.simulate.population import IntArray, Population
 
 Repeats = Literal["never", "unrated", "always"]
 
+MOST = 2**31 - 1
+"""Most users, items and steps: positions are numbers of 32 bits."""
 _BLOCK = 8192
 """How many pairs are rated at once."""
 
 
-class Environment(BaseModel, ABC):
+class Environment(Settings, ABC):
     """A frozen, validated description: `population` makes the people, `make` an environment of Gymnasium's kind."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    users: int = Field(default=1000, ge=1)
+    users: int = Field(default=1000, ge=1, le=MOST)
     """How many people there are, those who come later included."""
-    items: int = Field(default=1700, ge=1)
+    items: int = Field(default=1700, ge=1, le=MOST)
     """How many items there are, those that come later included."""
     users_per_step: int = Field(default=200, ge=1)
     """How many of those present are online at a step, drawn uniformly or by how active they are."""

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.models.base import Recommender
 from recaudit.models.sgd import BiasedMF
@@ -28,6 +29,7 @@ class Compared(NamedTuple):
     size: float | None
 
 
+@checked
 def fidelity(
     environment: Environment, data: Interactions, rng: int = 0, *, reference: Recommender | None = None
 ) -> SimulationFidelity:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, field_serializer, model_validator
 
+from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.base import Recommender
@@ -200,6 +201,7 @@ class _Scored(Population):
         return values
 
 
+@checked
 def from_data(
     data: Interactions,
     *,

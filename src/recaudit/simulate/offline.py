@@ -10,6 +10,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.rated_ranking import rated_ndcg
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split, folds
@@ -23,6 +24,7 @@ from recaudit.simulate.population import Population
 FOLD_SCHEMA = {"fold": pl.Int64, "rmse": pl.Float64, "ndcg": pl.Float64}
 
 
+@checked
 def offline_metrics(
     recommender: Recommender,
     data: Interactions,

@@ -10,6 +10,7 @@ from typing import Literal, final
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
 from recaudit.folders import Folder, claimed
@@ -108,6 +109,7 @@ class OfflineOnline:
     __repr__ = summary
 
 
+@checked
 def offline_online(
     environments: Sequence[Environment | Scenario | str],
     recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]],

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from recaudit.arguments import check_argument
 from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -99,9 +100,14 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin again. `seed` drives what happens from here; `options={"initial": 1}` makes other people and items."""
+        check_argument("options", options, dict[str, object] | None)
+        if seed is not None and isinstance(seed, int) and seed >= 2**64:
+            raise InputError("seed", received=seed, expected="a whole number of at most 64 bits")
         super().reset(seed=seed)
         self.seed = int(self.np_random.integers(2**63)) if seed is None else seed
-        self.initial = int((options or {}).get("initial", self.initial))
+        initial = (options or {}).get("initial", self.initial)
+        check_argument("options['initial']", initial, int)
+        self.initial = int(initial)
         self._make()
         self._hidden[:] = False
         if self.environment.repeats != "always":
@@ -151,11 +157,16 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nothing of the step before in it."""
-        self.seed, self.initial = int(state["seed"]), int(state["initial"])
-        self._make()
-        self.population.restore(state)
-        bits = np.unpackbits(state["hidden"], count=self._hidden.size)
-        self._hidden = bits.reshape(self._hidden.shape).astype(bool)
+        check_argument("state", state, Mapping[str, object])
+        try:
+            seed, initial = int(state["seed"]), int(state["initial"])
+            log, people = self._begin(initial)
+            people.restore(state)
+            hidden = np.unpackbits(state["hidden"], count=self._hidden.size).reshape(self._hidden.shape).astype(bool)
+        except (KeyError, TypeError, ValueError) as error:
+            received = f"a state that does not fit ({error})"
+            raise InputError("state", received=received, expected="what state() of this environment gave") from None
+        self.seed, self.initial, self.log, self._population, self._hidden = seed, initial, log, people, hidden
         self._go_online()
         return self._beginning()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
 from recaudit.folders import Kind, Manifest, claimed
@@ -21,7 +22,10 @@ from recaudit.simulate.trial import Loop, RunTrial, TrialRecord
 from recaudit.simulate.trial_folder import trial_name
 from recaudit.version import __version__
 
+MOST_TRIALS = 1_000_000
 
+
+@checked
 def run(
     environment: Environment | Scenario | str,
     recommender: Recommender,
@@ -146,9 +150,9 @@ def checked_loop(
 
 
 def check_trials(trials: int) -> None:
-    """At least one."""
-    if trials < 1:
-        raise InputError("trials", received=trials, expected="a whole number of 1 or more")
+    """At least one, and as many as can ever be run."""
+    if not 1 <= trials <= MOST_TRIALS:
+        raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
 
 
 def simulation_of(loop: Loop, records: list[TrialRecord], folder: Path | None) -> Simulation:

@@ -7,13 +7,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Self, final
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from recaudit.data import datasets
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
+from recaudit.settings import Settings
 from recaudit.simulate.beta_rank import BetaRank
-from recaudit.simulate.environment import Environment
+from recaudit.simulate.environment import MOST, Environment
 from recaudit.simulate.fitted import from_data
 from recaudit.simulate.latent import Latent
 from recaudit.simulate.latent_score import LatentScore
@@ -24,10 +25,8 @@ from recaudit.simulate.topics import Topics
 
 
 @final
-class Scenario(BaseModel):
+class Scenario(Settings):
     """An environment with a beginning and an end."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: str
     """What it is called; `id` in Gymnasium's registry has it too."""
@@ -35,7 +34,7 @@ class Scenario(BaseModel):
     """The people and items."""
     ratings: int = Field(default=100_000, ge=1)
     """How many ratings a recommender begins with."""
-    steps: int = Field(default=500, ge=1)
+    steps: int = Field(default=500, ge=1, le=MOST)
     """How many steps follow."""
     lived: bool = False
     """Whether what people rate at the beginning changes their tastes already, as in RecLab's code, which remembers

@@ -8,22 +8,20 @@ from itertools import product
 from typing import Any, final
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from recaudit.arguments import checked
 from recaudit.audits.optuna_study import quiet_study
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
+from recaudit.settings import Settings
 from recaudit.simulate.offline import each_offline
 
 
-class _Tuning(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
 @final
-class Grid(_Tuning):
+class Grid(Settings):
     """Every combination of these values."""
 
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
@@ -31,7 +29,7 @@ class Grid(_Tuning):
 
 
 @final
-class Search(_Tuning):
+class Search(Settings):
     """A search with Optuna (the extra `tune`)."""
 
     ranges: dict[str, tuple[float, float]] = Field(min_length=1)
@@ -58,6 +56,7 @@ class Tuned:
     """Settings that ended at an end of what was tried, in words: a better value may lie beyond."""
 
 
+@checked
 def tune(
     recommender: Recommender,
     data: Interactions,

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arguments import checked
 from recaudit.audits.calibration.homogeneity import homogeneity
 from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.measures import (
@@ -50,6 +51,7 @@ SHOWN = 10
 """Users with the highest C_KL whose categories are listed, as in the paper's Figure 2."""
 
 
+@checked
 def calibration(
     lists: FittedModel | object,
     data: Interactions | None = None,

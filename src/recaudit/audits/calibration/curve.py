@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arguments import checked
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.measures import kl, list_distribution, rank_weights
 from recaudit.audits.intervals import Bootstrap, aggregate, mean
@@ -31,6 +32,7 @@ WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 METRICS = ("recall", "calibration_kl")
 
 
+@checked
 def calibration_curve(
     model: FittedModel,
     test: Interactions,

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.data.checks import check_ids, offending
+from recaudit.data.checks import as_numbers, check_ids, found, offending, same_type
 from recaudit.data.frames import as_polars
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.readers import read_table
-from recaudit.errors import DataError, InputError, did_you_mean
+from recaudit.errors import DataError
 from recaudit.ties import TIE
 
 FloatArray = NDArray[np.float64]
@@ -80,41 +80,39 @@ class GivenLists:
 
 
 def given_lists(
-    lists: object, data: Interactions, columns: ListColumns | None = None, unknown: Unknown = "error"
+    lists: object, data: Interactions, columns: ListColumns | None = None, unknown: Unknown = "error", before: int = 0
 ) -> GivenLists:
     """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
 
     Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). Where both are
     there the rank decides, and lists whose scores say otherwise are counted. An item that the log does not know is an
-    error, or its row is ignored, and counted; a user that it does not know stays.
+    error, or its row is ignored, and counted; a user that it does not know stays. Errors count rows from `before`, for
+    a piece of a file.
     """
     columns = columns or ListColumns()
-    if unknown not in ("error", "ignore"):
-        remedy = did_you_mean(str(unknown), ["error", "ignore"])
-        raise InputError("unknown", received=repr(unknown), expected="'error' or 'ignore'", remedy=remedy)
-    table = _table(lists, columns)
-    items = _positions(data.item_ids, table[columns.item])
+    table = _table(lists, data, columns, before)
+    items = found(data.item_ids, table[columns.item], f"column {columns.item!r}")
     missing = items < 0
     if missing.any() and unknown == "error":
         raise DataError(
             f"column {columns.item!r}",
-            received=offending(table[columns.item], missing),
+            received=offending(table[columns.item], missing, before=before),
             expected=f"items that are in the log ({data.n_items:,} known)",
-            remedy="Correct the ids, or pass unknown='ignore' to leave those rows out.",
+            remedy="Correct the ids, or say unknown = 'ignore' to leave those rows out.",
         )
     ids = table[columns.user]
     everybody = ids.unique(maintain_order=True)
-    rows = _positions(everybody, ids)
-    order = _order(table, columns, rows, items)
+    rows = found(everybody, ids, columns.user)
+    order = _order(table, columns, rows, items, before)
     rows, items = rows[order], items[order]
-    _check_once(table, columns, rows, items, order)
-    scores = table[columns.score].cast(pl.Float64).to_numpy()[order] if columns.score in table.columns else None
+    _check_once(table, columns, rows, items, order, before)
+    scores = table[columns.score].to_numpy()[order] if columns.score in table.columns else None
     kept = items >= 0
     left, at = np.unique(rows[kept], return_inverse=True)
     user_ids = everybody.gather(left)
     return GivenLists(
         user_ids,
-        _positions(data.user_ids, user_ids),
+        found(data.user_ids, user_ids, f"column {columns.user!r}"),
         np.searchsorted(at, np.arange(len(left) + 1)).astype(np.int64),
         items[kept],
         _places(rows)[kept],
@@ -141,10 +139,10 @@ def _against_rank(rows: IntArray, scores: FloatArray | None, lists: int) -> NDAr
     return found
 
 
-def _table(lists: object, columns: ListColumns) -> pl.DataFrame:
+def _table(lists: object, data: Interactions, columns: ListColumns, before: int) -> pl.DataFrame:
     """The columns that count, checked one by one."""
     if isinstance(lists, str | Path):
-        lists = read_table(lists)
+        lists = read_table(lists, {columns.user: data.user_ids, columns.item: data.item_ids})
     elif isinstance(lists, pl.LazyFrame):
         lists = lists.collect()
     as_polars(lists, [columns.user, columns.item], argument="lists")
@@ -155,29 +153,25 @@ def _table(lists: object, columns: ListColumns) -> pl.DataFrame:
             "lists",
             received=f"a frame with columns {', '.join(map(repr, held))}",
             expected=f"a column {columns.rank!r} or {columns.score!r}: which item comes first",
-            remedy="Name the column you mean, for example rank='position'.",
+            remedy="Say which column is meant, for example rank = 'position'.",
         )
     table = as_polars(lists, [columns.user, columns.item, *numbers], argument="lists")
     for name in numbers:
-        values = table[name].cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+        values = as_numbers(table[name])
         if (wrong := ~np.isfinite(values)).any():
             raise DataError(
-                f"column {name!r}", received=offending(table[name], wrong), expected="a finite number in every row"
+                f"column {name!r}",
+                received=offending(table[name], wrong, before=before),
+                expected="a finite number in every row",
             )
         table = table.with_columns(pl.Series(name, values))
-    return table.with_columns(check_ids(table[columns.user]), check_ids(table[columns.item]))
+    for name, known in ((columns.user, data.user_ids), (columns.item, data.item_ids)):
+        check_ids(table[name], before)
+        table = table.with_columns(same_type(table[name], known, f"column {name!r}"))
+    return table
 
 
-def _positions(known: pl.Series, ids: pl.Series) -> IntArray:
-    """(rows,): where each id stands among the known ones; -1 where it does not."""
-    if ids.dtype != known.dtype:
-        ids = ids.cast(known.dtype, strict=False)
-    lookup = pl.DataFrame({"id": known, "position": np.arange(len(known))})
-    found = pl.DataFrame({"id": ids}).join(lookup, on="id", how="left", maintain_order="left")["position"]
-    return found.fill_null(-1).to_numpy().astype(np.int64)
-
-
-def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray) -> IntArray:
+def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, before: int) -> IntArray:
     """(rows,): list after list, best first."""
     if columns.rank not in table.columns:
         return np.lexsort((items, -table[columns.score].to_numpy(), rows))
@@ -185,25 +179,29 @@ def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: Int
     order = np.lexsort((items, ranks, rows))
     again = (np.diff(rows[order]) == 0) & (np.diff(ranks[order]) == 0)
     if again.any():
-        raise _repeated(table, columns.user, columns.rank, order, again)
+        raise _repeated(table, columns.user, columns.rank, order, again, before)
     return order
 
 
-def _check_once(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, order: IntArray) -> None:
+def _check_once(
+    table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, order: IntArray, before: int
+) -> None:
     """That no list has an item twice; `rows` and `items` stand in that order."""
     by_item = np.lexsort((items, rows))
     again = (np.diff(rows[by_item]) == 0) & (np.diff(items[by_item]) == 0) & (items[by_item][1:] >= 0)
     if again.any():
-        raise _repeated(table, columns.user, columns.item, order[by_item], again)
+        raise _repeated(table, columns.user, columns.item, order[by_item], again, before)
 
 
-def _repeated(table: pl.DataFrame, user: str, column: str, order: IntArray, again: NDArray[np.bool_]) -> DataError:
+def _repeated(
+    table: pl.DataFrame, user: str, column: str, order: IntArray, again: NDArray[np.bool_], before: int
+) -> DataError:
     first = int(np.flatnonzero(again)[0])
     row, other = sorted((int(order[first]), int(order[first + 1])))
     return DataError(
         f"columns {user!r} and {column!r}",
-        received=f"rows {row} and {other} with {user} {table[user][row]!r} and {column} {table[column][row]!r} both "
-        f"({int(again.sum()):,} repeated)",
+        received=f"rows {row + before} and {other + before} with {user} {table[user][row]!r} and {column} "
+        f"{table[column][row]!r} both ({int(again.sum()):,} repeated)",
         expected=f"each {column} once in a list",
         remedy="Keep one list for each user, and one row for each item of it.",
     )

@@ -13,10 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import checked
 from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists
+from recaudit.data.frames import check_columns
 from recaudit.data.interactions import Interactions, Unknown
+from recaudit.data.readers import reading, scan_table, with_typed_ids
 from recaudit.engines.base import BLOCK
 from recaudit.engines.progress import track
 from recaudit.errors import DataError, InputError
@@ -30,9 +33,8 @@ CELLS = 4_000_000
 BATCH = 500_000
 """Rows of a file that are held at a time; a list that is longer is held whole."""
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
-
+@checked
 def rerank(
     lists: object,
     data: Interactions,
@@ -91,6 +93,7 @@ class Reranked:
     """Lists whose scores contradict their ranks: the ranks decide."""
 
 
+@checked
 def rerank_file(
     source: str | Path,
     data: Interactions,
@@ -111,10 +114,11 @@ def rerank_file(
     columns = columns or ListColumns()
     reranker = _Reranker.of(policy, data, columns)
     out.parent.mkdir(parents=True, exist_ok=True)
-    users = rows = without = left_out = emptied = against_rank = 0
+    users = rows = without = left_out = emptied = against_rank = before = 0
     with workspace(out.parent) as aside:
-        for number, table in enumerate(_whole_lists(source, columns, batch)):
-            given = given_lists(table, data, columns, unknown)
+        for number, table in enumerate(_whole_lists(source, data, columns, batch)):
+            given = given_lists(table, data, columns, unknown, before)
+            before += len(table)
             made = reranker(given)
             made.write_parquet(aside / f"{number:08d}.parquet")
             users, rows = users + len(given.user_ids), rows + len(made)
@@ -200,7 +204,7 @@ def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
 def _check_paths(source: Path, out: Path) -> None:
     if not source.is_file():
         raise DataError("lists", received=str(source), expected="a file that exists", remedy="Check the spelling.")
-    if source.suffix.lower() not in (".parquet", *_SEPARATORS):
+    if source.suffix.lower() not in (".parquet", ".csv", ".tsv"):
         raise DataError("lists", received=str(source), expected="a file that ends in .parquet, .csv or .tsv")
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise InputError("out", received=str(out), expected="a file that ends in .parquet or .csv")
@@ -208,39 +212,41 @@ def _check_paths(source: Path, out: Path) -> None:
         raise InputError("out", received=f"{out}, a folder", expected="a file")
 
 
-def _whole_lists(source: Path, columns: ListColumns, batch: int) -> Iterator[pl.DataFrame]:
+def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: int) -> Iterator[pl.DataFrame]:
     """The file in pieces of about `batch` rows that end where a user's rows end."""
-    suffix = source.suffix.lower()
-    try:
-        if suffix == ".parquet":
-            lazy = pl.scan_parquet(source, glob=False)
-        else:
-            lazy = pl.scan_csv(source, separator=_SEPARATORS[suffix], infer_schema_length=10_000, glob=False)
-        names = lazy.collect_schema().names()
-        wanted = [name for name in (columns.user, columns.item, columns.rank, columns.score) if name in names]
-        lazy = lazy.select(wanted or pl.all())
+    ids = {columns.user: data.user_ids, columns.item: data.item_ids}
+
+    def typed(table: pl.DataFrame) -> pl.DataFrame:
+        return table if source.suffix.lower() == ".parquet" else with_typed_ids(table, ids)
+
+    with reading(source):
+        lazy = scan_table(source, ids)
+        held_names = lazy.collect_schema().names()
+        check_columns([columns.user, columns.item], held_names)
+        wanted = (columns.user, columns.item, columns.rank, columns.score)
+        lazy = lazy.select(name for name in dict.fromkeys(wanted) if name in held_names)
         total = int(lazy.select(pl.len()).collect().item())
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(
-            "lists",
-            received=f"{source}, which cannot be read as {suffix[1:]}: {str(error).splitlines()[0]}",
-            expected=f"a {suffix[1:]} file with a header",
-        ) from None
-    if columns.user not in names or not total:
-        yield lazy.collect()  # says what is wrong with it
+        empty = None if total else lazy.collect()
+        pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
+    if empty is not None:
+        yield empty  # told as such where lists are read
         return
     together = _Together(columns.user)
     held: pl.DataFrame | None = None
-    pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
-    for piece in track(pieces, "lists", -(-total // batch)):
+    for piece in track(_read(pieces, source), "lists", -(-total // batch)):
         table = piece if held is None else pl.concat([held, piece])
         others = (table[columns.user] != table[columns.user][-1]).fill_null(value=True).arg_true()
         end = int(others[-1]) + 1 if len(others) else 0
         if end:
-            yield together.checked(table[:end])
+            yield typed(together.checked(table[:end]))
         held = table[end:]
     if held is not None and len(held):
-        yield together.checked(held)
+        yield typed(together.checked(held))
+
+
+def _read(pieces: Iterator[pl.DataFrame], source: Path) -> Iterator[pl.DataFrame]:
+    with reading(source):
+        yield from pieces
 
 
 class _Together:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.folding.metric import Overshoot, overshoot
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.result import Folding
@@ -27,9 +28,10 @@ from recaudit.seeding import derive, uniforms
 Similarity = Literal["cosine", "dot"]
 
 
+@checked
 def folding(
     model: FittedModel,
-    relatedness: Relatedness | None = None,
+    relatedness: Annotated[Relatedness, "Wrap a matrix (users, items) as Relatedness.given(matrix)."] | None = None,
     *,
     similarity: Similarity = "cosine",
     k: int = 10,
@@ -106,13 +108,6 @@ def _checked_rule(unrelated: float, similar: float) -> Spurious:
 def _checked_relatedness(relatedness: Relatedness | None, data: Interactions) -> Relatedness:
     if relatedness is None:
         return Relatedness.from_log(data)
-    if not isinstance(relatedness, Relatedness):
-        raise InputError(
-            "relatedness",
-            received=f"a {type(relatedness).__name__}",
-            expected="a Relatedness",
-            remedy="Wrap a matrix (users, items) as Relatedness.given(matrix).",
-        )
     if relatedness.shape != (data.n_users, data.n_items):
         raise InputError(
             "relatedness",

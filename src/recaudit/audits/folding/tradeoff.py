@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
+from recaudit.arguments import checked
 from recaudit.audits.folding.bench import FOLDING, MEASURED, Bench, Row
 from recaudit.audits.folding.folding import Similarity
 from recaudit.audits.folding.fronts import knee, on_front
@@ -32,6 +33,7 @@ _MODEL = ("factors", "unobserved_weight")
 _VALUES = ("rmse", "ndcg", *FOLDING)
 
 
+@checked
 def folding_tradeoff(
     data: Interactions | BlockWorld | Sequence[BlockWorld],
     *,

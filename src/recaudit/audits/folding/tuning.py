@@ -9,6 +9,7 @@ from typing import Literal, final
 
 import polars as pl
 
+from recaudit.arguments import checked
 from recaudit.audits.folding.bench import MEASURED, Bench, Row
 from recaudit.audits.folding.folding import Similarity
 from recaudit.audits.folding.fronts import knee, on_front
@@ -24,6 +25,7 @@ _SEARCHED = {"factors": pl.Int64, "unobserved_weight": pl.Float64, "regularizati
 TRIALS = {"trial": pl.Int64, **_SEARCHED, **{name: kind for name, kind in MEASURED.items() if name != "relatedness"}}
 
 
+@checked
 def folding_tuning(
     data: Interactions,
     *,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from recaudit.arguments import checked
 from recaudit.data.datasets import folders
 from recaudit.data.datasets.download import download
 from recaudit.data.datasets.registry import DATASETS, Dataset, find
@@ -42,6 +43,7 @@ def names() -> list[str]:
     return list(DATASETS)
 
 
+@checked
 def info(name: str) -> DatasetInfo:
     """What is known about this data set, and where its files are."""
     return _described(find(name))
@@ -52,6 +54,7 @@ def catalogue() -> list[DatasetInfo]:
     return [_described(dataset) for dataset in DATASETS.values()]
 
 
+@checked
 def locate(name: str, path: str | Path | None = None) -> Path | None:
     """The folder with this data set's files, or None.
 
@@ -61,6 +64,7 @@ def locate(name: str, path: str | Path | None = None) -> Path | None:
     return folders.locate(find(name), path)
 
 
+@checked
 def fetch(name: str) -> Path:
     """The folder with this data set's files, downloaded from their owner if they are not on this machine."""
     dataset = find(name)
@@ -91,6 +95,7 @@ def fetch(name: str) -> Path:
     return folder
 
 
+@checked
 def load(name: str, path: str | Path | None = None) -> Interactions:
     """The log of this data set, with titles, categories and user attributes where it has them.
 
