@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts properties format bench clean
+.PHONY: demo test lint contracts properties hard format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -19,6 +19,12 @@ contracts: .venv/test.stamp
 SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 properties: .venv/test.stamp
 	for seed in $(SEEDS); do $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=fresh --hypothesis-seed=$$seed || exit 1; done
+
+# Hours of hostile input: certificates against 80-bit arithmetic, fuzzed arguments and files, damaged run folders.
+hard: .venv/test.stamp
+	$(BIN)/python scripts/hard_instances.py
+	$(BIN)/python scripts/fuzz.py
+	$(BIN)/python scripts/damage_runs.py
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

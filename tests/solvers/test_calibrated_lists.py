@@ -214,6 +214,7 @@ class TestTwin:
             np.array([case.interests for case in cases]),
             weight=0.95,
             size=20,
+            horizon="prefix",
         )
 
         for case, row, free, items in zip(cases, scores, allowed, found.lists.tolist(), strict=True):
@@ -224,7 +225,7 @@ class TestTwin:
 def test_nobody_to_make_lists_for() -> None:
     vectors = CategoryVectors.of(sparse.csr_array(np.eye(3)))
     nobody = np.zeros((0, 3))
-    found = calibrated_lists(nobody, nobody > 0, vectors, nobody, weight=0.9, size=2, certify=True)
+    found = calibrated_lists(nobody, nobody > 0, vectors, nobody, weight=0.9, size=2, horizon="prefix", certify=True)
     assert found.lists.shape == (0, 2)
     assert found.certificate is not None
     assert found.certificate.gap.shape == (0,)

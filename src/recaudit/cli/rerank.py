@@ -95,9 +95,10 @@ def rerank(
         "must": tuple(must or ()),
         "must_not": tuple(must_not or ()),
     }
-    policy = _policy(settings)
+    _policy(settings)  # what can be known to be wrong before anything is read
     with shown(notes()):
         log = _log(data, items, list(chosen), separator, user, item, rating or None, duplicates)
+        policy = _policy({**settings, "must": _ids(must, log), "must_not": _ids(must_not, log)})
         columns = ListColumns(user=user, item=item, rank=rank, score=score)
         unknown: Unknown = "ignore" if ignore_unknown else "error"
         with _in_options(lists):
@@ -127,6 +128,18 @@ def rerank(
         notes().print(
             f"{done.against_rank:,} lists have scores that contradict their ranks: the ranks decide, in equal steps."
         )
+
+
+def _ids(words: list[str] | None, log: Interactions) -> tuple[int | str, ...]:
+    """Items by the type of the log's ids: a command line knows only text."""
+    import polars as pl
+
+    from recaudit.data.checks import plain_numbers
+
+    if not words or not log.item_ids.dtype.is_integer():
+        return tuple(words or ())
+    numbers = plain_numbers(pl.Series(words))
+    return tuple(word if number is None else number for word, number in zip(words, numbers, strict=True))
 
 
 def _policy(settings: dict[str, object]) -> Calibrated:

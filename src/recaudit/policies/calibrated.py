@@ -22,7 +22,7 @@ HistoryWeights = Literal["rating", "recency"]
 
 @final
 class Calibrated(Policy):
-    """Each item in turn the best next one for (1 - lambda) s(I) - lambda C_KL(p, q(I)) (paper 004, Equation 6).
+    """Lists with a large (1 - lambda) s(I) - lambda C_KL(p, q(I)) (paper 004, Equation 6).
 
     It makes whole lists, out of all items that a user has not seen, and needs to know whose they are: p is the user's
     history. So it stands wherever lists are asked for (`recommend`, `exposure`, `calibration`, `rerank`), and not where
@@ -35,7 +35,7 @@ class Calibrated(Policy):
     """Lambda, from 0 (the scores alone) to 1 (calibration alone); or one for each rank, the last holding from there on.
     It weighs the model's scores against C_KL, so that it means something else for scores of another size."""
     size: int = Field(default=50, ge=1)
-    """The list's length for `rerank` and for the horizon "list". Who asks for more items, or fewer, gets them."""
+    """The list's length for `rerank`. Elsewhere who asks says how long lists are."""
     categories: str | dict[str, Importance] | None = None
     """The category system to calibrate; several by name with their importance; or None, the only one of the log."""
     rank_weights: Literal["none", "mrr", "ndcg"] = "none"
@@ -54,8 +54,9 @@ class Calibrated(Policy):
     transform: ScoreTransform = "none"
     """What becomes of a user's scores first. "minmax": 0 to 1. "zscore": mean 0, standard deviation 1. "rank": 1 for
     the best falling in equal steps to 1 / n. All keep the order; only the first keeps the model's own differences."""
-    horizon: Literal["prefix", "list"] = "prefix"
-    """Whether every beginning of the list is calibrated (the paper's greedy), or the list of `size` as a whole."""
+    horizon: Literal["prefix", "list"] = "list"
+    """Whether the list that is asked for is calibrated as a whole, and never worse than the list by score; or every
+    beginning of it (the paper's greedy), so that a shorter list is the beginning of a longer one."""
     at_most: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     """How many items of a category a list may have."""
     must: tuple[Id, ...] = ()

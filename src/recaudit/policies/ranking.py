@@ -25,12 +25,22 @@ def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int) -> IntArray:
     return _top(scores.detach().double().contiguous().numpy(), allowed.contiguous().numpy(), n)
 
 
-def places(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
-    """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not."""
+def places(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False) -> IntArray:
+    """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not.
+
+    With `shared`, tied items all have the place of the first of them.
+    """
     order = top_items(scores, allowed, scores.shape[1])
-    row, place = np.nonzero(order >= 0)
+    row, index = np.nonzero(order >= 0)
+    place = index
+    if shared:
+        values = scores.masked_fill(~allowed, -torch.inf).sort(dim=1, descending=True).values.numpy()
+        gap = TIE * np.where(allowed.numpy(), np.abs(scores.numpy()), 0.0).max(axis=1, initial=0.0)
+        with np.errstate(invalid="ignore"):  # what is not allowed comes last, at minus infinity
+            apart = np.diff(values, axis=1, prepend=np.inf) < -gap[:, None]
+        place = np.maximum.accumulate(np.where(apart, np.arange(values.shape[1]), 0), axis=1)[row, index]
     out = np.repeat(allowed.sum(dim=1, keepdim=True).numpy() + 1, scores.shape[1], axis=1)
-    out[row, order[row, place]] = place + 1
+    out[row, order[row, index]] = place + 1
     return out
 
 

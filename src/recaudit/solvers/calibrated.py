@@ -97,7 +97,7 @@ def calibrated_lists(
     importance: ArrayLike | None = None,
     caps: ArrayLike | None = None,
     must: BoolArray | None = None,
-    horizon: Horizon = "prefix",
+    horizon: Horizon,
     certify: bool = False,
     tol: float = 1e-6,
 ) -> CalibratedLists:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import polars as pl
+import torch
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from recaudit.audits.calibration.measures import rank_weights
 from recaudit.audits.calibration.target import Target, Taste
-from recaudit.data.checks import positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
+from recaudit.policies.ranking import places
 from recaudit.solvers.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.category_vectors import CategoryVectors
 
@@ -49,8 +48,8 @@ class Calibrator:
             target,
             CategoryVectors.of(target.shares),
             _caps(policy.at_most, target.names),
-            _named("must", policy.must, data),
-            _named("must_not", policy.must_not, data),
+            _named(policy.must, data),
+            _named(policy.must_not, data),
         )
 
     def lists(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int) -> IntArray:
@@ -58,7 +57,7 @@ class Calibrator:
 
         `scores`, `allowed` (users, items); `users` (users,): positions in the log, -1 for somebody unknown to it.
         """
-        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, False).lists[:, :n]
+        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, False).lists
 
     def pooled_lists(
         self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, certify: bool = False
@@ -68,9 +67,8 @@ class Calibrator:
         With `certify` also (users,): how far each list's objective may be below the best one's.
         """
         found = self._solve(scores, allowed, users, n, items, _only(self.vectors, items), certify)
-        lists = found.lists[:, :n]
         missed = None if found.certificate is None else found.certificate.gap
-        return np.where(lists >= 0, items[np.maximum(lists, 0)], -1), missed
+        return np.where(found.lists >= 0, items[np.maximum(found.lists, 0)], -1), missed
 
     def _solve(
         self,
@@ -84,16 +82,14 @@ class Calibrator:
     ) -> CalibratedLists:
         policy = self.policy
         allowed = allowed & ~self.must_not[items]
-        # Of a list that is calibrated as a whole the beginning is shown; every beginning of the other kind is a list.
-        length = n if policy.horizon == "prefix" else max(n, policy.size)
         return calibrated_lists(
             transformed(scores, allowed, policy.transform),
             allowed,
             vectors,
             self.target.interests[users],
-            weight=_by_rank(policy.weight, length),
-            size=length,
-            rank_weights=rank_weights(policy.rank_weights, length),
+            weight=_by_rank(policy.weight, n),
+            size=n,
+            rank_weights=rank_weights(policy.rank_weights, n),
             smoothing=policy.smoothing,
             importance=self.target.importance,
             caps=self.caps,
@@ -106,13 +102,14 @@ class Calibrator:
 def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) -> FloatArray:
     """(users, items): each user's scores on another scale, in the same order; what is not allowed does not count.
 
-    Equal scores stay equal. A user whose scores are all the same has 0 everywhere, or 1 for "rank".
+    Equal scores stay equal, and tied ones become so for "rank". A user whose scores are all the same has 0 everywhere,
+    or 1 for "rank".
     """
     if kind == "none":
         return scores
     count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)
     if kind == "rank":
-        place = rankdata(np.where(allowed, -scores, np.inf), method="min", axis=1)
+        place = places(torch.from_numpy(scores), torch.from_numpy(allowed), shared=True)
         return np.asarray(np.where(allowed, 1 - (place - 1) / count, 0.0))
     if kind == "minmax":
         low = np.where(allowed, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
@@ -139,13 +136,11 @@ def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
     return caps
 
 
-def _named(argument: str, ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
-    """(items,): which items these ids are. Compared as text: a command or a file knows no other."""
+def _named(ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
+    """(items,): which items these ids are."""
     mask = np.zeros(data.n_items, dtype=np.bool_)
     if ids:
-        known = data.item_ids.cast(pl.String)
-        table = pl.DataFrame({argument: [str(name) for name in ids]})
-        mask[positions(known, table, argument, "error", argument, unique=False)[0]] = True
+        mask[data.items_at(ids)] = True
     return mask
 
 
