@@ -20,7 +20,7 @@ SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 properties: .venv/test.stamp
 	for seed in $(SEEDS); do $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=fresh --hypothesis-seed=$$seed || exit 1; done
 
-# Hours of hostile input: certificates against 80-bit arithmetic, fuzzed arguments and files, damaged run folders.
+# Hostile input, some minutes each: certificates against 80-bit arithmetic, fuzzed arguments and files, damaged run folders.
 hard: .venv/test.stamp
 	$(BIN)/python scripts/hard_instances.py
 	$(BIN)/python scripts/fuzz.py
