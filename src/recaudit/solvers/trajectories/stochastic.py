@@ -24,11 +24,12 @@ from typing import final
 import numpy as np
 import torch
 from scipy import stats
-from scipy.special import logsumexp
 
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy
 from recaudit.seeding import generator
+from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.scaled import Scaled
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.solvers.trajectories.gradient import Ascent, Paths
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution
@@ -38,6 +39,9 @@ Tensor = torch.Tensor
 
 # Ratings at which a one-dimensional problem is bounded.
 _RATINGS = 9
+# What the evaluations of one such problem may hold, in bytes.
+_WORK_BYTES = 1 << 26
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 @final
@@ -72,11 +76,13 @@ class Drawn:
     low: float
     high: float
 
-    def first(self) -> FloatArray:
-        """(items,): the probability of each item of being shown first."""
+    def first(self) -> tuple[FloatArray, FloatArray]:
+        """(items,) each: the probability of each item of being shown first, rounded down and rounded up."""
         scores = torch.from_numpy(self.start.affine()[1])[None]
-        logs = self.follows.log_probabilities(scores, torch.from_numpy(self.shown)[None])[0]
-        return np.asarray(logs.exp().numpy(), dtype=np.float64)
+        logs = self.follows.log_probabilities(scores, torch.from_numpy(self.shown)[None])[0].numpy()
+        chances = np.exp(logs)
+        error = _UNIT * (len(logs) + 16 + 4 * np.abs(np.where(chances > 0, logs, 0.0)))
+        return chances * (1 - error), chances * (1 + error)
 
     def left(self, of: BoolArray, items: tuple[int, ...]) -> Tensor:
         """(items,): what is left of `of` after `items`."""
@@ -91,44 +97,52 @@ def maximize_one_draw(
     """The largest expected softmax probability of each target after the rating of one drawn item.
 
     sum over a of P(a is shown) max over its rating of P(target | a, rating). For the most likely items a the maximum is
-    solved for; for the others it is bounded from a few ratings and the tangents there.
+    solved for; for the others it is bounded from a few ratings and the tangents there. Solved where the bounds on the
+    log-probability, rounding included, are `tol` apart.
     """
-    first = system.first()
+    seldom, often = system.first()
     lower, upper = np.zeros(len(targets)), np.zeros(len(targets))
-    likely = np.argsort(-first, kind="stable")[: int((first > 0).sum())]
+    likely = np.argsort(-often, kind="stable")[: int((often > 0).sum())]
     for rank, item in enumerate(likely.tolist()):
         allowed = system.left(system.candidates, (item,)).numpy()
         rows = np.flatnonzero(allowed[targets])
         slope, intercept = (array[allowed] for array in system.start.then(item).affine())
         places = np.searchsorted(np.flatnonzero(allowed), targets[rows])
         if rank < sampling.first_items:
-            found = maximize_softmax(slope, intercept, places, beta, system.low, system.high, tol, actions=False)
+            found = maximize_softmax(slope, intercept, places, beta, system.low, system.high, tol / 2, actions=False)
             least, most = found.lower, found.upper
         else:
-            least, most = _bracket(beta * slope[:, 0], beta * intercept, places, system.low, system.high)
-        lower[rows] += first[item] * least
-        upper[rows] += first[item] * most
+            least, most = _bracket(slope, intercept, places, beta, system.low, system.high)
+        lower[rows] += seldom[item] * least
+        upper[rows] += often[item] * most
+    # The sums, and the logarithms of what is not below 1e-300.
+    unit = _UNIT * (len(likely) + 1000)
     with np.errstate(divide="ignore"):
-        log_lower, log_upper = np.log(lower), np.log(np.minimum(upper, 1.0))
-    solved = log_upper <= log_lower + 2 * tol
+        log_lower, log_upper = np.log(lower * (1 - unit)), np.log(np.minimum(upper * (1 + unit), 1.0))
+    solved = log_upper <= log_lower + tol
     status = np.where(solved, Status.SOLVED.value, Status.BOUNDED.value)
     return _by_chance(targets, log_lower, log_lower, log_upper, status, 1, len(likely))
 
 
 def _bracket(
-    slope: FloatArray, intercept: FloatArray, targets: IntArray, low: float, high: float
+    slope: FloatArray, intercept: FloatArray, targets: IntArray, beta: float, low: float, high: float
 ) -> tuple[FloatArray, FloatArray]:
     """(targets,) each: a probability that some rating reaches, and one that no rating exceeds.
 
-    `slope` and `intercept` (items,) of the scaled scores. A log-probability is concave: below each of its tangents.
+    `slope` (items, 1) and `intercept` (items,) of the scores. A log-probability is concave: below each of its tangents.
     """
-    ratings = np.linspace(low, high, _RATINGS)
-    logits = ratings[:, None] * slope + intercept
-    logs = logits - logsumexp(logits, axis=1, keepdims=True)
-    rise = slope[targets] - (np.exp(logs) @ slope)[:, None]
-    logs = logs[:, targets]
-    ends = np.maximum(rise * (low - ratings)[:, None], rise * (high - ratings)[:, None])
-    return np.exp(logs.max(axis=0)), np.exp(np.minimum((logs + ends).min(axis=0), 0.0))
+    half = (high - low) / 2
+    box = (torch.full((1, 1), end, dtype=torch.double) for end in (low + half, half))
+    scores = Scaled.of(torch.from_numpy(slope)[None], torch.from_numpy(intercept)[None], beta, *box)
+    family, own = LogSumExp(scores, _WORK_BYTES), torch.from_numpy(targets)
+    points = torch.linspace(-1, 1, _RATINGS, dtype=torch.double)[:, None]
+    known = family.evaluate(points, torch.zeros(_RATINGS, dtype=torch.long), hessian=False)
+    slopes = scores.slopes[0, own, 0]
+    logs = family.offsets[0, own] + points * slopes - known.value[:, None]
+    rise = slopes - known.gradient
+    rounding = family.rounding + family.own_rounding[0, own]
+    least, most = logs.amax(dim=0) - rounding, (logs + rise.abs() - rise * points).amin(dim=0) + rounding
+    return least.clamp(max=0.0).exp().numpy(), most.clamp(max=0.0).exp().numpy()
 
 
 def ascend_after_draws(
@@ -154,7 +168,7 @@ def ascend_after_draws(
             f = _ascended(seen.surrogate, system, target, steps, ascent)
             value[row], lower[row] = fresh.estimate(f, sampling.confidence)
     with np.errstate(divide="ignore"):
-        logs = np.log(value), np.log(lower), np.log1p(-np.minimum(system.first()[targets], 1.0))
+        logs = np.log(value), np.log(lower), np.log1p(-np.minimum(system.first()[0][targets], 1.0))
     status = np.full(len(targets), Status.BOUNDED.value, dtype="<U14")
     return _by_chance(targets, *logs, status, steps, sequences if tree is not None else sampling.samples)
 
