@@ -150,7 +150,9 @@ class Instance:
     def vertices(self, rng: np.random.Generator) -> Floats:
         """(16 at most, K): all vertices of the box, or some."""
         actions = len(self.lower)
-        high = np.array(list(product([False, True], repeat=actions))) if actions <= 4 else rng.random((16, actions)) < 0.5
+        high = (
+            np.array(list(product([False, True], repeat=actions))) if actions <= 4 else rng.random((16, actions)) < 0.5
+        )
         return np.where(high, self.upper, self.lower)
 
 
@@ -223,7 +225,9 @@ def violations(instance: Instance, answer: Answer, rng: np.random.Generator) -> 
         points = others.astype(np.longdouble)
         best = answer.logs(target, points)[0]
         if answer.grid is None:
-            highest = _uphill(answer.logs, target, points[np.nanargmax(best)], p) if not np.isnan(best).all() else -np.inf
+            highest = (
+                _uphill(answer.logs, target, points[np.nanargmax(best)], p) if not np.isnan(best).all() else -np.inf
+            )
             best = np.append(best, highest)
         if (best > high).any():
             yield "beaten"

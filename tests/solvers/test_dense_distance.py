@@ -250,8 +250,10 @@ def test_stars_equal_enumeration(columns: int, stars: int, distance: Distance) -
 
 
 def test_stars_searched_to_the_last_pair_are_exact() -> None:
-    """With a tolerance that no bound reaches, the search ends where only neighbouring stars are left: what separates the
-    bounds then is rounding, which is wider than that tolerance."""
+    """With a tolerance that no bound reaches, the search ends where only neighbouring stars are left.
+
+    What separates the bounds then is rounding, which is wider than that tolerance.
+    """
     problem = dense(1, 6, 2, 4.0)
     values = np.linspace(-1, 1, 90)
     found = maximize_distance(*problem, -1.0, 1.0, "l2", values=values, tol=1e-15, max_boxes=20_000)

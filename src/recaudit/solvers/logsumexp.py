@@ -159,7 +159,7 @@ class LogSumExp:
         - g: the weights are those of scores moved by d_j, so that log-sum-exp moves by max d_j at most. The
           exponentials, their sum in any order and the logarithm add (N + 16) u + 4 u |g|, where |g| <= max C_j + log N.
         - The tangent: whatever the weights q are, g(v) >= q.(S v + t) + entropy(q) for all v (Gibbs). With the weights
-          of moved scores the right side is the tangent at u, lower by max d_j: the error is not multiplied by the slope.
+          of moved scores the right side is the tangent at u, lower by max d_j: the slopes do not multiply the error.
           The sums over items and over actions in the gap add 2 (N + K + 8) u max R_j.
         - The target's own score: d_i, and 4 (K + 4) u C_i in b_i.u, its part of the gap and the sums of the bounds.
 

@@ -84,7 +84,8 @@ class _Problem:
     def sizes(self) -> FloatArray:
         """(items,): no score, and none of its parts, is larger."""
         farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        return np.asarray(np.abs(self.slope) @ farthest + np.abs(self.intercept))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.abs(self.slope) @ farthest + np.abs(self.intercept))
 
     @cached_property
     def _errors(self) -> FloatArray:
@@ -187,7 +188,7 @@ class _Problem:
         own, at, own_size = self.slope[target], self.intercept[target], self.sizes[target]
         unit = _UNIT * (len(scores) + len(own) + 8)
 
-        # The smallest t with s_i(a) <= t w.s(a) everywhere on the box: bisect on the sign of the maximum of s_i - t w.s.
+        # The smallest t with s_i <= t w.s everywhere on the box: bisect on the sign of the maximum of s_i - t w.s.
         def excess(t: float) -> float:
             line = own - t * gradient
             most = float(np.where(line > 0, self.upper, self.lower) @ line + at - t * constant)

@@ -109,7 +109,7 @@ def _markov(
         chances = torch.nn.functional.logsigmoid(beta * lead)
         chances[target] = -torch.inf  # the item itself
         logs[place] = float(chances.logsumexp(dim=0))
-    bound = logs - np.log(count - n)
-    bound += _UNIT * (count + 8 + 2 * np.abs(logs))
+    with np.errstate(invalid="ignore"):
+        bound: FloatArray = logs - np.log(count - n) + _UNIT * (count + 8 + 2 * np.abs(logs))
     # Scores that double precision does not hold bound nothing.
-    return np.minimum(np.nan_to_num(bound, nan=0.0, neginf=-np.inf), 0.0)
+    return np.minimum(np.where(np.isnan(bound), 0.0, bound), 0.0)

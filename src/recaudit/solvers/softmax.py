@@ -56,8 +56,9 @@ def maximize_softmax(
     `targets` (targets,): positions of items; `beta` > 0; `lower`, `upper`: numbers or (K,).
 
     A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart, and bounded
-    when that takes more than `max_steps` Newton steps or the rounding of its scores alone is as wide. `memory_limit` is in bytes, beside the input and the answer; by default
-    1 GiB, or a quarter of what is free on a CUDA `device`. `actions=False` leaves the maximisers out.
+    when that takes more than `max_steps` Newton steps or the rounding of its scores alone is as wide. `memory_limit` is
+    in bytes, beside the input and the answer; by default 1 GiB, or a quarter of what is free on a CUDA `device`.
+    `actions=False` leaves the maximisers out.
     """
     slope = as_double("slope", slope, 2, "(items, K)")
     intercept = as_double("intercept", intercept, 1, "(items,)").to(slope.device)
@@ -204,9 +205,7 @@ class _Solver:
         return log_value, found.gap, rounding, found.evaluations, actions
 
 
-def _without_gaps(
-    slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The candidates alone, padded to the largest number of them, and the places of `positions` (pairs,) among them."""
     candidates = intercept > -torch.inf
     width = int(candidates.sum(dim=1).max())

@@ -79,9 +79,9 @@ def maximize_distance(
     log-probabilities; `beta` > 0; `lower`, `upper`: numbers or (K,); `distance`: one of `distances.Distance`. With
     `values` (ratings,), ascending, each rating is one of those from its `lower` to its `upper`.
 
-    Solved when the bounds, rounding included, are at most `tol` apart, in units of the distance; bounded when that takes
-    more than `max_boxes` boxes, with a few random starts from `rng` for a better value. At most 10 ratings may be free. One
-    core is used: solve several problems side by side.
+    Solved when the bounds, rounding included, are at most `tol` apart, in units of the distance; bounded when that
+    takes more than `max_boxes` boxes, with a few random starts from `rng` for a better value, or rounding is wider. At
+    most 10 ratings may be free. One core is used: solve several problems side by side.
     """
     problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, values)
     tol = check_positive("tol", tol)
@@ -208,10 +208,10 @@ class _Problem:
 def _rounding(size: float, reach: Tensor, columns: int) -> float:
     """How far rounding moves a log-probability, or the tangent of a log-sum-exp, of scores of at most `size`.
 
-    `reach` (items,): how far an item's score moves over the box of K `columns`. With u the unit roundoff, a score is a sum of K + 1
-    products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u of its own
-    sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but for the sum
-    over the items in its gradient: 2 N u reach. The unit below is 2 u.
+    `reach` (items,): how far an item's score moves over the box of K `columns`. With u the unit roundoff, a score is a
+    sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
+    of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
+    for the sum over the items in its gradient: 2 N u reach. The unit below is 2 u.
     """
     return 2 * _UNIT * ((columns + 8) * size + len(reach) * (1 + float(reach.max())) + 16)
 

@@ -48,10 +48,10 @@ def maximize_softmax_discrete(
     With a limit on effort, a_k may also stay at `start` (K,), whether that is one of the values or not, and the
     `cost` (K,) of those that do not, 1 each by default, may add up to `changes`.
 
-    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart. Up to `enumerate_up_to`
-    actions are all tried, for all targets at once (by default as many as pay, given the number of targets). Beyond,
-    branch and bound evaluates at most `node_limit` nodes a target, and the few more that are evaluated together with
-    the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
+    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart. Up to
+    `enumerate_up_to` actions are all tried, for all targets at once (by default as many as pay, given the number of
+    targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
+    evaluated together with the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
     """
     slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
     check_scores(slopes, intercepts)

@@ -88,8 +88,8 @@ def minimize(
 ) -> Minima:
     """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K).
 
-    A row ends when its objective is within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no point of
-    this cell then matters - or after `rounds` steps.
+    A row ends when its objective is within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no
+    point of this cell then matters - or after `rounds` steps.
     """
     found = Minima(hull.points[start.place], start.objective.clone(), start.floor.clone())
     rows = _Rows.starting(hull, slopes, start, enough, tol)

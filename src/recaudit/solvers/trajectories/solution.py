@@ -43,9 +43,9 @@ class TrajectorySolution:
 def judged(
     log_lower: FloatArray, log_upper: FloatArray, tol: float, applicable: BoolArray, complete: bool
 ) -> NDArray[np.str_]:
-    """(targets,): how each answer stands, solved where its bounds are within `tol`. `complete`: whether every sequence was followed.
+    """(targets,): how each answer stands, solved where its bounds are within `tol`.
 
-    `applicable` (targets,): whether some sequence leaves the target to be recommended.
+    `complete`: whether every sequence was followed; `applicable` (targets,): whether some sequence leaves the target to be recommended.
     """
     close = log_upper <= log_lower + tol
     status = np.where(close, Status.SOLVED.value, Status.BOUNDED.value).astype("<U14")

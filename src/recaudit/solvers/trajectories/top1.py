@@ -153,8 +153,9 @@ class _Problem:
         left = scale.candidates[~np.isin(scale.candidates, cell.state.items)]
         rows = np.flatnonzero(~np.isin(scale.targets, cell.state.items))
         own = torch.from_numpy(np.searchsorted(left, scale.targets[rows]))
-        box = (torch.full((1, slope.shape[1]), end, dtype=torch.double) for end in (scale.middle, scale.half))
-        scores = Scaled.of(*(torch.from_numpy(part[left])[None] for part in (slope, intercept)), scale.beta, *box)
+        middle, half = (torch.full((1, slope.shape[1]), end, dtype=torch.double) for end in (scale.middle, scale.half))
+        slopes, intercepts = (torch.from_numpy(part[left])[None] for part in (slope, intercept))
+        scores = Scaled.of(slopes, intercepts, scale.beta, middle, half)
         family = LogSumExp(scores, _WORK_BYTES)
         vertices = torch.from_numpy((cell.ratings.vertices - scale.middle) / scale.half)
         return cls(
