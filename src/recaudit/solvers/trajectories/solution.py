@@ -45,7 +45,8 @@ def judged(
 ) -> NDArray[np.str_]:
     """(targets,): how each answer stands, solved where its bounds are within `tol`.
 
-    `complete`: whether every sequence was followed; `applicable` (targets,): whether some sequence leaves the target to be recommended.
+    `applicable` (targets,): whether some sequence leaves the target to be recommended; `complete`: whether every
+    sequence was followed.
     """
     close = log_upper <= log_lower + tol
     status = np.where(close, Status.SOLVED.value, Status.BOUNDED.value).astype("<U14")
