@@ -113,7 +113,8 @@ class _Problem:
 
     def _even_chance(self) -> float:
         never_empty = bool((self._least() - self._errors > 0).any())
-        return -np.inf if never_empty else float(-np.log(len(self.intercept)))
+        even = float(-np.log(len(self.intercept)))
+        return -np.inf if never_empty else even + self._slack(even)
 
     def _least(self) -> FloatArray:
         """(items,): every item's lowest score over the box."""
