@@ -3,8 +3,9 @@
     RECAUDIT_DATA=/folder/with/ml-1m python benchmarks/reachability_gpu.py prepare problem.npz
     python benchmarks/reachability_gpu.py run problem.npz [USERS A CALL] [DEVICE]
 
-`prepare` fits the model; `run` needs nothing of recaudit but its solvers, so that it works on a machine with torch
-alone. Timed: the responses, the best probability of every pair with its certificate, the baseline and the aggregates.
+`prepare` fits the model; `run` needs nothing of recaudit but its solvers, so that it works on a machine that has numpy,
+scipy, numba and torch and nothing else that recaudit depends on. Timed: the responses, the best probability of every
+pair with its certificate, the baseline and the aggregates.
 """
 
 from __future__ import annotations

@@ -7,10 +7,13 @@ generator), so a block of any size, computed by any worker, holds the same numbe
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import polars as pl  # solvers draw as well, and have no frames: they must work where polars is not
 
 Keys = NDArray[np.uint64]
 

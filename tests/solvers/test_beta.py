@@ -132,3 +132,21 @@ def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
     good: dict[str, Any] = {"slope": np.ones((2, 1)), "intercept": [0.0, 1.0], "target": 0, "lower": 1, "upper": 5}
     with pytest.raises(InputError, match=message):
         best_beta(**{**good, **change})
+
+
+@pytest.mark.parametrize("shift", [1e6, -1e9])
+def test_a_constant_added_to_all_scores_leaves_the_bounds_around_the_same_value(shift: float) -> None:
+    slope, intercept = random_scores(3, 20, 3)
+    intercept = np.round(intercept * 2**10) / 2**10  # so that the shifted scores are the same, to the last bit
+    target = int(np.argsort(intercept)[8])
+    plain, moved = (best_beta(slope, intercept + constant, target, 1, 5) for constant in (0.0, shift))
+    assert (plain.status, moved.status) == ("solved", "solved")
+    assert 0 < plain.beta < math.inf
+    assert moved.lower <= plain.upper
+    assert plain.lower <= moved.upper
+    assert math.log(moved.upper / moved.lower) <= 1e-6
+
+
+def test_scores_beyond_double_precision_are_refused() -> None:
+    with pytest.raises(InputError, match="scores that differ from the target's by up to"):
+        best_beta([[1e200], [0.0]], [0.0, 0.0], 1, 1, 5)

@@ -250,11 +250,16 @@ def test_stars_equal_enumeration(columns: int, stars: int, distance: Distance) -
 
 
 def test_stars_searched_to_the_last_pair_are_exact() -> None:
-    """With a tolerance that no bound reaches, the search ends where only neighbouring stars are left."""
+    """With a tolerance that no bound reaches, the search ends where only neighbouring stars are left.
+
+    What separates the bounds then is rounding, which is wider than that tolerance.
+    """
     problem = dense(1, 6, 2, 4.0)
     values = np.linspace(-1, 1, 90)
     found = maximize_distance(*problem, -1.0, 1.0, "l2", values=values, tol=1e-15, max_boxes=20_000)
-    assert found.status is Status.SOLVED
+    assert found.boxes < 20_000
+    assert found.status is Status.BOUNDED
+    assert found.upper - found.lower < 1e-10
     assert found.value == pytest.approx(distances_at(problem, "l2", grid(values, 2)).max(), abs=1e-14)
 
 
@@ -298,6 +303,31 @@ def test_scores_far_apart_stay_finite() -> None:
         assert math.isfinite(found.upper)
         assert tried - 1e-9 <= found.upper
         assert found.value <= found.upper
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_constant_added_to_all_scores_leaves_the_bounds_around_the_same_distance(
+    distance: Distance, listed: bool
+) -> None:
+    slope, intercept, before, beta = dense(12, 6, 2, 30.0)
+    intercept = np.round(intercept * 2**10) / 2**10  # so that the shifted scores are the same, to the last bit
+    values = np.array([-1.0, 0.25, 1.0]) if listed else None
+    plain, moved = (
+        maximize_distance(slope, intercept + shift, before, beta, -1.0, 1.0, distance, values=values)
+        for shift in (0.0, 1e9)
+    )
+    assert moved.lower <= moved.value <= moved.upper
+    assert max(plain.lower, moved.lower) <= min(plain.upper, moved.upper)
+    assert (moved.status is Status.SOLVED) == (moved.upper - moved.lower <= TOL)
+    assert moved.value == pytest.approx(plain.value, abs=1e-9)
+
+
+def test_rounding_wider_than_the_tolerance_is_bounded() -> None:
+    slope, intercept, before, _ = dense(3, 6, 1, 1.0)
+    found = maximize_distance(1e9 * slope, intercept, before, 100.0, -1.0, 1.0, "kl", values=[-1.0, 0.3, 1.0])
+    assert found.status is Status.BOUNDED
+    assert found.upper - found.lower > TOL
 
 
 def test_the_same_call_gives_the_same_answer() -> None:

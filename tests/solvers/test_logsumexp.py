@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.scaled import Scaled
 
 Tensor = torch.Tensor
 
@@ -15,7 +16,11 @@ def family(scale: float, work_bytes: int = 1 << 24) -> tuple[LogSumExp, Tensor, 
     offsets = torch.randn(2, 30, generator=generator, dtype=torch.double)
     offsets[1, -3:] = -torch.inf
     points = torch.rand(5, 3, generator=generator, dtype=torch.double) * 2 - 1
-    return LogSumExp(slopes, offsets, work_bytes), points, torch.tensor([0, 0, 1, 1, 1])
+    return (
+        LogSumExp(Scaled(slopes, offsets, torch.zeros_like(offsets)), work_bytes),
+        points,
+        torch.tensor([0, 0, 1, 1, 1]),
+    )
 
 
 # Scores so far apart that plain exponentials overflow; so little memory that items come in pieces.

@@ -227,3 +227,13 @@ def test_what_cannot_be_solved_is_an_error() -> None:
     many = np.arange(20)[None]
     with pytest.raises(InputError, match=r"20 actions, 1,048,576 vertices"):
         largest_distance("tv", torch.zeros(1, 30), many, torch.zeros(1, 1, 20, 3), 1.0)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("target", [None, 3])
+def test_a_constant_added_to_all_scores_changes_nothing(distance: Distance, target: int | None) -> None:
+    scores, items, edited = random_problem(5)
+    scores, edited = ((part * 2**10).round() / 2**10 for part in (scores, edited))  # exact when shifted, too
+    plain = largest_distance(distance, scores, items, edited, 37.3, target=target)
+    moved = largest_distance(distance, scores + 2.0**32, items, edited + 2.0**32, 37.3, target=target)
+    np.testing.assert_allclose(moved.value, plain.value, rtol=1e-9, atol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,3 +164,42 @@ def test_the_same_seed_draws_the_same() -> None:
     )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
+
+
+def shifted(drawn: Drawn, by: float) -> Drawn:
+    """The same system, all scores moved by a constant; the base has few digits, so that they move exactly."""
+    assert isinstance(drawn.start, Line)
+    base, directions = (np.round(part * 2**10) / 2**10 for part in (drawn.start.base, drawn.start.directions))
+    return replace(drawn, start=Line(base + by, directions))
+
+
+def test_one_draw_of_scores_with_a_large_constant_keeps_its_bounds() -> None:
+    drawn = system(8, Softmax(beta=1.0))
+    for sampling in (Sampling(), Sampling(first_items=2)):
+        plain, moved = (
+            maximize_one_draw(shifted(drawn, by), np.arange(8), 300.0, 1e-6, sampling) for by in (0.0, 2.0**33)
+        )
+        assert (np.maximum(plain.log_lower, moved.log_lower) <= np.minimum(plain.log_upper, moved.log_upper)).all()
+        np.testing.assert_array_equal(moved.status == "solved", moved.log_upper - moved.log_lower <= 1e-6)
+
+
+def test_a_small_tree_of_scores_with_a_large_constant_has_the_same_lower_bounds() -> None:
+    drawn = system(4, Softmax(beta=1.0))
+    drawn = replace(drawn, policy=Softmax(beta=100.0), low=2.0, high=2.0)
+    plain, moved = (
+        ascend_after_draws(shifted(drawn, by), np.arange(4), 2, Ascent(epochs=1), Sampling()) for by in (0.0, 2.0**33)
+    )
+    assert (moved.log_lower <= plain.log_value).all()
+    np.testing.assert_allclose(moved.log_value, plain.log_value, rtol=1e-9)
+
+
+def test_a_target_that_is_nearly_surely_shown_first_is_still_a_target() -> None:
+    base = np.array([2000.0, 0.0, 1.0])
+    everything = np.ones(3, dtype=bool)
+    drawn = Drawn(Line(base, np.eye(3)), everything, everything, Softmax(beta=1.0), Softmax(beta=BETA), LOW, HIGH)
+    found = maximize_one_draw(drawn, np.arange(3), BETA, 1e-6, Sampling())
+    ascended = ascend_after_draws(drawn, np.arange(3), 1, Ascent(epochs=1), Sampling())
+    assert found.status[0] == "bounded"
+    assert -2000 < found.log_upper[0] < -1990
+    assert ascended.status[0] == "bounded"
+    assert ascended.log_upper[0] == pytest.approx(found.log_upper[0])

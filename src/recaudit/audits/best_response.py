@@ -202,7 +202,7 @@ def _power_user(power: float, question: Question, user: int) -> Answer:
         question.ratings.high,
         question.tolerance,
     )
-    return Answer(found.log_value, found.log_value, found.log_upper, found.status, found.actions)
+    return Answer(found.log_value, found.log_lower, found.log_upper, found.status, found.actions)
 
 
 def _greedy(epsilon: float, question: Question) -> Answer:

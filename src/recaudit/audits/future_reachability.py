@@ -167,7 +167,8 @@ class Follow:
         question, ends = (shown, candidates, targets), (ratings.low, ratings.high)
         if isinstance(ratings, Stars):
             values, most = ratings.values, self.max_star_sequences
-            return maximize_after_stars(start, *question, policy, k, values, max_sequences=most)
+            tol = self.inquiry.tolerance
+            return maximize_after_stars(start, *question, policy, k, values, tol, max_sequences=most)
         if self.solver == "gradient":
             return ascend_after_top1(Paths(start), *question, policy, k, *ends, ascent)
         if isinstance(policy, Softmax):

@@ -4,6 +4,10 @@ With y = beta a, log of the softmax probability is F(y, beta) = b_i.y + beta c_i
 concave in (y, beta) together, over the cone beta lower <= y <= beta upper. Its maximum over y is therefore concave
 in beta alone, and the gradient of F at any action gives a straight line above log rho*, at every beta: two lines,
 one rising and one falling, enclose the best beta and certify the largest probability.
+
+The line holds for any weights q of the items, not only those of an action: log sum exp z >= q.z + entropy(q), so that
+log rho*(beta) <= -entropy(q) + beta max over a of q.(s_i(a) - s(a)). What rounding does to the weights costs nothing;
+what it does to the entropy and to the sum is added.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from typing import final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import entr, softmax
 
-from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_positive
+from recaudit.errors import InputError
+from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.solvers.top1 import top1_margin
 from recaudit.status import Status
@@ -31,6 +36,9 @@ LARGEST_BETA = 1e4
 _RESOLUTION = 1e-4
 # Margins are known to this many units of the scores: a smaller one is a tie.
 _TIE = 1e-7
+# Scores farther apart than this give no gradients that double precision holds.
+_FARTHEST = 1e140
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 @final
@@ -63,91 +71,120 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
     reachable with a limit of at most 1/2: its value is the one at a beta of 10^4.
     """
     tol = check_positive("tol", tol)
-    top = top1_margin(slope, intercept, [target], lower, upper, _TIE)
-    margin, most = float(top.margin[0]), float(top.upper[0])
-    if margin > _TIE:
-        return BestBeta(math.inf, 1.0, 1.0, 1.0, (math.inf, math.inf), True, Status.SOLVED)
     problem = _Problem.checked(slope, intercept, target, lower, upper)
+    top = top1_margin(problem.slope, problem.intercept, [problem.target], problem.lower, problem.upper, _TIE)
+    margin, most = float(top.margin[0]), float(top.upper[0]) + problem.error
+    if margin > _TIE and problem.surely_ahead(top.actions[0]):
+        return BestBeta(math.inf, 1.0, 1.0, 1.0, (math.inf, math.inf), True, Status.SOLVED)
     if margin >= -_TIE:
         # Whatever the action, some other item scores as much, to within what is known of the margin.
         bound = math.log(0.5) if most <= 2 * _TIE else 0.0
         line = problem.line(LARGEST_BETA)
-        return _answer(math.inf, line.value, bound, (math.inf, math.inf), tol, reachable=True)
+        return _answer(math.inf, line, bound, (math.inf, math.inf), tol, reachable=True)
     # Where the linear program left it open whether the item is reachable, no margin is known but that it may be 0.
-    return problem.search(most if most < 0 else 0.0, tol)
+    return problem.search(min(most + _TIE, 0.0), tol)
 
 
 @final
 @dataclass(frozen=True)
 class _Line:
-    """log rho*(b) <= height + rise * (b - beta) for every b >= 0, touched to within the solver's gap at `beta`."""
+    """log rho*(b) <= start + rise * b for every b >= 0, touched to within the solver's gap at `beta`."""
 
     beta: float
-    height: float
+    start: float
     rise: float
     value: float
     """The log-probability that was reached at `beta`."""
+    lower: float
+    """Less what rounding may have added."""
 
     def crossing(self, other: _Line) -> float:
         """The height at which a rising and a falling line meet: no beta gives more than that."""
-        at = (other.height - other.rise * other.beta - self.height + self.rise * self.beta) / (self.rise - other.rise)
-        return self.height + self.rise * (at - self.beta)
+        climb = self.rise * ((other.start - self.start) / (self.rise - other.rise))
+        return self.start + climb + 4 * _UNIT * (abs(self.start) + abs(other.start) + abs(climb))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Problem:
+    """Scores less the target's: a constant added to all of them, however large, is gone before it can round."""
+
     slope: FloatArray
     intercept: FloatArray
     target: int
     lower: FloatArray
     upper: FloatArray
+    sizes: FloatArray
+    """(items,): no score, and none of its parts, is larger."""
+    given: tuple[FloatArray, FloatArray]
+    """Slope and intercept as they were given."""
     tol: float = 1e-8
 
     @classmethod
     def checked(cls, slope: Array, intercept: Array, target: int, lower: Array, upper: Array) -> _Problem:
         """From arguments as they come."""
-        B = as_double("slope", slope, 2, "(items, K)")
-        c = as_double("intercept", intercept, 1, "(items,)")
+        B = as_double("slope", slope, 2, "(items, K)").cpu()
+        c = as_double("intercept", intercept, 1, "(items,)").cpu()
+        check_scores(B, c)
+        check_finite("slope", B)
+        check_finite("intercept", c)
         position = int(as_positions("target", [target], len(c))[0])
-        box = as_box(lower, upper, (B.shape[1],), torch.device("cpu"))
-        return cls(B.cpu().numpy(), c.cpu().numpy(), position, box[0].numpy(), box[1].numpy())
+        low, high = as_box(lower, upper, (B.shape[1],), torch.device("cpu"))
+        given = B.numpy(), c.numpy()
+        B, c = B - B[position], c - c[position]
+        sizes = (B.abs() @ torch.maximum(low.abs(), high.abs()) + c.abs()).numpy()
+        if not sizes.max() <= _FARTHEST:
+            raise InputError(
+                "slope, intercept",
+                received=f"scores that differ from the target's by up to {sizes.max():.3g}",
+                expected=f"differences of at most {_FARTHEST:g}, which double precision holds at every beta",
+            )
+        return cls(B.numpy(), c.numpy(), position, low.numpy(), high.numpy(), sizes, given)
+
+    @property
+    def error(self) -> float:
+        """How far rounding moves the difference of two scores at most."""
+        return _UNIT * (len(self.lower) + 4) * float(self.sizes.max())
+
+    def surely_ahead(self, action: FloatArray) -> bool:
+        """Whether the target scores higher than every other item at `action` (K,), whatever was rounded."""
+        behind = -(self.slope @ action + self.intercept) - _UNIT * (len(action) + 4) * self.sizes
+        return bool((np.delete(behind, self.target) > 0).all())
 
     def line(self, beta: float) -> _Line:
         """The line above log rho* that the best action at `beta` gives."""
-        found = maximize_softmax(self.slope, self.intercept, [self.target], beta, self.lower, self.upper, self.tol)
-        assert found.actions is not None
-        action = found.actions[0]
-        logits = beta * (self.slope @ action + self.intercept)
-        total = logsumexp(logits)
-        chances = np.exp(logits - total)
-        by_action = self.slope[self.target] - chances @ self.slope
-        by_beta = float(self.intercept[self.target] - chances @ self.intercept)
-        most = float(np.maximum(by_action * self.lower, by_action * self.upper).sum())
-        value = float(logits[self.target] - total)
-        return _Line(beta, value + beta * (most - float(by_action @ action)), by_beta + most, value)
+        found = maximize_softmax(*self.given, [self.target], beta, self.lower, self.upper, self.tol)
+        chances = softmax(beta * (self.slope @ found.actions[0] + self.intercept))
+        return self._line_of(chances, beta, float(found.log_value[0]), float(found.log_lower[0]))
 
     def chance(self) -> _Line:
         """The line at beta = 0, where every item is equally likely: its rise is the most above the mean score."""
         count = len(self.intercept)
-        by_action = self.slope[self.target] - self.slope.mean(axis=0)
+        value = -math.log(count)
+        return self._line_of(np.full(count, 1 / count), 0.0, value, value - _UNIT * abs(value))
+
+    def _line_of(self, chances: FloatArray, beta: float, value: float, lower: float) -> _Line:
+        """The line that the weights `chances` (items,) give."""
+        by_action = -chances @ self.slope
         most = float(np.maximum(by_action * self.lower, by_action * self.upper).sum())
-        rise = float(self.intercept[self.target] - self.intercept.mean()) + most
-        return _Line(0.0, -math.log(count), rise, -math.log(count))
+        unit = _UNIT * (len(chances) + len(self.lower) + 8)
+        rise = most - float(chances @ self.intercept) + unit * float(chances @ self.sizes)
+        entropy = float(entr(chances).sum())
+        return _Line(beta, -entropy + unit * (1 + entropy), rise, value, lower)
 
     def search(self, margin: float, tol: float) -> BestBeta:
         """Bisection between a rising and a falling line, for an item whose margin is at most `margin` <= 0."""
         rising = self.chance()
         if rising.rise <= 0:
-            return _answer(0.0, rising.value, rising.height, (0.0, 0.0), tol)
+            return _answer(0.0, rising, rising.start, (0.0, 0.0), tol)
         # Some rival is ahead by -margin at every action: log rho* <= beta * margin, below chance from `end` on.
-        falling = _Line(0.0, 0.0, margin, -math.inf)
+        falling = _Line(0.0, 0.0, margin, -math.inf, -math.inf)
         end = rising.value / margin if margin < 0 else math.inf
         low, high, best = 0.0, end, rising
         if end > LARGEST_BETA:
             last = self.line(LARGEST_BETA)
             if last.rise > 0:
-                return _answer(LARGEST_BETA, last.value, last.crossing(falling), (LARGEST_BETA, end), tol)
+                return _answer(LARGEST_BETA, last, last.crossing(falling), (LARGEST_BETA, end), tol)
             falling, high, best = last, LARGEST_BETA, max(best, last, key=lambda line: line.value)
         # Below `high` no beta gains more on chance than rise * high: as good as 0 once that is nothing.
         while high - low > _RESOLUTION * high and (low > 0 or rising.rise * high > tol / 1000):
@@ -158,19 +195,12 @@ class _Problem:
                 rising, low = line, beta
             else:
                 falling, high = line, beta
-        return _answer(best.beta, best.value, rising.crossing(falling), (low, high), tol)
+        return _answer(best.beta, best, rising.crossing(falling), (low, high), tol)
 
 
 def _answer(
-    beta: float,
-    log_value: float,
-    log_upper: float,
-    bracket: tuple[float, float],
-    tol: float,
-    *,
-    reachable: bool = False,
+    beta: float, best: _Line, log_upper: float, bracket: tuple[float, float], tol: float, *, reachable: bool = False
 ) -> BestBeta:
-    bound = min(0.0, max(log_value, log_upper))
-    status = Status.SOLVED if bound - log_value <= tol else Status.BOUNDED
-    value = math.exp(log_value)
-    return BestBeta(beta, value, value, math.exp(bound), bracket, reachable, status)
+    bound = min(0.0, max(best.value, log_upper))
+    status = Status.SOLVED if bound - best.lower <= tol else Status.BOUNDED
+    return BestBeta(beta, math.exp(best.value), math.exp(best.lower), math.exp(bound), bracket, reachable, status)

@@ -12,6 +12,8 @@ from typing import final
 
 import torch
 
+from recaudit.solvers.scaled import Scaled
+
 Tensor = torch.Tensor
 
 # Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
@@ -19,6 +21,8 @@ _SAFE_SPREAD = 500.0
 # How many weights a CPU holds at once: 3 MB, which the cache of a core or two keeps.
 _CPU_BLOCK = 400_000
 _DOUBLE = 8
+# An item that is this far below another one on the whole box adds nothing to a sum: exp(-50) is 2e-22.
+_FAR_BELOW = 50.0
 
 
 @final
@@ -64,15 +68,18 @@ class Evaluation:
 class LogSumExp:
     """g and its derivatives for a batch of problems.
 
-    `slopes` (problems, items, K) and `offsets` (problems, items), -inf for padding. Offsets are lowered by g(0),
-    kept as `level` (problems,), so that g(0) = 0: a constant added to every score changes no probability.
-    `work_bytes` is what the evaluations may hold beside their input and output; `block` the numbers that one
-    intermediate array should have at most.
+    Offsets are lowered by g(0), kept as `level` (problems,), so that g(0) = 0: a constant added to every score changes
+    no probability. `work_bytes` is what the evaluations may hold beside their input and output; `block` the numbers
+    that one intermediate array should have at most.
+
+    What a bound on a log-probability must leave for rounding is `rounding` (problems,), plus `own_rounding` (problems,
+    items) of the target: from the scores as they were given to g, g(u) - b_i.u, and the gap of a tangent there.
     """
 
-    def __init__(self, slopes: Tensor, offsets: Tensor, work_bytes: int) -> None:
+    def __init__(self, scores: Scaled, work_bytes: int) -> None:
+        slopes, offsets = scores.slopes, scores.offsets
         self.problems, self.items, self.actions = slopes.shape
-        self._work_bytes = work_bytes
+        self._scores, self._work_bytes = scores, work_bytes
         self.slopes = slopes
         self.level = torch.logsumexp(offsets, dim=1)
         self.offsets = offsets - self.level[:, None]
@@ -91,12 +98,13 @@ class LogSumExp:
         self._rows_at_once = max(1, self.block // (self.problems * self.items))
         self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
         self._buffer = slopes.new_empty(self.problems * self.items * self._rows_at_once)
-        self.spread = self._spread()
-        self.rounding = self._rounding()
+        reach = slopes.abs().sum(dim=2)
+        self.spread = self._spread(reach)
+        self.rounding, self.own_rounding = self._rounding(reach)
 
     def cooled(self, factor: float) -> LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
-        return LogSumExp(self.slopes * factor, self.offsets * factor, self._work_bytes)
+        return LogSumExp(self._scores.times(factor), self._work_bytes)
 
     def evaluate(self, points: Tensor, owner: Tensor, *, hessian: bool) -> Evaluation:
         """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).
@@ -141,11 +149,28 @@ class LogSumExp:
             weights.clamp_(min=-600.0)
         return weights.exp_()
 
-    def _rounding(self) -> Tensor:
-        """(problems,): how far rounding can move g or a target's own score, to first order in the unit roundoff."""
-        sizes = self.slopes.abs().sum(dim=2) + torch.where(self.offsets.isinf(), 0.0, self.offsets.abs())
-        unit = torch.finfo(sizes.dtype).eps
-        return unit * (self.items + (self.actions + 2) * sizes.amax(dim=1))
+    def _rounding(self, reach: Tensor) -> tuple[Tensor, Tensor]:
+        """(problems,) and (problems, items): how far rounding moves a log-probability or the gap of its tangent.
+
+        In a few lines, with N items, C_j = A_j + |t_j| from the sizes A and the offsets t, and R_j = |S_j|_1, `reach`
+        (problems, items). Inputs being exact, rounding moves the score of item j by at most d_j = (2 K + 16) u C_j:
+        (K + 13) u A_j before, u |t_j| by the level, (K + 2) u (R_j + |t_j|) in the product.
+
+        - g: the weights are those of scores moved by d_j, so that log-sum-exp moves by max d_j at most. The
+          exponentials, their sum in any order and the logarithm add (N + 16) u + 4 u |g|, where |g| <= max C_j + log N.
+        - The tangent: whatever the weights q are, g(v) >= q.(S v + t) + entropy(q) for all v (Gibbs). With the weights
+          of moved scores the right side is the tangent at u, lower by max d_j: the slopes do not multiply the error.
+          The sums over items and over actions in the gap add 2 (N + K + 8) u max R_j.
+        - The target's own score: d_i, and 4 (K + 4) u C_i in b_i.u, its part of the gap and the sums of the bounds.
+
+        Each maximum is over the items that can have any weight somewhere in the box. The unit below is 2 u.
+        """
+        unit, K = torch.finfo(reach.dtype).eps, self.actions
+        sizes = self._scores.sizes + torch.where(self.offsets.isinf(), 0.0, self.offsets.abs())
+        shared = unit * ((K + 16) * sizes + (self.items + K + 8) * reach)
+        nowhere = self.offsets + reach + shared + _FAR_BELOW <= (self.offsets - reach - shared).amax(dim=1)[:, None]
+        widest = shared.masked_fill(nowhere, 0.0).amax(dim=1)
+        return widest + unit * (self.items + 32), unit * (3 * K + 16) * sizes
 
     def _second_moments(self, weights: Tensor) -> Tensor:
         """(problems, K (K + 1) / 2, rows): the weighted sums of S_jk S_jl over the items j, k <= l."""
@@ -163,12 +188,12 @@ class LogSumExp:
         slopes = self._first[:, 1:, items]
         return slopes[:, self._pair_rows] * slopes[:, self._pair_columns]
 
-    def _spread(self) -> float:
-        """An upper bound of max g - min g over the box, the largest of all problems.
+    def _spread(self, reach: Tensor) -> float:
+        """An upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1.
 
         g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0.
         """
-        top = torch.logsumexp(self.offsets + self.slopes.abs().sum(dim=2), dim=1)
+        top = torch.logsumexp(self.offsets + reach, dim=1)
         at_centre = torch.softmax(self.offsets, dim=1).unsqueeze(1)
         bottom = -torch.bmm(at_centre, self.slopes).abs().sum(dim=2).squeeze(1)
         return float((top - bottom).max())

@@ -59,23 +59,24 @@ class Minima:
     """(rows,): evaluations of g made for this target alone."""
 
 
-def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: float, rounds: int) -> Minima:
+def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> Minima:
     """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
 
-    `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most `tol`, or after `rounds`
-    steps of a row from each of two starts.
+    `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most its `tol` (rows,), or after
+    `rounds` steps of a row from each of two starts.
     """
     warm, spent = None, torch.zeros_like(owner)
+    rough_tol = torch.full_like(tol, _COOLED_TOL)
     for factor in _coolings(family.spread):
         cooled = family.cooled(factor)
-        rough = _minimize_from(cooled, slopes * factor, owner, _COOLED_TOL, _COOLED_ROUNDS, warm)
+        rough = _minimize_from(cooled, slopes * factor, owner, rough_tol, _COOLED_ROUNDS, warm)
         warm, spent = rough.points, spent + rough.evaluations
     found = _minimize_from(family, slopes, owner, tol, rounds, warm)
     found = replace(found, evaluations=found.evaluations + spent)
     missed = (found.gap > tol).nonzero().squeeze(1)
     if len(missed):
         # A borrowed start can lead into a corner that damping does not leave; the centre of the box leads elsewhere.
-        again = _minimize_from(family, slopes[missed], owner[missed], tol, rounds, None)
+        again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None)
         found.evaluations[missed] += again.evaluations
         better = again.gap < found.gap[missed]
         rows = missed[better]
@@ -96,7 +97,7 @@ def _coolings(spread: float) -> list[float]:
 
 
 def _minimize_from(
-    family: LogSumExp, slopes: Tensor, owner: Tensor, tol: float, rounds: int, warm: Tensor | None
+    family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int, warm: Tensor | None
 ) -> Minima:
     """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
@@ -107,18 +108,18 @@ def _minimize_from(
         pool = pool.joined(solved)
         solved = []
         nearest = pool.best_for(slopes[wave], owner[wave], family.block)
-        targets = _Targets.starting(wave, slopes[wave], pool, nearest)
+        targets = _Targets.starting(wave, slopes[wave], tol[wave], pool, nearest)
         if warm is not None:
             targets.try_points(family, warm[wave])
         for _ in range(rounds):
-            done = targets.gap <= tol
+            done = targets.gap <= targets.tol
             if done.any():
                 solved.append(targets.take(done.nonzero().squeeze(1)))
                 _record(found, solved[-1])
                 targets = targets.take((~done).nonzero().squeeze(1))
             if not len(targets.row):
                 break
-            targets.step(family, tol)
+            targets.step(family)
         _record(found, targets)
     return found
 
@@ -181,6 +182,8 @@ class _Targets:
     row: Tensor
     owner: Tensor
     slopes: Tensor
+    tol: Tensor
+    """The gap at which a target is done."""
     u: Tensor
     value: Tensor
     gradient: Tensor
@@ -194,7 +197,7 @@ class _Targets:
     evaluations: Tensor
 
     @classmethod
-    def starting(cls, row: Tensor, slopes: Tensor, pool: _Pool, at: Tensor) -> _Targets:
+    def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _Targets:
         """Targets that stand at the pool's points `at` (rows,)."""
         u, value, gradient, hessian = (
             part.index_select(0, at) for part in (pool.u, pool.value, pool.gradient, pool.hessian)
@@ -204,6 +207,7 @@ class _Targets:
             row,
             pool.owner[at],
             slopes,
+            tol,
             u,
             value,
             gradient,
@@ -234,7 +238,7 @@ class _Targets:
         self._move(better, points, known.value, known.gradient, objective)
         self.evaluations += 1
 
-    def step(self, family: LogSumExp, tol: float) -> None:
+    def step(self, family: LogSumExp) -> None:
         """One damped Newton step of every target: kept where the objective falls as the model says."""
         residual = self.gradient - self.slopes
         largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
@@ -242,7 +246,7 @@ class _Targets:
         damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
         # H is a difference of second moments: what is below their rounding is no curvature.
         damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
-        inner_tol = 0.01 * torch.maximum(self.gap * 0.01, torch.full_like(damping, tol))
+        inner_tol = 0.01 * torch.maximum(self.gap * 0.01, self.tol)
         points = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
         step = points - self.u
         product = torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)
@@ -265,7 +269,7 @@ class _Targets:
         change = gradient - self.gradient
         self._move(accepted, points, value, gradient, objective)
         self.hessian[(accepted & renew).nonzero().squeeze(1)] = new_hessian[accepted[renew]]
-        self._update_hessian(accepted & ~renew & (self.gap > tol), change, step, product, length)
+        self._update_hessian(accepted & ~renew & (self.gap > self.tol), change, step, product, length)
 
     def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """g and its gradient at `points` (rows, K), and the Hessian of those rows that `renew` (rows,) names."""

@@ -98,7 +98,7 @@ def largest_distance(
         raise InputError("changes", received=f"{changes} beside a target", expected="None beside a target")
     candidate = (scores != -torch.inf).numpy()
     check_finite("scores", scores[torch.from_numpy(candidate)])
-    viewers = _Viewers.of(beta * scores, candidate, items.shape[1] + 1 + (target is not None))
+    viewers = _Viewers.of(beta, scores, candidate, items.shape[1] + 1 + (target is not None))
     vertices = Vertices.of(items.shape[1], changes)
     pairs = (len(scores), len(items))
     found = LargestDistance(np.zeros(pairs), np.zeros(pairs, dtype=np.int64))
@@ -180,13 +180,18 @@ class _Viewers(NamedTuple):
     """(viewers,): the sum of `mass`."""
     tail_squares: Floats
     """(viewers,): the sum of its squares."""
+    level: Floats
+    """(viewers,): the highest score. All are relative to it before they are multiplied with beta: what they share moves
+    no probability, and must not cost digits."""
     logits: Floats
-    """(viewers, items): beta times the scores."""
+    """(viewers, items): beta times the scores, less the level."""
     top_logits: Floats
     """(viewers, places): falling; -inf where there are fewer candidates."""
 
     @classmethod
-    def of(cls, logits: Tensor, candidate: NDArray[np.bool_], places: int) -> _Viewers:
+    def of(cls, beta: float, scores: Tensor, candidate: NDArray[np.bool_], places: int) -> _Viewers:
+        level = torch.where(torch.from_numpy(candidate.any(axis=1)), scores.amax(dim=1), 0.0)
+        logits = beta * (scores - level[:, None])
         tops = top_items(logits, torch.from_numpy(candidate), places)
         z = logits.numpy()
         top_logits = np.where(tops >= 0, np.take_along_axis(z, np.maximum(tops, 0), axis=1), -np.inf)
@@ -196,7 +201,7 @@ class _Viewers(NamedTuple):
         # A viewer with an empty place has no tail, and what stands here for its unit does not matter.
         unit = np.where(np.isfinite(top_logits[:, -1]), top_logits[:, -1], 0.0)
         mass = np.exp(np.where(rank == _TAIL, z, -np.inf) - unit[:, None])
-        return cls(rank, mass, mass.sum(axis=1), np.square(mass).sum(axis=1), z, top_logits)
+        return cls(rank, mass, mass.sum(axis=1), np.square(mass).sum(axis=1), level.numpy(), z, top_logits)
 
 
 @njit(nogil=True, cache=True)
@@ -217,7 +222,7 @@ def _solve_rows(
     """Fill in `value` and `vertex` (rows, editors) of the viewers from `first` on; `edited` is theirs too."""
     # Unpacked once: taking an array out of a tuple, or a part of an array, counts references, which costs more here
     # than what is done with it.
-    rank, mass, tails, tails_squared, logits, top_logits = viewers
+    rank, mass, tails, tails_squared, level, logits, top_logits = viewers
     logit, slot, root, part, sums, after = room
     codes, parent, item, option, counts = vertices
     places = top_logits.shape[1]
@@ -230,7 +235,7 @@ def _solve_rows(
                 heavier[i, j] = math.exp(top_logits[v, j] - top_logits[v, i]) if known else 0.0
         for e in range(len(items)):
             m, place, tops_edited, gone, gone_squares = _gather(
-                beta, v, row, e, target, rank, mass, logits, items, edited, logit, slot
+                beta, level[v], v, row, e, target, rank, mass, logits, items, edited, logit, slot
             )
             if m == _NOT_FINITE:
                 vertex[row, e] = _NOT_FINITE
@@ -268,6 +273,7 @@ def _solve_rows(
 @njit(nogil=True, cache=True, forceinline=True)
 def _gather(
     beta: float,
+    level: float,
     v: int,
     row: int,
     e: int,
@@ -301,7 +307,7 @@ def _gather(
                 total += score
             if not math.isfinite(total):
                 return _NOT_FINITE, -1, 0, 0.0, 0.0
-            logit[0, m], logit[1, m], logit[2, m] = beta * before, beta * low, beta * high
+            logit[0, m], logit[1, m], logit[2, m] = beta * (before - level), beta * (low - level), beta * (high - level)
         else:
             # The target is not edited: it only stands apart from the rest.
             logit[0, m], logit[1, m], logit[2, m] = logits[v, item], logits[v, item], logits[v, item]

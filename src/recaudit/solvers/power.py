@@ -5,14 +5,19 @@ r_i / |r|_p: an affine function over a convex one (a norm of nondecreasing conve
 where s_i > 0, every local maximum is the maximum, and any point certifies it: |r(a)|_p is at least its linearisation
 l(a) at that point, and the maximum of s_i / l over the box has a closed form up to a bisection. For p < 1 there is only
 a bound coordinate by coordinate.
+
+A score is a sum of K + 1 products, computed to (K + 2) roundings of its size |b_j|.|a| + |c_j|. Here its sign and its
+ratio to others count, so that nothing can be subtracted first, and bounds take every score at its worst.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
@@ -22,6 +27,7 @@ from recaudit.status import Status
 FloatArray = NDArray[np.float64]
 
 _BISECTIONS = 60
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 @final
@@ -31,12 +37,14 @@ class PowerSolution:
 
     log_value: FloatArray
     """(targets,): reached by `actions`."""
+    log_lower: FloatArray
+    """(targets,): `log_value` less what rounding may have added."""
     log_upper: FloatArray
     """(targets,): no action reaches more."""
     actions: FloatArray
     """(targets, K)"""
     status: NDArray[np.str_]
-    """(targets,): solved where the two are within the tolerance, else bounded."""
+    """(targets,): solved where the bounds are within the tolerance, else bounded."""
 
 
 def maximize_power(
@@ -49,16 +57,18 @@ def maximize_power(
     """
     slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
     check_scores(slopes, intercepts)
+    check_finite("slope", slopes)
     check_finite("intercept", intercepts)
     power, tol = check_positive("power", power), check_positive("tol", tol)
     low, high = (end.cpu().numpy() for end in as_box(lower, upper, (slopes.shape[1],), slopes.device))
     problem = _Problem(slopes.cpu().numpy(), intercepts.cpu().numpy(), low, high, power)
+    check_finite("scores", torch.from_numpy(problem.sizes))
     positions = as_positions("targets", targets, len(intercepts)).cpu().numpy()
     found = [problem.solve(int(target), tol) for target in positions]
-    value, bound = (np.array([answer[k] for answer in found]) for k in (0, 1))
-    actions = np.array([answer[2] for answer in found]).reshape(len(positions), slopes.shape[1])
-    status = np.where(bound <= value + tol, Status.SOLVED.value, Status.BOUNDED.value)
-    return PowerSolution(value, np.maximum(value, bound), actions, status)
+    value, least, most = (np.array([answer[k] for answer in found]) for k in range(3))
+    actions = np.array([answer[3] for answer in found]).reshape(len(positions), slopes.shape[1])
+    status = np.where(most <= least + tol, Status.SOLVED.value, Status.BOUNDED.value)
+    return PowerSolution(value, least, most, actions, status)
 
 
 @final
@@ -70,8 +80,20 @@ class _Problem:
     upper: FloatArray
     power: float
 
-    def solve(self, target: int, tol: float) -> tuple[float, float, FloatArray]:
-        """Log-probability, its upper bound, and the action."""
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """(items,): no score, and none of its parts, is larger."""
+        farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.abs(self.slope) @ farthest + np.abs(self.intercept))
+
+    @cached_property
+    def _errors(self) -> FloatArray:
+        """(items,): how far rounding moves a score at most."""
+        return _UNIT * (len(self.lower) + 2) * self.sizes
+
+    def solve(self, target: int, tol: float) -> tuple[float, float, float, FloatArray]:
+        """Log-probability, a lower bound of it, an upper bound of the largest, and the action."""
         towards = np.where(self.slope[target] > 0, self.upper, self.lower)
         best, action, bound = -np.inf, towards, self._box_bound(target)
         for start in (towards, (self.lower + self.upper) / 2):
@@ -85,11 +107,14 @@ class _Problem:
             if bound <= best + tol:
                 break
         # Where every score may be 0 or less at once, the even chance that then holds may be the best.
-        return best, max(bound, self._even_chance()), action
+        bound = max(bound, self._even_chance())
+        # A value is reached: it bounds the largest from below even where rounding has put the bound under it.
+        return best, self._least_log_probability(target, action), max(bound, best), action
 
     def _even_chance(self) -> float:
-        never_empty = bool((self._least() > 0).any())
-        return -np.inf if never_empty else float(-np.log(len(self.intercept)))
+        never_empty = bool((self._least() - self._errors > 0).any())
+        even = float(-np.log(len(self.intercept)))
+        return -np.inf if never_empty else even + self._slack(even)
 
     def _least(self) -> FloatArray:
         """(items,): every item's lowest score over the box."""
@@ -110,7 +135,19 @@ class _Problem:
         return np.maximum(self.slope @ action + self.intercept, 0.0)
 
     def _log_probability(self, target: int, action: FloatArray) -> float:
-        scores = self._scores(action)
+        return self._log_share(self._scores(action), target)
+
+    def _least_log_probability(self, target: int, action: FloatArray) -> float:
+        """The log-probability with the target's score rounded down and every other one rounded up."""
+        raw, errors = self.slope @ action + self.intercept, self._errors
+        worst = raw + errors
+        if worst.max() > 0:
+            worst[target] = raw[target] - errors[target]
+        value = self._log_share(np.maximum(worst, 0.0), target) if worst.max() > 0 else -np.log(len(raw))
+        return value - self._slack(value)
+
+    def _log_share(self, scores: FloatArray, target: int) -> float:
+        """The target's log-probability, from scores (items,) of 0 or more."""
         largest = scores.max()
         if largest == 0:
             return float(-np.log(len(scores)))
@@ -118,6 +155,10 @@ class _Problem:
             return -np.inf
         total = ((scores / largest) ** self.power).sum()
         return float(self.power * np.log(scores[target] / largest) - np.log(total))
+
+    def _slack(self, log_share: float) -> float:
+        """What the ratios, powers, sums and logarithms of `_log_share` round off at most."""
+        return _UNIT * (len(self.intercept) + 8 + 4 * self.power + 4 * abs(log_share)) if log_share > -np.inf else 0.0
 
     def _loss(self, action: FloatArray, target: int) -> tuple[float, FloatArray]:
         """-log s_i + log |r|_p and its gradient; the logarithm is continued by a line below a tiny score."""
@@ -141,16 +182,18 @@ class _Problem:
             return np.inf
         ratio = scores / largest
         norm = largest * (ratio**self.power).sum() ** (1 / self.power)
-        gradient = (
-            self.slope.T @ (scores / norm) ** (self.power - 1) if self.power > 1 else self.slope[scores > 0].sum(0)
-        )
-        own, at = self.slope[target], self.intercept[target]
-        # The smallest t with s_i(a) <= t l(a) everywhere on the box: bisect on the sign of the maximum of s_i - t l.
-        constant = norm - gradient @ action
+        weights = (scores / norm) ** (self.power - 1) if self.power > 1 else (scores > 0).astype(np.float64)
+        # By Hoelder's inequality |r|_p >= w.r >= w.s for any weights w >= 0 whose dual norm is at most 1.
+        weights /= 1 + _UNIT * (len(scores) + 4 * self.power + 8)
+        gradient, constant, size = self.slope.T @ weights, weights @ self.intercept, weights @ self.sizes
+        own, at, own_size = self.slope[target], self.intercept[target], self.sizes[target]
+        unit = _UNIT * (len(scores) + len(own) + 8)
 
+        # The smallest t with s_i <= t w.s everywhere on the box: bisect on the sign of the maximum of s_i - t w.s.
         def excess(t: float) -> float:
             line = own - t * gradient
-            return float(np.where(line > 0, self.upper, self.lower) @ line + at - t * constant)
+            most = float(np.where(line > 0, self.upper, self.lower) @ line + at - t * constant)
+            return most + unit * float(own_size + t * size)
 
         low, high = 0.0, 1.0
         if excess(high) > 0:
@@ -158,18 +201,16 @@ class _Problem:
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
             low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-        return self.power * float(np.log(high)) if high > 0 else -np.inf
+        bound = self.power * float(np.log(high))
+        return bound + self._slack(bound)
 
     def _box_bound(self, target: int) -> float:
         """The target at its highest, every other item at its lowest."""
         reach = np.maximum(self.slope, 0) @ self.upper + np.minimum(self.slope, 0) @ self.lower + self.intercept
-        own = max(reach[target], 0.0)
-        others = np.maximum(np.delete(self._least(), target), 0.0)
-        largest = max(own, others.max(initial=0.0))
-        if largest == 0 or not (others > 0).any():
+        scores = np.maximum(self._least() - self._errors, 0.0)
+        scores[target] = 0.0
+        if scores.max() == 0:
             return 0.0
-        if own == 0:
-            return -np.inf
-        return float(
-            self.power * np.log(own / largest) - np.log(((np.append(others, own) / largest) ** self.power).sum())
-        )
+        scores[target] = max(reach[target] + self._errors[target], 0.0)
+        bound = self._log_share(scores, target)
+        return bound + self._slack(bound)

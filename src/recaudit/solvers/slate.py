@@ -25,6 +25,10 @@ from recaudit.solvers.softmax import maximize_softmax
 
 FloatArray = NDArray[np.float64]
 
+_UNIT = float(np.finfo(np.float64).eps)
+# Below this a probability has no digits left as a double.
+_SMALLEST = -700.0
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -52,8 +56,7 @@ def bound_slate(
     positions = as_positions("targets", targets, len(intercepts))
     low, high = as_box(lower, upper, (slopes.shape[1],), slopes.device)
     single = maximize_softmax(slopes, intercepts, positions, beta, low, high, tol)
-    drawn = np.log(-np.expm1(n * np.log1p(-np.minimum(np.exp(single.log_lower), 1 - 1e-16))))
-    best, actions = np.maximum(single.log_lower, drawn), single.actions.copy()
+    best, actions = np.maximum(single.log_lower, _drawn(single.log_lower, n)), single.actions.copy()
 
     centre = slopes @ ((low + high) / 2) + intercepts
     strongest = centre.argsort(descending=True, stable=True)[:n]
@@ -73,6 +76,13 @@ def bound_slate(
     return SlateBounds(best, np.maximum(best, _markov(slopes, intercepts, positions, beta, n, low, high)), actions)
 
 
+def _drawn(log_chance: FloatArray, n: int) -> FloatArray:
+    """(targets,): the logarithm of 1 - (1 - p)^n, rounded down; it is no less exact, relatively, than p itself."""
+    chance = np.minimum(np.exp(np.maximum(log_chance, _SMALLEST)), 1 - _UNIT)
+    logs = np.log(-np.expm1(n * np.log1p(-chance)))
+    return np.where(log_chance < _SMALLEST, log_chance, logs - _UNIT * (8 + 2 * np.abs(log_chance)))
+
+
 def _markov(
     slope: torch.Tensor,
     intercept: torch.Tensor,
@@ -82,13 +92,24 @@ def _markov(
     low: torch.Tensor,
     high: torch.Tensor,
 ) -> FloatArray:
-    """(targets,): the logarithm of min(1, sum over the others of sigma(largest z_i - z_j) / (N - n))."""
-    count = len(intercept)
+    """(targets,): the logarithm of min(1, sum over the others of sigma(largest z_i - z_j) / (N - n)), rounded up.
+
+    A lead is a sum of 2 K + 1 terms, each a rounded difference times a bound of the box: it is off by at most (2 K + 4)
+    roundings of the terms' sizes, and a logarithm of sigma by no more than its argument.
+    """
+    count, columns = slope.shape
     if n == count:
         return np.zeros(len(targets))
-    expected = np.empty(len(targets))
+    far = torch.maximum(low.abs(), high.abs())
+    logs = np.empty(len(targets))
     for place, target in enumerate(targets):
-        difference = slope[target] - slope
-        lead = difference.clamp(min=0) @ high + difference.clamp(max=0) @ low + intercept[target] - intercept
-        expected[place] = float(torch.sigmoid(beta * lead).sum()) - 0.5  # without the item itself
-    return np.log(np.minimum(1.0, expected / (count - n)))
+        difference, ahead = slope[target] - slope, intercept[target] - intercept
+        lead = difference.clamp(min=0) @ high + difference.clamp(max=0) @ low + ahead
+        lead += _UNIT * (columns + 4) * (difference.abs() @ far + ahead.abs())
+        chances = torch.nn.functional.logsigmoid(beta * lead)
+        chances[target] = -torch.inf  # the item itself
+        logs[place] = float(chances.logsumexp(dim=0))
+    with np.errstate(invalid="ignore"):
+        bound: FloatArray = logs - np.log(count - n) + _UNIT * (count + 8 + 2 * np.abs(logs))
+    # Scores that double precision does not hold bound nothing.
+    return np.minimum(np.where(np.isnan(bound), 0.0, bound), 0.0)

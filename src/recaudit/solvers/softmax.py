@@ -26,6 +26,7 @@ from recaudit.solvers.checks import (
 )
 from recaudit.solvers.logsumexp import LogSumExp
 from recaudit.solvers.newton import minimize
+from recaudit.solvers.scaled import Scaled, tolerance_beside
 from recaudit.solvers.solution import SoftmaxSolution
 from recaudit.solvers.workers import run_on_cores
 
@@ -54,9 +55,10 @@ def maximize_softmax(
     `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
     `targets` (targets,): positions of items; `beta` > 0; `lower`, `upper`: numbers or (K,).
 
-    A target is solved when the certificate on -log of its probability is at most `tol`, and bounded when that takes
-    more than `max_steps` Newton steps. `memory_limit` is in bytes for each core, beside the input and the
-    answer; by default 512 MiB, or a sixth of a CUDA `device`. `actions=False` leaves the maximisers out.
+    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart, and bounded
+    when that takes more than `max_steps` Newton steps or the rounding of its scores alone is as wide. `memory_limit` is
+    in bytes for each core, beside the input and the answer; by default 512 MiB, or a sixth of a CUDA `device`.
+    `actions=False` leaves the maximisers out.
     """
     slope = as_double("slope", slope, 2, "(items, K)")
     intercept = as_double("intercept", intercept, 1, "(items,)").to(slope.device)
@@ -170,14 +172,16 @@ class _Solver:
             for batch in batches:
                 work(batch)
         # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
-        found = np.isfinite(log_value) & np.isfinite(gap)
+        found = np.isfinite(log_value) & np.isfinite(gap) & np.isfinite(rounding)
+        log_lower = np.where(found, log_value - rounding, -np.inf)
+        log_upper = np.where(found, np.minimum(log_value + gap + rounding, 0.0), 0.0)
         return SoftmaxSolution(
             problem=owner.cpu().numpy(),
             target=positions.cpu().numpy(),
             log_value=np.where(found, log_value, np.nan),
-            log_lower=np.where(found, log_value - rounding, -np.inf),
-            log_upper=np.where(found, np.minimum(log_value + gap + rounding, 0.0), 0.0),
-            solved=found & (gap <= self.tol),
+            log_lower=log_lower,
+            log_upper=log_upper,
+            solved=found & (log_upper - log_lower <= self.tol),
             evaluations=evaluations,
             actions=actions,
         )
@@ -188,23 +192,24 @@ class _Solver:
         """Log-probability, gap, rounding, evaluations (pairs,) and action (pairs, K) of each pair."""
         half = (upper - lower) / 2
         middle = lower + half
-        candidates = intercept > -torch.inf
-        # a = middle + half u: the box is [-1, 1]^K and beta is 1 from here on.
-        slopes = slope * (self.beta * half).unsqueeze(1)
-        offsets = self.beta * (intercept + torch.bmm(slope, middle.unsqueeze(2)).squeeze(2))
-        own_slopes, own_offsets = slopes[owner, positions], offsets[owner, positions]
-        family = LogSumExp(*_without_gaps(slopes, offsets, candidates), self.memory_limit // 2)
-        found = minimize(family, own_slopes, owner, self.tol, self.max_steps)
-        log_value = (own_offsets - family.level[owner] - found.value).clamp(max=0.0)
+        slope, intercept, places = _without_gaps(slope, intercept, owner, positions)
+        scores = Scaled.of(slope, intercept, self.beta, middle, half)
+        family = LogSumExp(scores, self.memory_limit // 2)
+        rounding = family.rounding[owner] + family.own_rounding[owner, places]
+        tol = tolerance_beside(self.tol, rounding)
+        found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
+        log_value = (family.offsets[owner, places] - found.value).clamp(max=0.0)
         actions = middle[owner] + half[owner] * found.points
         actions = torch.minimum(torch.maximum(actions, lower[owner]), upper[owner])
-        return log_value, found.gap, family.rounding[owner], found.evaluations, actions
+        return log_value, found.gap, rounding, found.evaluations, actions
 
 
-def _without_gaps(slopes: Tensor, offsets: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-    """Slopes and offsets of the candidates alone, padded to the largest number of them."""
+def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The candidates alone, padded to the largest number of them, and the places of `positions` (pairs,) among them."""
+    candidates = intercept > -torch.inf
     width = int(candidates.sum(dim=1).max())
     if width == candidates.shape[1]:
-        return slopes, offsets
+        return slope, intercept, positions
     order = candidates.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
-    return slopes.gather(1, order.unsqueeze(2).expand(-1, -1, slopes.shape[2])), offsets.gather(1, order)
+    places = candidates.cumsum(dim=1)[owner, positions] - 1
+    return slope.gather(1, order.unsqueeze(2).expand(-1, -1, slope.shape[2])), intercept.gather(1, order), places

@@ -34,7 +34,7 @@ class SoftmaxSolution:
     log_upper: FloatArray
     """(pairs,): no action in the box reaches more."""
     solved: BoolArray
-    """(pairs,): whether the certificate is within the tolerance asked for."""
+    """(pairs,): whether `log_upper - log_lower` is within the tolerance asked for."""
     evaluations: IntArray
     """(pairs,): how often the scores of all items were computed for this target alone; 0 where a point found for
     another target of the problem was already the answer."""

@@ -31,6 +31,9 @@ L - T < 1 at every vertex. Two of the distances have another bound, better for l
 Total variation has kinks where q_j = p_j. 1 - TV = sum_j exp(u_j), u_j = min(log p_j, log q_j), concave. A
 log-sum-exp is above its tangent, log(1 - TV)(a) >= log(1 - TV)(centre) + sum_j pi_j (u_j(a) - u_j(centre)) with
 pi = softmax(u(centre)); the right side is concave, so its minimum is at a vertex.
+
+Rounding: what is multiplied or divided by another (gaps, constants, and F where it is divided) is taken as large as
+rounding allows. What is left is a few roundings of F, which `maximize` adds to the largest bound.
 """
 
 from __future__ import annotations
@@ -99,6 +102,9 @@ class _Evaluated:
     """(boxes, items): log q at the centre."""
     centre_level: Tensor
     """(boxes,): Z at the centre."""
+    rounding: float
+    error: float
+    """As in `Family`."""
 
     @classmethod
     def at(cls, family: Family, vertices: Tensor, centre: Tensor) -> _Evaluated:
@@ -113,6 +119,8 @@ class _Evaluated:
             level=scores[..., 0] - after[..., 0],
             centre=at_centre,
             centre_level=middle[..., 0] - at_centre[..., 0],
+            rounding=family.rounding,
+            error=family.error,
         )
 
     def tangent(self, value: Tensor, gradient: Tensor) -> Tensor:
@@ -120,8 +128,12 @@ class _Evaluated:
         return value[:, None] + (self.steps @ gradient[:, :, None]).squeeze(2)
 
     def level_gap(self) -> Tensor:
-        """(boxes, vertices): Z - T."""
-        return (self.level - self.tangent(self.centre_level, self.centre.exp() @ self.slope)).clamp(min=0)
+        """(boxes, vertices): Z - T, rounded up."""
+        return self.above(self.level, self.tangent(self.centre_level, self.centre.exp() @ self.slope))
+
+    def above(self, level: Tensor, tangent: Tensor) -> Tensor:
+        """(boxes, vertices): how far a convex `level` is above its `tangent`, rounded up."""
+        return (level - tangent).clamp(min=0) + self.rounding
 
 
 def _kl(box: _Evaluated) -> tuple[Tensor, Tensor]:
@@ -130,8 +142,8 @@ def _kl(box: _Evaluated) -> tuple[Tensor, Tensor]:
     distance = (box.after.exp() * ratio).sum(dim=2).clamp(min=0)
     highest = (box.after + gap[:, :, None]).amax(dim=1).clamp(max=0)
     filled = _largest_mean(highest - box.before, box.after.amin(dim=1).exp(), highest.exp())
-    constant = -1 - ratio.amin(dim=(1, 2))
-    return distance, torch.minimum(_self_bounded(distance, constant, gap), filled)
+    constant = box.rounding - 1 - ratio.amin(dim=(1, 2))
+    return distance, torch.minimum(_self_bounded(distance + box.error, constant, gap), filled)
 
 
 def _l2(box: _Evaluated) -> tuple[Tensor, Tensor]:
@@ -142,8 +154,8 @@ def _l2(box: _Evaluated) -> tuple[Tensor, Tensor]:
     both = box.centre + box.before
     tangent = box.tangent(both.logsumexp(dim=1) + box.centre_level, both.softmax(dim=1) @ box.slope)
     shared = (tangent - box.level).amin(dim=1).exp()
-    constant = q_squared - p_squared + 2 * (p - 2 * q).amax(dim=(1, 2))
-    bound = torch.minimum(_self_bounded(squared, constant, gap), q_squared + p_squared - 2 * shared)
+    constant = q_squared - p_squared + 2 * (p - 2 * q).amax(dim=(1, 2)) + 8 * box.rounding
+    bound = torch.minimum(_self_bounded(squared + 4 * box.error, constant, gap), q_squared + p_squared - 2 * shared)
     return squared.sqrt(), bound.clamp(min=0).sqrt()
 
 
@@ -154,8 +166,8 @@ def _hellinger(box: _Evaluated) -> tuple[Tensor, Tensor]:
     F = -affinity.log().clamp(max=0)
     halfway = (box.centre + box.before) / 2
     tangent = box.tangent(halfway.logsumexp(dim=1) + box.centre_level / 2, halfway.softmax(dim=1) @ box.slope / 2)
-    gap = (box.level / 2 - F - tangent).clamp(min=0)
-    log_r = ((box.after - box.before).amin(dim=2) / 2 - box.level / 2 + tangent).amin(dim=1)
+    gap = box.above(box.level / 2 - F, tangent)
+    log_r = ((box.after - box.before).amin(dim=2) / 2 - box.level / 2 + tangent).amin(dim=1) - box.rounding
     c = (1 - 2 * log_r.exp()).clamp(min=0)
     bound = (F + c[:, None] * gap).amax(dim=1)
     return (-torch.expm1(-F)).sqrt(), (-torch.expm1(-bound)).sqrt()

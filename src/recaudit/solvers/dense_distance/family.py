@@ -27,6 +27,10 @@ class Family:
     before: Tensor
     """(items,): log p."""
     distance: Distance
+    rounding: float = 0.0
+    """How far a log q, or a tangent of a log-sum-exp, may be from that of the scores as they were given."""
+    error: float = 0.0
+    """How far, therefore, a distance may be."""
 
     def scores(self, actions: Tensor) -> Tensor:
         """(..., items): z at the actions (..., K)."""

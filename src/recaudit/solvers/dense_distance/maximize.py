@@ -32,8 +32,9 @@ FloatArray = NDArray[np.float64]
 _MOST_ACTIONS = 10
 # Actions of a grid that are listed rather than searched.
 _LISTED = 4096
-# Rounding of a log-sum-exp, relative to the size of the scores.
-_ROUNDING = 16 * float(torch.finfo(torch.float64).eps)
+_UNIT = float(torch.finfo(torch.float64).eps)
+# The part of the tolerance that the search has to meet; the rest is for rounding.
+_SEARCHED = 0.9
 # How far the baseline's probabilities may be from adding up to 1.
 _NORMALISED = 1e-6
 
@@ -41,16 +42,18 @@ _NORMALISED = 1e-6
 @final
 @dataclass(frozen=True, eq=False)
 class DistanceSolution:
-    """How far from the baseline the distribution can be moved: at least `value`, at most `upper`."""
+    """How far from the baseline the distribution can be moved: at least `lower`, at most `upper`."""
 
     value: float
     """The distance that `action` reaches."""
+    lower: float
+    """`value` less what rounding may have added."""
     upper: float
     """No allowed action reaches more, whatever the status."""
     action: FloatArray
     """(K,)"""
     status: Status
-    """Solved where the bounds meet, to the tolerance and rounding; bounded where the boxes ran out first."""
+    """Solved where the bounds are within the tolerance; bounded where the boxes ran out first, or rounding is wider."""
     boxes: int
     """How many boxes were bounded; 0 where every action, or every vertex, was tried and that is proof enough."""
 
@@ -75,23 +78,23 @@ def maximize_distance(
     log-probabilities; `beta` > 0; `lower`, `upper`: numbers or (K,); `distance`: one of `distances.Distance`. With
     `values` (ratings,), ascending, each rating is one of those from its `lower` to its `upper`.
 
-    Solved when value and upper bound are `tol` apart, in units of the distance; bounded when that takes more than
-    `max_boxes` boxes, with a few random starts from `rng` for a better value. At most 10 ratings may be free. One
-    core is used: solve several problems side by side.
+    Solved when the bounds, rounding included, are at most `tol` apart, in units of the distance; bounded when that
+    takes more than `max_boxes` boxes, with a few random starts from `rng` for a better value, or rounding is wider. At
+    most 10 ratings may be free. One core is used: solve several problems side by side.
     """
     problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, values)
     tol = check_positive("tol", tol)
     if max_boxes < 1:
         raise InputError("max_boxes", received=max_boxes, expected="a whole number of 1 or more")
     if problem.family.moves_straight():
-        return problem.farthest_of(corners(problem.space.lower, problem.space.upper))
+        return problem.farthest_of(corners(problem.space.lower, problem.space.upper), tol)
     listed = problem.space.listed(_LISTED)
     if listed is not None:
-        return problem.farthest_of(listed)
-    search = Search(problem.family, problem.space, tol, max_boxes)
+        return problem.farthest_of(listed, tol)
+    search = Search(problem.family, problem.space, _SEARCHED * tol, max_boxes)
     with one_thread():  # a search is many short steps, and cores would wait for each other between them
         search.run(rng)
-    return problem.answer(search)
+    return problem.answer(search, tol)
 
 
 def vertex_maximum(
@@ -102,8 +105,8 @@ def vertex_maximum(
     Arguments as for `maximize_distance`.
     """
     problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, None)
-    found = problem.farthest_of(corners(problem.space.lower, problem.space.upper))
-    return found.value, found.action
+    value, action = problem.family.farthest(corners(problem.space.lower, problem.space.upper))
+    return value, problem.all_actions(action)
 
 
 @final
@@ -148,47 +151,57 @@ class _Problem:
                 expected=f"at most {_MOST_ACTIONS}: a box has 2^K vertices",
                 remedy="Free fewer ratings: give the others equal bounds.",
             )
-        fixed = intercepts + slopes[:, ~free] @ space.lower[~free]
-        # What all scores have in common moves no probability.
-        scaled = beta * (slopes[:, free] - slopes[:, free].mean(dim=0))
-        family = Family(scaled, beta * (fixed - fixed.max()), log_p, name)
-        problem = cls(family, space.among(free), free, space.lower)
-        check_finite("beta * scores", problem.size)
-        return problem
+        # What all scores have in common moves no probability, and is gone before it can round: all are relative to the
+        # item that leads at the middle of the box.
+        leader = int((intercepts + slopes @ ((space.lower + space.upper) / 2)).argmax())
+        slopes, ahead = slopes - slopes[leader], intercepts - intercepts[leader]
+        farthest = torch.maximum(space.lower.abs(), space.upper.abs())
+        largest = beta * (ahead.abs() + slopes.abs() @ farthest).max()
+        check_finite("beta * scores", largest)
+        offset = beta * (ahead + slopes[:, ~free] @ space.lower[~free])
+        # No score, no log-probability of the baseline, and none of the parts that they are computed from is larger.
+        size = float(largest + log_p.abs().max())
+        scaled = beta * slopes[:, free]
+        rounding = _rounding(size, scaled.abs() @ (space.upper - space.lower)[free], len(free))
+        # The other distances are norms of differences of probabilities, or of their roots, and move no farther than
+        # log q. KL weighs the differences with logarithms of up to twice `size`.
+        error = rounding * (1 + 2 * size if name == "kl" else 1)
+        return cls(Family(scaled, offset, log_p, name, rounding, error), space.among(free), free, space.lower)
 
-    @property
-    def size(self) -> Tensor:
-        """(): no score, and none of its parts, is larger."""
-        farthest = torch.maximum(self.space.lower.abs(), self.space.upper.abs())
-        return (self.family.slope.abs() @ farthest + self.family.offset.abs()).max()
-
-    def farthest_of(self, actions: Tensor) -> DistanceSolution:
+    def farthest_of(self, actions: Tensor, tol: float) -> DistanceSolution:
         """The farthest of `actions` (n, K), where no other action can be farther."""
         value, action = self.family.farthest(actions)
-        return DistanceSolution(value, value, self._all_actions(action), Status.SOLVED, boxes=0)
+        return self._solution(value, value + self.family.error, action, tol, boxes=0)
 
-    def answer(self, search: Search) -> DistanceSolution:
+    def answer(self, search: Search, tol: float) -> DistanceSolution:
         """What the search found, with a bound that leaves room for rounding."""
-        value = float(self.family.distances(search.action))
-        size, name = float(self.size), self.family.distance
-        rounding = _ROUNDING * (1 + size)
-        if name == "kl":
-            rounding *= 1 + size + float(self.family.before.abs().max())
+        value, rounding = float(self.family.distances(search.action)), self.family.rounding
         # Where a square was bounded, it is the square that has the rounding.
-        bound = math.sqrt(search.bound**2 + rounding) if name in {"hellinger", "l2"} else search.bound + rounding
-        return DistanceSolution(
-            value=value,
-            upper=max(value, min(bound, LARGEST[name])),
-            action=self._all_actions(search.action),
-            status=Status.SOLVED if search.solved else Status.BOUNDED,
-            boxes=search.boxes,
-        )
+        squared = self.family.distance in {"hellinger", "l2"}
+        bound = math.sqrt(search.bound**2 + 8 * rounding) if squared else search.bound + 4 * self.family.error
+        return self._solution(value, bound, search.action, tol, search.boxes)
 
-    def _all_actions(self, free: Tensor) -> FloatArray:
+    def _solution(self, value: float, bound: float, action: Tensor, tol: float, boxes: int) -> DistanceSolution:
+        lower, upper = max(value - self.family.error, 0.0), max(value, min(bound, LARGEST[self.family.distance]))
+        status = Status.SOLVED if upper - lower <= tol else Status.BOUNDED
+        return DistanceSolution(value, lower, upper, self.all_actions(action), status, boxes)
+
+    def all_actions(self, free: Tensor) -> FloatArray:
         """(K,): the free actions among those that stay at their lowest."""
         actions = self.start.clone()
         actions[self.free] = free
         return actions.numpy()
+
+
+def _rounding(size: float, reach: Tensor, columns: int) -> float:
+    """How far rounding moves a log-probability, or the tangent of a log-sum-exp, of scores of at most `size`.
+
+    `reach` (items,): how far an item's score moves over the box of K `columns`. With u the unit roundoff, a score is a
+    sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
+    of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
+    for the sum over the items in its gradient: 2 N u reach. The unit below is 2 u.
+    """
+    return 2 * _UNIT * ((columns + 8) * size + len(reach) * (1 + float(reach.max())) + 16)
 
 
 def _as_baseline(before: Array, items: int) -> Tensor:

@@ -11,6 +11,7 @@ from recaudit.solvers.discrete.grid import Grid
 from recaudit.solvers.discrete.incumbents import Incumbents
 from recaudit.solvers.discrete.search import Bounds, Search
 from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.scaled import Scaled, tolerance_beside
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.solvers.solution import SoftmaxSolution
 
@@ -47,10 +48,10 @@ def maximize_softmax_discrete(
     With a limit on effort, a_k may also stay at `start` (K,), whether that is one of the values or not, and the
     `cost` (K,) of those that do not, 1 each by default, may add up to `changes`.
 
-    A target is solved when its bounds on the log-probability are `tol` apart, rounding aside. Up to `enumerate_up_to`
-    actions are all tried, for all targets at once (by default as many as pay, given the number of targets). Beyond,
-    branch and bound evaluates at most `node_limit` nodes a target, and the few more that are evaluated together with
-    the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
+    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart. Up to
+    `enumerate_up_to` actions are all tried, for all targets at once (by default as many as pay, given the number of
+    targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
+    evaluated together with the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
     """
     slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
     check_scores(slopes, intercepts)
@@ -67,13 +68,12 @@ def maximize_softmax_discrete(
         for tensor in (slopes, intercepts, positions, torch.from_numpy(grid.lower), torch.from_numpy(grid.upper))
     )
     half = (upper - lower) / 2
-    offsets = beta * (intercepts + slopes @ (lower + half))
-    # What all scores have in common moves no probability, and the rounding of second moments is least around 0.
-    scaled = beta * half * (slopes - slopes.mean(dim=0))
-    check_finite("beta * scores", scaled.abs().sum(dim=1) + offsets)
-    family = LogSumExp(scaled[None], offsets[None], _WORK_BYTES)
-    constant = (offsets - family.level)[positions].cpu().numpy()
-    incumbents = Incumbents(grid, family, scaled[positions])
+    scores = Scaled.of(slopes[None], intercepts[None], beta, (lower + half)[None], half[None])
+    check_finite("beta * scores", scores.sizes)
+    family = LogSumExp(scores, _WORK_BYTES)
+    constant = family.offsets[0, positions].cpu().numpy()
+    allowance = family.rounding + family.own_rounding[0, positions]
+    incumbents = Incumbents(grid, family, scores.slopes[0, positions])
 
     if enumerate_up_to is None:
         enumerate_up_to = _ALWAYS_LISTED + _LISTED_A_TARGET * len(positions)
@@ -83,22 +83,24 @@ def maximize_softmax_discrete(
     if every_action is not None:
         everybody = np.arange(len(positions))
         incumbents.try_all(every_action, everybody)
-        found = Bounds(incumbents.value, np.ones_like(everybody, dtype=bool), np.zeros_like(everybody))
+        found = Bounds(incumbents.value, np.zeros_like(everybody))
     else:
         root_tol = max(tol, _ROOT_TOL)
         relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol, device=device)
-        search = Search(grid, family, incumbents, tol, node_limit)
+        search = Search(grid, family, incumbents, tolerance_beside(tol, allowance).cpu().numpy(), node_limit)
         found = search.run(grid.scaled(relaxed.actions), constant - relaxed.log_upper)
 
-    rounding = float(family.rounding)
+    rounding = allowance.cpu().numpy()
     log_value = np.minimum(constant - incumbents.value, 0.0)
+    log_lower = log_value - rounding
+    log_upper = np.minimum(constant - found.floor + rounding, 0.0)
     return SoftmaxSolution(
         problem=np.zeros(len(positions), dtype=np.int64),
         target=positions.cpu().numpy(),
         log_value=log_value,
-        log_lower=log_value - rounding,
-        log_upper=np.minimum(constant - found.floor + rounding, 0.0),
-        solved=found.solved,
+        log_lower=log_lower,
+        log_upper=log_upper,
+        solved=log_upper - log_lower <= tol,
         evaluations=found.nodes,
         actions=grid.actions(incumbents.choice),
     )

@@ -30,8 +30,6 @@ class Bounds:
 
     floor: FloatArray
     """(targets,): no action has a lower objective."""
-    solved: NDArray[np.bool_]
-    """(targets,): whether the floor is within the tolerance of the incumbent."""
     nodes: Rows
     """(targets,): how many nodes were evaluated."""
 
@@ -70,7 +68,8 @@ class Search:
     grid: Grid
     family: LogSumExp
     incumbents: Incumbents
-    tol: float
+    tol: FloatArray
+    """(targets,): how much lower than the incumbent nothing may be, for a target to be done."""
     node_limit: int
 
     def run(self, points: FloatArray, floor: FloatArray) -> Bounds:
@@ -79,19 +78,19 @@ class Search:
         `points` (targets, K): where each root is evaluated first; `floor` (targets,): what is known already.
         """
         targets = len(points)
-        found = Bounds(floor.copy(), np.ones(targets, dtype=bool), np.zeros(targets, dtype=np.int64))
+        found = Bounds(floor.copy(), np.zeros(targets, dtype=np.int64))
+        given_up = np.zeros(targets, dtype=bool)
         for first in range(0, targets, _TOGETHER):
             rows = np.arange(first, min(first + _TOGETHER, targets))
             low = np.zeros((len(rows), points.shape[1]), dtype=np.int16)
             high = low + (self.grid.counts - 1).astype(np.int16)
             roots = _Nodes(rows, low, high, points[rows], floor[rows], np.zeros_like(rows))
-            self._grow(roots, np.arange(first, targets), found)
+            self._grow(roots, np.arange(first, targets), found, given_up)
         ceiling = self._limit(np.arange(targets))
-        found.floor[found.solved] = np.maximum(found.floor, ceiling)[found.solved]
-        found.solved[found.floor >= ceiling] = True
+        found.floor[~given_up] = np.maximum(found.floor, ceiling)[~given_up]
         return found
 
-    def _grow(self, nodes: _Nodes, interested: Rows, found: Bounds) -> None:
+    def _grow(self, nodes: _Nodes, interested: Rows, found: Bounds, given_up: NDArray[np.bool_]) -> None:
         """Branch and bound from these roots; actions are tried for the targets that are `interested`."""
         while len(nodes.target):
             chosen = self._next(nodes)
@@ -100,12 +99,13 @@ class Search:
             nodes = later.joined(self._expand(now, interested))
             nodes = nodes.take(nodes.bound < self._limit(nodes.target))
             spent = found.nodes[nodes.target] >= self.node_limit
+            given_up[nodes.target[spent]] = True
             self._give_up(nodes.take(spent), found)
             nodes = nodes.take(~spent)
 
     def _limit(self, targets: Rows) -> FloatArray:
         """(targets,): what cannot lead below this is of no interest."""
-        limit: FloatArray = self.incumbents.value[targets] - self.tol
+        limit: FloatArray = self.incumbents.value[targets] - self.tol[targets]
         return limit
 
     def _next(self, nodes: _Nodes) -> NDArray[np.bool_]:
@@ -155,7 +155,6 @@ class Search:
 
     def _give_up(self, nodes: _Nodes, found: Bounds) -> None:
         """The targets of these nodes stay bounded by the nodes."""
-        found.solved[nodes.target] = False
         lowest_open = np.full(len(found.floor), np.inf)
         np.minimum.at(lowest_open, nodes.target, nodes.bound)
         rows = np.unique(nodes.target)

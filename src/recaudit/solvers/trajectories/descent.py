@@ -84,21 +84,21 @@ class Minima:
 
 
 def minimize(
-    family: LogSumExp, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: float, rounds: int
+    family: LogSumExp, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: Tensor, rounds: int
 ) -> Minima:
     """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K).
 
-    A row ends when its objective is within `tol` of its floor, when its floor reaches `enough` (rows,) - no point of
-    this cell then matters - or after `rounds` steps.
+    A row ends when its objective is within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no
+    point of this cell then matters - or after `rounds` steps.
     """
     found = Minima(hull.points[start.place], start.objective.clone(), start.floor.clone())
-    rows = _Rows.starting(hull, slopes, start, enough)
+    rows = _Rows.starting(hull, slopes, start, enough, tol)
     for _ in range(rounds):
-        rows = rows.still_open(found, tol)
+        rows = rows.still_open(found)
         if not len(rows.row):
             return found
         rows.step(family, hull.vertices)
-    rows.still_open(found, tol)
+    rows.still_open(found)
     return found
 
 
@@ -110,6 +110,7 @@ class _Rows:
     row: Tensor
     slopes: Tensor
     enough: Tensor
+    tol: Tensor
     u: Tensor
     gradient: Tensor
     hessian: Tensor
@@ -118,12 +119,13 @@ class _Rows:
     damping: Tensor
 
     @classmethod
-    def starting(cls, hull: Hull, slopes: Tensor, start: Start, enough: Tensor) -> _Rows:
+    def starting(cls, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: Tensor) -> _Rows:
         at = start.place
         return cls(
             torch.arange(len(slopes)),
             slopes,
             enough,
+            tol,
             hull.points[at],
             hull.known.gradient[at],
             hull.known.hessian[at],
@@ -132,10 +134,10 @@ class _Rows:
             torch.zeros_like(start.objective),
         )
 
-    def still_open(self, found: Minima, tol: float) -> _Rows:
+    def still_open(self, found: Minima) -> _Rows:
         """Write down where every row stands; the rows that are not done."""
         found.points[self.row], found.objective[self.row], found.floor[self.row] = self.u, self.objective, self.floor
-        left = ((self.objective - self.floor > tol) & (self.floor < self.enough)).nonzero().squeeze(1)
+        left = ((self.objective - self.floor > self.tol) & (self.floor < self.enough)).nonzero().squeeze(1)
         return _Rows(*(getattr(self, field.name).index_select(0, left) for field in fields(self)))
 
     def step(self, family: LogSumExp, vertices: Tensor) -> None:

@@ -41,13 +41,14 @@ class TrajectorySolution:
 
 
 def judged(
-    log_value: FloatArray, log_upper: FloatArray, tol: float, applicable: BoolArray, complete: bool
+    log_lower: FloatArray, log_upper: FloatArray, tol: float, applicable: BoolArray, complete: bool
 ) -> NDArray[np.str_]:
-    """(targets,): how each value stands. `complete`: whether every sequence was followed.
+    """(targets,): how each answer stands, solved where its bounds are within `tol`.
 
-    `applicable` (targets,): whether some sequence leaves the target to be recommended.
+    `applicable` (targets,): whether some sequence leaves the target to be recommended; `complete`: whether every
+    sequence was followed.
     """
-    close = log_upper <= log_value + tol
+    close = log_upper <= log_lower + tol
     status = np.where(close, Status.SOLVED.value, Status.BOUNDED.value).astype("<U14")
     status[~applicable] = Status.NOT_APPLICABLE.value if complete else Status.FAILED.value
     return status

@@ -13,11 +13,16 @@ import numpy as np
 import torch
 
 from recaudit.models.rollouts import RollOut
-from recaudit.policies import Policy, top_items
+from recaudit.policies import Policy, Power, Softmax, top_items
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged
+
+Tensor = torch.Tensor
 
 # Scores held at once: 32 MB.
 _BLOCK = 1 << 22
+_UNIT = float(np.finfo(np.float64).eps)
+# An item so far below another one, in units of beta, adds nothing to a sum.
+_FAR_BELOW = 50.0
 
 
 @final
@@ -38,6 +43,7 @@ def maximize_after_stars(
     policy: Policy,
     steps: int,
     values: FloatArray,
+    tol: float = 1e-6,
     *,
     max_sequences: int = 10_000,
 ) -> TrajectorySolution:
@@ -45,7 +51,8 @@ def maximize_after_stars(
 
     `shown`, `candidates` and `targets` as for `maximize_after_top1`; `values` (ratings,), ascending. Where there are
     more than `max_sequences` sequences of stars, the steps that go beyond take the lowest, the middle and the highest
-    star alone, then just the middle one, and what is found is bounded by 1.
+    star alone, then just the middle one, and what is found is bounded by 1. Solved where the bounds on log-probability,
+    rounding included, are `tol` apart. Which item is on top is settled by the rule for ties and has no rounding.
     """
     choices = _within(values, steps, max_sequences)
     complete = all(len(own) == len(values) for own in choices)
@@ -53,28 +60,66 @@ def maximize_after_stars(
     for own in choices:
         level = [after for branch in level for after in _next(branch, shown, own)]
     log_value, applicable = np.full(len(targets), -np.inf), np.zeros(len(targets), dtype=bool)
+    log_lower, log_upper = log_value.copy(), log_value.copy() if complete else np.zeros_like(log_value)
     items, ratings = np.full((len(targets), steps), -1), np.full((len(targets), steps), np.nan)
     for branch in level:
         allowed = candidates.copy()
         allowed[list(branch.state.items)] = False
-        for part, scores in _scores(branch):
-            logs = policy.log_probabilities(scores, torch.from_numpy(allowed).expand(scores.shape)).numpy()[:, targets]
-            best = logs.argmax(axis=0)
-            found = logs[best, np.arange(len(targets))]
-            better = allowed[targets] & ((found > log_value) | ~applicable)
+        slope, intercept = (torch.from_numpy(array) for array in branch.state.affine())
+        for part in _parts(branch):
+            bounds = _log_probabilities(policy, torch.from_numpy(part), slope, intercept, torch.from_numpy(allowed))
+            logs, least, most = (array.numpy()[:, targets] for array in bounds)
+            best = logs.argmax(axis=0), np.arange(len(targets))
+            better = allowed[targets] & ((logs[best] > log_value) | ~applicable)
             applicable |= better
-            log_value[better], items[better], ratings[better] = found[better], branch.state.items, part[best[better]]
-    log_upper = log_value if complete else np.zeros_like(log_value)
+            log_value[better], log_lower[better] = logs[best][better], least[best][better]
+            items[better], ratings[better] = branch.state.items, part[best[0][better]]
+            log_upper = np.maximum(log_upper, most.max(axis=0))
     return TrajectorySolution(
         target=targets,
         log_value=np.where(applicable, log_value, np.nan),
-        log_lower=log_value,
+        log_lower=log_lower,
         log_upper=log_upper,
-        status=judged(log_value, log_upper, 0.0, applicable, complete),
+        status=judged(log_lower, log_upper, tol, applicable, complete),
         items=items,
         ratings=ratings,
         sequences=len(level),
     )
+
+
+def _log_probabilities(
+    policy: Policy, ratings: Tensor, slope: Tensor, intercept: Tensor, allowed: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(sequences, items) each: log-probabilities at `ratings` (sequences, steps), and what rounding leaves of them.
+
+    A score is a sum of K + 1 products, off by (K + 2) roundings of its size at most. For a softmax that is the error of
+    its logarithm: once for the item's own score, once for the sum. For powers every score is taken at its worst.
+    """
+    if isinstance(policy, Softmax):
+        # What all scores share moves no probability: it goes before it can round.
+        leader = int((slope @ ratings[0] + intercept).masked_fill(~allowed, -torch.inf).argmax())
+        slope, intercept = slope - slope[leader], intercept - intercept[leader]
+    scores = torch.addmm(intercept, ratings, slope.T)
+    mask = allowed.expand(scores.shape)
+    value = policy.log_probabilities(scores, mask)
+    errors = _UNIT * (ratings.shape[1] + 3) * torch.addmm(intercept.abs(), ratings.abs(), slope.abs().T)
+    slack = _UNIT * (len(intercept) + 16 + 4 * value.abs().nan_to_num(posinf=0.0))
+    if isinstance(policy, Softmax):
+        surely = (scores - errors).masked_fill(~mask, -torch.inf).amax(dim=1, keepdim=True)
+        nowhere = ~mask | (policy.beta * (scores + errors - surely) < -_FAR_BELOW)
+        slack = slack + policy.beta * (errors + errors.masked_fill(nowhere, 0.0).amax(dim=1, keepdim=True))
+        return value, value - slack, (value + slack).clamp(max=0.0).masked_fill(~mask, -torch.inf)
+    if isinstance(policy, Power):
+        low, high = (scores - errors).clamp(min=0.0), (scores + errors).clamp(min=0.0)
+        at_low, at_high = (policy.log_probabilities(part, mask) for part in (low, high))
+        room = policy.power * torch.where(low > 0, (high / low).log(), torch.inf) + 4 * policy.power * _UNIT + slack
+        even = ~((high > 0) & mask).any(dim=1, keepdim=True)
+        perhaps_even = ~((low > 0) & mask).any(dim=1, keepdim=True)
+        # An item that is surely 0 or less is shown by an even chance or not at all.
+        never = (high == 0) & ~perhaps_even
+        most = (torch.where(low > 0, at_low, 0.0) + room).clamp(max=0.0).masked_fill(never | ~mask, -torch.inf)
+        return value, torch.where(even, value - slack, at_high - room), torch.where(even, value + slack, most)
+    return value, value, value
 
 
 def _within(values: FloatArray, steps: int, most: int) -> list[FloatArray]:
@@ -92,19 +137,17 @@ def _next(branch: _Branch, shown: BoolArray, values: FloatArray) -> Iterator[_Br
     """The same sequences, each with its next item and every star for it."""
     free = shown.copy()
     free[list(branch.state.items)] = False
-    tops = np.concatenate(
-        [top_items(scores, torch.from_numpy(free).expand(scores.shape), 1)[:, 0] for _, scores in _scores(branch)]
-    )
+    slope, intercept = (torch.from_numpy(array) for array in branch.state.affine())
+    scores = (torch.from_numpy(part) @ slope.T + intercept for part in _parts(branch))
+    tops = np.concatenate([top_items(part, torch.from_numpy(free).expand(part.shape), 1)[:, 0] for part in scores])
     for item in np.unique(tops[tops >= 0]):
         own = branch.ratings[tops == item]
         stars = np.tile(values, len(own))
         yield _Branch(branch.state.then(int(item)), np.column_stack([np.repeat(own, len(values), axis=0), stars]))
 
 
-def _scores(branch: _Branch) -> Iterator[tuple[FloatArray, torch.Tensor]]:
-    """Some of the branch's ratings (sequences, steps) and the scores (sequences, items) that they lead to, in turn."""
-    slope, intercept = (torch.from_numpy(array) for array in branch.state.affine())
-    height = max(1, _BLOCK // len(intercept))
+def _parts(branch: _Branch) -> Iterator[FloatArray]:
+    """The branch's ratings (sequences, steps), as many at a time as there is room for their scores."""
+    height = max(1, _BLOCK // len(branch.state.affine()[1]))
     for first in range(0, len(branch.ratings), height):
-        part = branch.ratings[first : first + height]
-        yield part, torch.from_numpy(part) @ slope.T + intercept
+        yield branch.ratings[first : first + height]

@@ -24,11 +24,12 @@ from typing import final
 import numpy as np
 import torch
 from scipy import stats
-from scipy.special import logsumexp
 
 from recaudit.models.rollouts import RollOut
-from recaudit.policies import Policy
+from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
+from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.scaled import Scaled
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.solvers.trajectories.gradient import Ascent, Paths
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution
@@ -38,6 +39,11 @@ Tensor = torch.Tensor
 
 # Ratings at which a one-dimensional problem is bounded.
 _RATINGS = 9
+# What the evaluations of one such problem may hold, in bytes.
+_WORK_BYTES = 1 << 26
+_UNIT = float(np.finfo(np.float64).eps)
+# Items that are shown first less often, as a logarithm, all together change nothing but the upper bound.
+_SMALLEST = -745.0
 
 
 @final
@@ -72,11 +78,12 @@ class Drawn:
     low: float
     high: float
 
-    def first(self) -> FloatArray:
-        """(items,): the probability of each item of being shown first."""
+    def first(self) -> tuple[FloatArray, FloatArray]:
+        """(items,) each: the log-probability of each item of being shown first, rounded down and rounded up."""
         scores = torch.from_numpy(self.start.affine()[1])[None]
-        logs = self.follows.log_probabilities(scores, torch.from_numpy(self.shown)[None])[0]
-        return np.asarray(logs.exp().numpy(), dtype=np.float64)
+        logs = self.follows.log_probabilities(scores, torch.from_numpy(self.shown)[None])[0].numpy()
+        error = _UNIT * (len(logs) + 16 + 4 * np.abs(np.where(np.isfinite(logs), logs, 0.0)))
+        return logs - error, np.minimum(logs + error, 0.0)
 
     def left(self, of: BoolArray, items: tuple[int, ...]) -> Tensor:
         """(items,): what is left of `of` after `items`."""
@@ -91,44 +98,55 @@ def maximize_one_draw(
     """The largest expected softmax probability of each target after the rating of one drawn item.
 
     sum over a of P(a is shown) max over its rating of P(target | a, rating). For the most likely items a the maximum is
-    solved for; for the others it is bounded from a few ratings and the tangents there.
+    solved for; for the others it is bounded from a few ratings and the tangents there. Solved where the bounds on the
+    log-probability, rounding included, are `tol` apart.
     """
-    first = system.first()
-    lower, upper = np.zeros(len(targets)), np.zeros(len(targets))
-    likely = np.argsort(-first, kind="stable")[: int((first > 0).sum())]
+    seldom, often = system.first()
+    log_lower = np.full(len(targets), -np.inf)
+    order = np.argsort(-often, kind="stable")
+    likely = order[often[order] > _SMALLEST]
+    log_upper = np.full(len(targets), np.logaddexp.reduce(often[order[len(likely) :]], initial=-np.inf))
     for rank, item in enumerate(likely.tolist()):
         allowed = system.left(system.candidates, (item,)).numpy()
         rows = np.flatnonzero(allowed[targets])
         slope, intercept = (array[allowed] for array in system.start.then(item).affine())
         places = np.searchsorted(np.flatnonzero(allowed), targets[rows])
         if rank < sampling.first_items:
-            found = maximize_softmax(slope, intercept, places, beta, system.low, system.high, tol, actions=False)
-            least, most = found.lower, found.upper
+            found = maximize_softmax(slope, intercept, places, beta, system.low, system.high, tol / 2, actions=False)
+            least, most = found.log_lower, found.log_upper
         else:
-            least, most = _bracket(beta * slope[:, 0], beta * intercept, places, system.low, system.high)
-        lower[rows] += first[item] * least
-        upper[rows] += first[item] * most
-    with np.errstate(divide="ignore"):
-        log_lower, log_upper = np.log(lower), np.log(np.minimum(upper, 1.0))
-    solved = log_upper <= log_lower + 2 * tol
+            least, most = _bracket(slope, intercept, places, beta, system.low, system.high)
+        log_lower[rows] = np.logaddexp(log_lower[rows], seldom[item] + least)
+        log_upper[rows] = np.logaddexp(log_upper[rows], often[item] + most)
+    # Every sum of the loop rounds a logarithm.
+    unit = _UNIT * (len(likely) + 1)
+    log_lower -= unit * (8 + np.abs(np.nan_to_num(log_lower, neginf=0.0)))
+    log_upper += unit * (8 + np.abs(np.nan_to_num(log_upper, neginf=0.0)))
+    log_upper = np.minimum(log_upper, 0.0)
+    solved = log_upper <= log_lower + tol
     status = np.where(solved, Status.SOLVED.value, Status.BOUNDED.value)
     return _by_chance(targets, log_lower, log_lower, log_upper, status, 1, len(likely))
 
 
 def _bracket(
-    slope: FloatArray, intercept: FloatArray, targets: IntArray, low: float, high: float
+    slope: FloatArray, intercept: FloatArray, targets: IntArray, beta: float, low: float, high: float
 ) -> tuple[FloatArray, FloatArray]:
-    """(targets,) each: a probability that some rating reaches, and one that no rating exceeds.
+    """(targets,) each: a log-probability that some rating reaches, and one that no rating exceeds.
 
-    `slope` and `intercept` (items,) of the scaled scores. A log-probability is concave: below each of its tangents.
+    `slope` (items, 1) and `intercept` (items,) of the scores. A log-probability is concave: below each of its tangents.
     """
-    ratings = np.linspace(low, high, _RATINGS)
-    logits = ratings[:, None] * slope + intercept
-    logs = logits - logsumexp(logits, axis=1, keepdims=True)
-    rise = slope[targets] - (np.exp(logs) @ slope)[:, None]
-    logs = logs[:, targets]
-    ends = np.maximum(rise * (low - ratings)[:, None], rise * (high - ratings)[:, None])
-    return np.exp(logs.max(axis=0)), np.exp(np.minimum((logs + ends).min(axis=0), 0.0))
+    half = (high - low) / 2
+    box = (torch.full((1, 1), end, dtype=torch.double) for end in (low + half, half))
+    scores = Scaled.of(torch.from_numpy(slope)[None], torch.from_numpy(intercept)[None], beta, *box)
+    family, own = LogSumExp(scores, _WORK_BYTES), torch.from_numpy(targets)
+    points = torch.linspace(-1, 1, _RATINGS, dtype=torch.double)[:, None]
+    known = family.evaluate(points, torch.zeros(_RATINGS, dtype=torch.long), hessian=False)
+    slopes = scores.slopes[0, own, 0]
+    logs = family.offsets[0, own] + points * slopes - known.value[:, None]
+    rise = slopes - known.gradient
+    rounding = family.rounding + family.own_rounding[0, own]
+    least, most = logs.amax(dim=0) - rounding, (logs + rise.abs() - rise * points).amin(dim=0) + rounding
+    return least.numpy(), most.clamp(max=0.0).numpy()
 
 
 def ascend_after_draws(
@@ -146,15 +164,18 @@ def ascend_after_draws(
     for row, target in enumerate(targets.tolist()):
         if tree is not None:
             f = _ascended(partial(tree.expected, target=target), system, target, steps, ascent)
-            value[row] = lower[row] = float(tree.expected(f, target))
+            value[row] = float(tree.expected(f, target))
+            lower[row] = value[row] * math.exp(-tree.rounding(f))
         else:
             seen, fresh = (
                 _Draws.of(system, paths, steps, target, sampling, ascent.rng, n) for n in ("ascent", "value")
             )
             f = _ascended(seen.surrogate, system, target, steps, ascent)
             value[row], lower[row] = fresh.estimate(f, sampling.confidence)
+    often = system.first()[1]
+    others = np.array([np.logaddexp.reduce(np.delete(often, target), initial=-np.inf) for target in targets])
     with np.errstate(divide="ignore"):
-        logs = np.log(value), np.log(lower), np.log1p(-np.minimum(system.first()[targets], 1.0))
+        logs = np.log(value), np.log(lower), np.minimum(others, 0.0)
     status = np.full(len(targets), Status.BOUNDED.value, dtype="<U14")
     return _by_chance(targets, *logs, status, steps, sequences if tree is not None else sampling.samples)
 
@@ -212,9 +233,34 @@ class _Level:
 
     def logs(self, f: Tensor, policy: Policy) -> Tensor:
         """(sequences, all items): log-probabilities of what comes next, under the ratings f (steps, all items)."""
-        given = f[torch.arange(self.items.shape[1]), self.items]
-        scores = torch.einsum("sit,st->si", self.slope, given) + self.intercept
-        return policy.log_probabilities(scores, self.allowed)
+        return policy.log_probabilities(self._scores(f, self._base(policy)), self.allowed)
+
+    def rounding(self, f: Tensor, policy: Policy) -> float:
+        """How far rounding moves one of these at most: what (steps + 3) roundings of a score's size do to it."""
+        base = self._base(policy)
+        sizes = torch.einsum("sit,st->si", self.slope.abs(), self._given(f).abs()) + base.abs()
+        errors = (_UNIT * (self.items.shape[1] + 3) * sizes)[self.allowed]
+        moved = 0.0  # which item is on top is settled by the rule for ties
+        if isinstance(policy, Softmax):
+            moved = 2 * policy.beta * float(errors.max())
+        elif isinstance(policy, Power):
+            scores = self._scores(f, base)[self.allowed]
+            least = (scores - errors).clamp(min=0.0)
+            moved = 2 * policy.power * float(torch.where(scores + errors > 0, errors / least, 0.0).max())
+        return moved + _UNIT * (self.allowed.shape[1] + 16)
+
+    def _given(self, f: Tensor) -> Tensor:
+        """(sequences, steps): the ratings of each sequence's items."""
+        return f[torch.arange(self.items.shape[1]), self.items]
+
+    def _scores(self, f: Tensor, base: Tensor) -> Tensor:
+        return torch.einsum("sit,st->si", self.slope, self._given(f)) + base
+
+    def _base(self, policy: Policy) -> Tensor:
+        """(sequences, all items): the intercepts, for a softmax without what the allowed items share."""
+        if not isinstance(policy, Softmax):
+            return self.intercept
+        return self.intercept - self.intercept.masked_fill(~self.allowed, -torch.inf).amax(dim=1, keepdim=True)
 
 
 @final
@@ -238,6 +284,11 @@ class _Tree:
             # Children come in the order of their parents, and of the items that are left.
             chances = (chances[:, None] * level.logs(f, self._system.follows).exp())[level.allowed]
         return (chances * self._leaves.logs(f, self._system.policy)[:, target].exp()).sum()
+
+    def rounding(self, f: Tensor) -> float:
+        """How far rounding moves the logarithm of an expected probability at most."""
+        levels = [*((level, self._system.follows) for level in self._levels), (self._leaves, self._system.policy)]
+        return sum(level.rounding(f, policy) for level, policy in levels) + _UNIT * (len(self._leaves.items) + 8)
 
 
 @final

@@ -17,6 +17,7 @@ from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import check_positive
 from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.scaled import Scaled, tolerance_beside
 from recaudit.solvers.trajectories.cells import Cell, enumerate_cells
 from recaudit.solvers.trajectories.descent import Hull, Start, minimize
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged
@@ -58,7 +59,7 @@ def maximize_after_top1(
     # The cells that promise most to most targets first: what they reach settles many others.
     promising = np.bincount(bounds.argmax(axis=0), minlength=len(bounds)) if bounds.size else np.zeros(len(bounds))
     for place in np.argsort(-promising, kind="stable"):
-        rows = np.flatnonzero(bounds[place] > best.log_value + tol)
+        rows = np.flatnonzero(bounds[place] > best.log_lower + tol)
         if len(rows):
             bounds[place, rows] = _Problem.of(found.cells[place], scale).solve(rows, best, tol)
     log_upper = np.minimum(bounds.max(axis=0, initial=-np.inf), 0.0) if found.complete else np.zeros(len(targets))
@@ -66,9 +67,9 @@ def maximize_after_top1(
     return TrajectorySolution(
         target=targets,
         log_value=np.where(applicable, best.log_value, np.nan),
-        log_lower=best.log_value - best.rounding,
+        log_lower=best.log_lower,
         log_upper=log_upper,
-        status=judged(best.log_value, log_upper, tol, applicable, found.complete),
+        status=judged(best.log_lower, log_upper, tol, applicable, found.complete),
         items=best.items,
         ratings=best.ratings,
         sequences=len(found.cells),
@@ -101,23 +102,31 @@ class _Best:
     """The best found so far for each target, in any cell."""
 
     log_value: FloatArray
+    log_lower: FloatArray
+    """Less what rounding may have added."""
     items: IntArray
     ratings: FloatArray
-    rounding: FloatArray
 
     @classmethod
     def nothing(cls, targets: int, steps: int) -> _Best:
-        empty = np.full((targets, steps), np.nan)
-        return cls(np.full(targets, -np.inf), np.full((targets, steps), -1), empty, np.zeros(targets))
+        none, empty = np.full(targets, -np.inf), np.full((targets, steps), np.nan)
+        return cls(none, none.copy(), np.full((targets, steps), -1), empty)
 
     def offer(
-        self, rows: IntArray, log_value: FloatArray, items: tuple[int, ...], ratings: FloatArray, rounding: float
+        self,
+        rows: IntArray,
+        log_value: FloatArray,
+        log_lower: FloatArray,
+        items: tuple[int, ...],
+        ratings: FloatArray,
     ) -> None:
-        """`log_value` (rows,) reached by `ratings` (rows, steps) of the same items."""
-        better = log_value > self.log_value[rows]
+        """`log_value` (rows,), at least `log_lower`, reached by `ratings` (rows, steps) of the same items."""
+        better = log_lower > self.log_lower[rows]
         rows = rows[better]
-        self.log_value[rows], self.ratings[rows] = log_value[better], ratings[better]
-        self.items[rows], self.rounding[rows] = np.array(items), rounding
+        self.log_value[rows], self.log_lower[rows], self.ratings[rows] = (
+            part[better] for part in (log_value, log_lower, ratings)
+        )
+        self.items[rows] = np.array(items)
 
 
 @final
@@ -135,17 +144,19 @@ class _Problem:
     """(rows, K): of the targets' scaled scores."""
     constant: FloatArray
     """(rows,): a log-probability is this minus the objective."""
+    rounding: FloatArray
+    """(rows,): what a bound on a log-probability leaves for rounding."""
 
     @classmethod
     def of(cls, cell: Cell, scale: _Scale) -> _Problem:
         slope, intercept = cell.state.affine()
         left = scale.candidates[~np.isin(scale.candidates, cell.state.items)]
         rows = np.flatnonzero(~np.isin(scale.targets, cell.state.items))
-        own = scale.targets[rows]
-        # What all scores have in common moves no probability, and the rounding of second moments is least around 0.
-        scaled = scale.beta * scale.half * (slope - slope[left].mean(axis=0))
-        offsets = scale.beta * (intercept + scale.middle * slope.sum(axis=1))
-        family = LogSumExp(torch.from_numpy(scaled[left])[None], torch.from_numpy(offsets[left])[None], _WORK_BYTES)
+        own = torch.from_numpy(np.searchsorted(left, scale.targets[rows]))
+        middle, half = (torch.full((1, slope.shape[1]), end, dtype=torch.double) for end in (scale.middle, scale.half))
+        slopes, intercepts = (torch.from_numpy(part[left])[None] for part in (slope, intercept))
+        scores = Scaled.of(slopes, intercepts, scale.beta, middle, half)
+        family = LogSumExp(scores, _WORK_BYTES)
         vertices = torch.from_numpy((cell.ratings.vertices - scale.middle) / scale.half)
         return cls(
             cell.state.items,
@@ -153,34 +164,33 @@ class _Problem:
             family,
             Hull.of(family, vertices),
             rows,
-            torch.from_numpy(scaled[own]),
-            offsets[own] - float(family.level),
+            scores.slopes[0, own],
+            family.offsets[0, own].numpy(),
+            (family.rounding + family.own_rounding[0, own]).numpy(),
         )
 
     def look(self, best: _Best) -> FloatArray:
         """(all targets,): what the vertices say no target exceeds in this cell; -inf for those rated on the way."""
         bounds = np.full(len(self.scale.targets), -np.inf)
         start = self.hull.start(self.slopes)
-        self._offer(best, self.rows, start.objective, self.hull.points[start.place], self.constant)
-        bounds[self.rows] = self.constant - start.floor.numpy() + float(self.family.rounding)
+        self._offer(best, np.arange(len(self.rows)), start.objective, self.hull.points[start.place])
+        bounds[self.rows] = self.constant - start.floor.numpy() + self.rounding
         return bounds
 
     def solve(self, rows: IntArray, best: _Best, tol: float) -> FloatArray:
         """(rows,): what these targets do not exceed in this cell, within `tol` of the best value of each anywhere."""
         own = np.searchsorted(self.rows, rows)
-        slopes, constant = self.slopes[torch.from_numpy(own)], self.constant[own]
-        rounding = float(self.family.rounding)
+        slopes, constant, rounding = self.slopes[torch.from_numpy(own)], self.constant[own], self.rounding[own]
         start: Start = self.hull.start(slopes)
-        enough = torch.from_numpy(constant + rounding - best.log_value[rows] - tol)
-        found = minimize(self.family, self.hull, slopes, start, enough, tol / 2, _ROUNDS)
-        self._offer(best, rows, found.objective, found.points, constant)
+        aim = tolerance_beside(tol / 2, torch.from_numpy(rounding))
+        enough = torch.from_numpy(constant + rounding - best.log_lower[rows]) - tol
+        found = minimize(self.family, self.hull, slopes, start, enough, aim, _ROUNDS)
+        self._offer(best, own, found.objective, found.points)
         return np.asarray(constant - found.floor.numpy() + rounding)
 
-    def _offer(
-        self, best: _Best, rows: IntArray, objective: torch.Tensor, points: torch.Tensor, constant: FloatArray
-    ) -> None:
+    def _offer(self, best: _Best, own: IntArray, objective: torch.Tensor, points: torch.Tensor) -> None:
+        """What was found for the targets at the places `own` (n,) among the rows."""
         ratings = self.scale.middle + self.scale.half * points.numpy()
-        value = np.minimum(constant - objective.numpy(), 0.0)
-        best.offer(
-            rows, value, self.items, np.clip(ratings, self.scale.low, self.scale.high), float(self.family.rounding)
-        )
+        value = np.minimum(self.constant[own] - objective.numpy(), 0.0)
+        ratings = np.clip(ratings, self.scale.low, self.scale.high)
+        best.offer(self.rows[own], value, value - self.rounding[own], self.items, ratings)
