@@ -25,6 +25,7 @@ ORDER = [
     "status",
     "ties",
     "arithmetic",
+    "ranking",
     "engines",
     "data",
     "models",

@@ -17,7 +17,7 @@ from recaudit.interventions import NextK
 from recaudit.models import from_factors
 from recaudit.models.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
-from recaudit.policies.ranking import place_of, places
+from recaudit.ranking import place_of, places
 from recaudit.ties import TIE
 
 

@@ -17,7 +17,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.models.devices import check_device as check_present
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
-from recaudit.policies.ranking import place_of
+from recaudit.ranking import place_of
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.discrete import maximize_softmax_discrete

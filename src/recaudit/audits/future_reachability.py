@@ -23,7 +23,7 @@ from recaudit.interventions import Future, Interval, Stars
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
-from recaudit.policies.ranking import place_of
+from recaudit.ranking import place_of
 from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.trajectories import (

@@ -18,7 +18,7 @@ from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
-from recaudit.policies.ranking import places
+from recaudit.ranking import places
 from recaudit.status import Status
 
 IntArray = NDArray[np.int64]

@@ -25,7 +25,7 @@ from recaudit.models.base import FittedModel
 from recaudit.models.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.policies import Policy, Softmax
-from recaudit.policies.ranking import place_of
+from recaudit.ranking import place_of
 from recaudit.seeding import derive
 from recaudit.solvers.ascent import ascend
 from recaudit.solvers.box import Box

@@ -17,7 +17,7 @@ from recaudit.audits.inquiry import Inquiry, ranks
 from recaudit.interventions import Actions
 from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.response import AffineResponses
-from recaudit.policies.ranking import place_of
+from recaudit.ranking import place_of
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

@@ -2,7 +2,7 @@
 
 from recaudit.policies.base import Policy
 from recaudit.policies.calibrated import Calibrated
-from recaudit.policies.ranking import top_items
 from recaudit.policies.selection import EpsilonGreedy, Power, Softmax, Top1
+from recaudit.ranking import top_items
 
 __all__ = ["Calibrated", "EpsilonGreedy", "Policy", "Power", "Softmax", "Top1", "top_items"]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.errors import InputError
-from recaudit.policies.ranking import top_items
+from recaudit.ranking import top_items
 from recaudit.seeding import Keys, uniforms
 from recaudit.settings import Settings
 

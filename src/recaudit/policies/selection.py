@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.policies.base import Policy, Tensor
-from recaudit.policies.ranking import top_items
+from recaudit.ranking import top_items
 from recaudit.seeding import Keys, derive, uniforms
 
 

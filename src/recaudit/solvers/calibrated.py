@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from recaudit.arithmetic import core_count
 from recaudit.errors import InputError, did_you_mean
-from recaudit.policies.calibrated import MOST_IMPORTANT
 from recaudit.solvers.calibrated_bound import Problem, upper_bound
 from recaudit.solvers.calibrated_kernel import (
     NOT_FINITE,
@@ -306,8 +305,8 @@ def _check_smoothing(smoothing: float) -> float:
 
 def _check_importance(importance: ArrayLike | None, genres: int) -> FloatArray:
     found = np.ones(genres) if importance is None else np.ascontiguousarray(importance, dtype=np.float64)
-    if found.shape != (genres,) or not ((found >= 0) & (found <= MOST_IMPORTANT)).all():
-        expected = f"{genres} numbers from 0 to {MOST_IMPORTANT:g}"
+    if found.shape != (genres,) or not (np.isfinite(found) & (found >= 0)).all():
+        expected = f"{genres} finite numbers of 0 or more"
         raise InputError("importance", received=repr(importance), expected=expected)
     return found
 

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from recaudit.arithmetic import core_count
 from recaudit.errors import InputError
-from recaudit.policies import top_items
+from recaudit.ranking import top_items
 from recaudit.solvers.checks import check_finite, check_positive
 from recaudit.solvers.distances import LARGEST, Distance
 from recaudit.solvers.own_item_vertices import Room, Vertices, distance_at, largest_at_vertices, log_sum

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
-from recaudit.policies.ranking import place_of
+from recaudit.ranking import place_of
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.status import Status

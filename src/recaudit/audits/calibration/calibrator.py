@@ -14,7 +14,7 @@ from recaudit.audits.calibration.target import Target, Taste
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
-from recaudit.policies.ranking import places
+from recaudit.ranking import places
 from recaudit.solvers.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.category_vectors import CategoryVectors
 
