@@ -25,7 +25,7 @@ models = {
     "mf": ra.models.BiasedMF(factors=8, epochs=10),
     "wals": ra.models.WALS(factors=6),
     "ease": ra.models.EASE(regularization=50.0),
-    "knn": ra.models.ItemKNN(k=10, similarity="pearson"),
+    "knn": ra.models.ItemKNN(neighbours=10, similarity="pearson"),
 }
 some = data.user_ids.head(4).to_list()
 calibrated = ra.policies.Calibrated(weight=0.9)

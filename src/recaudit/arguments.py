@@ -60,6 +60,12 @@ def check_argument(name: str, value: object, hint: Any) -> None:
         raise InputError(name, received=shown(value), expected=described(hint), remedy=remedy)
 
 
+def check_count(name: str, value: int) -> None:
+    """A count of at least one."""
+    if value < 1:
+        raise InputError(name, received=value, expected="a whole number of 1 or more")
+
+
 def shown(value: object) -> str:
     """A value in a few words: itself where it is short, else what it is."""
     text = repr(value) if isinstance(value, _SHORT) else ""

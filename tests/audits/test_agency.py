@@ -233,7 +233,7 @@ class TestWithoutAnAnswer:
     def test_somebody_must_be_asked(self, log: Interactions, argument: str) -> None:
         with pytest.raises(InputError, match=f"{argument}: received no ids; expected at least one"):
             agency(ALS(factors=3), log, **{**ASKED, argument: []})
-        with pytest.raises(InputError, match=r"k: received 1\.5; expected a number of ratings"):
+        with pytest.raises(InputError, match=r"k: received 1\.5; expected a whole number"):
             agency(ALS(factors=3), log, **{**ASKED, "k": 1.5})
 
     def test_what_was_only_searched_for_is_bounded_everywhere(self, log: Interactions) -> None:

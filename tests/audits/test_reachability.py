@@ -241,7 +241,7 @@ class TestWhatDoesNotApply:
             ra.reachability(model, users=["nobody"])
         with pytest.raises(InputError, match="tol"):
             ra.reachability(model, tolerance=0, users=USERS)
-        with pytest.raises(InputError, match=r"slate: received 1\.5; expected a number of items"):
+        with pytest.raises(InputError, match=r"slate: received 1\.5; expected a whole number"):
             ra.reachability(model, slate=1.5, users=USERS)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="users: received no ids"):
             ra.reachability(model, users=[])

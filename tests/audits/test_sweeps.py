@@ -113,7 +113,7 @@ def test_it_prints_a_line_for_each_point(log: Interactions) -> None:
         ({"editors": 3}, "editors for instability"),
         ({"audit": "instability", "targets": 3}, "targets for reachability"),
         ({"horizons": ()}, "at least one"),
-        ({"horizons": (1, 1.5)}, "horizons: received 1.5; expected a number of ratings that are free: whole"),
+        ({"horizons": (1, 1.5)}, r"horizons: received \(1, 1.5\); expected a list, each a whole number"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(log: Interactions, wrong: dict[str, Any], match: str) -> None:

@@ -111,7 +111,7 @@ def test_strangers_and_unknown_items_are_told(folder: Path) -> None:
         ((*OWN, "--transform", "log"), "--transform: received 'log'"),
         ((*OWN, "--at-most", "War"), "--at-most: received 'War'"),
         ((*OWN, "--at-most", "Wra=2"), "Did you mean 'War'"),
-        ((*OWN, "--must", 12345), "must: received row 0: '12345'"),
+        ((*OWN, "--must", 12345), "must: received row 0: 12345"),
         (("lists.parquet", "--data", "nothing"), "recaudit data list"),
         (("lists.parquet", "--data", "ratings.csv"), "--items FILE and --categories COLUMN"),
         (("none.parquet", *OWN[1:]), "a file that exists"),

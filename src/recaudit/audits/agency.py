@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
-from recaudit.arguments import checked
+from recaudit.arguments import check_count, checked
 from recaudit.audits.agency_parts import OTHERS, OWN, Part, Scope, others_ratings, own_ratings, pair_schema
 from recaudit.audits.contrasts import item_tiers, user_tiers
 from recaudit.audits.fits import Fits
 from recaudit.audits.groups import groupings
-from recaudit.audits.inquiry import check_count
 from recaudit.audits.intervals import Bootstrap, row
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result, item_table
 from recaudit.audits.samples import Asked, asked_items, asked_users, some_users
@@ -76,7 +75,7 @@ def agency(
     What a model cannot answer has the status not_applicable, and the settings have it under `left_out`, by reason; a
     model that can answer nothing raises `NotSupportedError`.
     """
-    check_count(k, "k", "ratings that are free")
+    check_count("k", k)
     asked = asked_users(data, users, rng)
     scope = Scope(
         recommender=recommender,

@@ -14,7 +14,6 @@ from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.reachability_result import STATUS
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
@@ -124,12 +123,6 @@ class Inquiry:
             pl.Series("action_items", ids, pl.List(self.log.item_ids.dtype)),
             pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
         ]
-
-
-def check_count(n: object, argument: str, of: str) -> None:
-    """That `n` is how many there are of something, one or more."""
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InputError(argument, received=n, expected=f"a number of {of}: whole, 1 or more")
 
 
 def ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:

@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from recaudit.arguments import checked
+from recaudit.arguments import check_count, checked
 from recaudit.audits.asked_reachability import Ask, AskFuture
 from recaudit.audits.best_response import check_device
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.clicks import told_ratings
 from recaudit.audits.future_reachability import Follow
-from recaudit.audits.inquiry import Baseline, Inquiry, check_count
+from recaudit.audits.inquiry import Baseline, Inquiry
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability_result import Reachability
 from recaudit.audits.searched_future import SearchFuture
@@ -92,7 +92,7 @@ def reachability(
     baseline = baseline or ("factual" if isinstance(actions, Past) else "scores")
     if baseline not in ("scores", "predicted", "factual"):
         raise InputError("baseline", received=baseline, expected="'scores', 'predicted' or 'factual'")
-    check_count(slate, "slate", "items that are shown")
+    check_count("slate", slate)
     positions = np.arange(log.n_users) if users is None else np.unique(log.users_at(users))
     wanted = None if targets is None else np.unique(log.items_at(targets))
     for argument, asked in (("users", positions), ("targets", wanted)):

@@ -11,9 +11,8 @@ from typing import Any, Literal, final
 
 import polars as pl
 
-from recaudit.arguments import checked
+from recaudit.arguments import check_count, checked
 from recaudit.audits.fits import Fits
-from recaudit.audits.inquiry import check_count
 from recaudit.audits.instability import instability
 from recaudit.audits.instability_result import Instability
 from recaudit.audits.intervals import Bootstrap
@@ -100,7 +99,7 @@ def sweep_horizon(
     reachability, `editors` those who rate in instability: ids, or how many to draw at random, or None for all.
     """
     for horizon in horizons:
-        check_count(horizon, "horizons", "ratings that are free")
+        check_count("horizons", horizon)
     kinds: dict[Kind, type[Past | Future]] = {"past": Past, "future": Future}
     if kind not in kinds:
         raise InputError("kind", received=kind, expected="'past' or 'future'")

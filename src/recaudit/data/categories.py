@@ -55,15 +55,7 @@ class Categories:
         names = tuple(text.unique().sort())
         columns = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
         matrix = sparse.csr_array((values, (rows, columns)), shape=(n_items, len(names)))
-        with np.errstate(over="ignore"):
-            totals: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
-        if weight is not None and not np.isfinite(totals).all():
-            raise DataError(
-                f"column {weight.name!r}",
-                received=offending(weight, ~np.isfinite(totals)[rows]),
-                expected="weights whose sum over an item's categories is finite",
-                remedy="Divide them all by the largest.",
-            )
+        totals: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
         matrix.data /= np.repeat(np.where(totals > 0, totals, 1.0), np.diff(matrix.indptr))
         return cls(names, matrix)
 

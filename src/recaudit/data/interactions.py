@@ -313,9 +313,12 @@ class Interactions:
         """The positions of these user ids; an unknown id, or one of another type than the log's, is an error."""
         return self._at(self.user_ids, ids, "users")
 
-    def items_at(self, ids: Iterable[object]) -> IntArray:
-        """The positions of these item ids; an unknown id, or one of another type than the log's, is an error."""
-        return self._at(self.item_ids, ids, "items")
+    def items_at(self, ids: Iterable[object], argument: str = "items") -> IntArray:
+        """The positions of these item ids; an unknown id, or one of another type than the log's, is an error.
+
+        `argument` is what the error calls them.
+        """
+        return self._at(self.item_ids, ids, argument)
 
     @staticmethod
     def _at(known: pl.Series, ids: Iterable[object], argument: str) -> IntArray:

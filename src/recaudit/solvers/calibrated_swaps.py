@@ -62,7 +62,7 @@ def whole_lists(
     The arguments are those of `greedy_lists`; all weights of `setting` are the same, and so are all totals. Caps hold,
     and what must be in the list stays. What comes in takes the place of what goes.
     """
-    _, rank_weights, totals, importance, alpha, caps = setting
+    weights, rank_weights, totals, importance, alpha, caps = setting
     by_score = Setting(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
@@ -80,8 +80,10 @@ def whole_lists(
         fill(other, vectors, by_score, other_state, plain)
         length = (chosen >= 0).sum()
         total = rank_weights[:length].sum()
-        own = Setting(setting.weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
-        if length == (plain >= 0).sum() and _worth(plain, other, own, other_state) > _worth(chosen, user, own, state):
+        own = Setting(weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
+        greedy, straight = _worth(chosen, user, own, state), _worth(plain, other, own, other_state)
+        # Tied, as where both hold the same items: the one in the order of the scores.
+        if length == (plain >= 0).sum() and straight >= greedy - _rise(greedy, weights[0], largest):
             chosen[:], user, state = plain, other, other_state
         _reopen(user, vectors, state)
         _improve(user, vectors, own, state, chosen[:length])

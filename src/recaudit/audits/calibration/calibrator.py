@@ -48,8 +48,8 @@ class Calibrator:
             target,
             CategoryVectors.of(target.shares),
             _caps(policy.at_most, target.names),
-            _named(policy.must, data),
-            _named(policy.must_not, data),
+            _named("must", policy.must, data),
+            _named("must_not", policy.must_not, data),
         )
 
     def lists(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int) -> IntArray:
@@ -136,11 +136,11 @@ def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
     return caps
 
 
-def _named(ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
+def _named(argument: str, ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
     """(items,): which items these ids are."""
     mask = np.zeros(data.n_items, dtype=np.bool_)
     if ids:
-        mask[data.items_at(ids)] = True
+        mask[data.items_at(ids, argument)] = True
     return mask
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arguments import check_count
 from recaudit.audits.folding.about import About
 from recaudit.audits.folding.metric import overshoot
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.shown import Shown
-from recaudit.audits.folding.vectors import check_count, unit_rows
+from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.models.arrays import FloatArray, IntArray

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import check_count
 from recaudit.audits.folding.about import About
-from recaudit.audits.folding.vectors import MIN_RATINGS, check_count, item_at, unit_rows, vectors_of
+from recaudit.audits.folding.vectors import MIN_RATINGS, item_at, unit_rows, vectors_of
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 

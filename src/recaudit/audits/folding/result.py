@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import polars as pl
 
+from recaudit.arguments import check_count
 from recaudit.audits.folding.clusters import co_clusters
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.shown import Shown, Spurious, shown
 from recaudit.audits.folding.spurious import Evidence, clearest, least_related
-from recaudit.audits.folding.vectors import MIN_RATINGS, check_count, user_at
+from recaudit.audits.folding.vectors import MIN_RATINGS, user_at
 from recaudit.audits.result import Result
 from recaudit.engines import Engine, Serial
 from recaudit.models.arrays import FloatArray

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import NotSupportedError
 from recaudit.models.arrays import FloatArray, checked_array
 from recaudit.models.base import FittedModel
 
@@ -58,9 +58,3 @@ def item_at(data: Interactions, item: object) -> int:
 def user_at(data: Interactions, user: object) -> int:
     """The position of one user id."""
     return int(data.users_at([user])[0])
-
-
-def check_count(name: str, value: int) -> None:
-    """A count of at least one."""
-    if value < 1:
-        raise InputError(name, received=value, expected="a whole number of 1 or more")
