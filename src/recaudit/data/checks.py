@@ -314,7 +314,7 @@ def positions(
             raise DataError(
                 name,
                 received=offending(table[column], missing),
-                expected=f"ids that are in the log ({len(known):,} {known.name or 'ids'} known)",
+                expected=f"ids that are in the log ({len(known):,} known)",
                 remedy=near or "Correct the ids, or say unknown = 'ignore' where that is offered.",
             )
         table, rows = table.filter(~missing), rows[~missing]
