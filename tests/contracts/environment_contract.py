@@ -19,12 +19,8 @@ from recaudit.simulate.environment import Environment
 from recaudit.simulate.population_env import PopulationEnv
 
 CHOICES = [
-    TakesAll(),
-    PicksBest(),
-    PicksBest(trust=1),
-    PicksBest(position=0.8),
-    Logit(temperature=0.5),
-    Logit(trust=0.5, nothing=3),
+    *(TakesAll(), PicksBest(), PicksBest(trust=1), PicksBest(position=0.8)),
+    *(Logit(temperature=0.5), Logit(trust=0.5, nothing=3)),
 ]
 
 
