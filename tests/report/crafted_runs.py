@@ -146,7 +146,9 @@ def reachability(
             "baseline": [pair.baseline for pair in pairs],
             "rank_gain": pl.Series([pair.climbs for pair in pairs], dtype=pl.Int32),
         }
-    ).with_columns(lift=pl.col("value") / pl.col("baseline"))
+    ).with_columns(
+        lift=pl.col("value") / pl.col("baseline"), candidates=pl.col("value").count().over("user").cast(pl.Int32)
+    )
     if any(pair.ratings for pair in pairs):
         actions = [pair.ratings for pair in pairs]
         frame = frame.with_columns(
