@@ -14,6 +14,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import aligned
 from recaudit.audits.asking import LOWEST
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
@@ -108,7 +109,7 @@ def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
     coarse = np.linspace(box.lower[0], box.upper[0], step) if step > 1 else np.array([box.centre[0]])
     grid = box.inside(Box.grid(coarse, box.coordinates).everything())
     with torch.no_grad():
-        values = objective(torch.from_numpy(grid)).numpy()
+        values = objective(aligned(grid)).numpy()
     best = values.argmax(axis=0)
     at_best = values[best, np.arange(values.shape[1])]
     most, counts = np.unique(best, return_counts=True)
@@ -152,7 +153,7 @@ class _System:
         log_value, places = np.full(len(targets), -np.inf), np.full(len(targets), np.nan)
         for row, (target, point) in enumerate(zip(targets, points, strict=True)):
             with torch.no_grad():
-                followed, scores = self.follow(torch.from_numpy(point))
+                followed, scores = self.follow(aligned(point))
             allowed = left_over(self.candidates, followed)
             if allowed[target]:
                 log_value[row] = self.policy.log_probabilities(scores[None], allowed[None])[0, target]

@@ -15,6 +15,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import aligned, product
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.inquiry import Inquiry, ranks
@@ -113,7 +114,7 @@ class Search:
         places = np.empty(len(found.points), dtype=np.int64)
         for first in range(0, len(places), _ROWS):
             with torch.no_grad():
-                shown = at.shown(batch_scores(torch.from_numpy(found.points[first : first + _ROWS])))
+                shown = at.shown(batch_scores(aligned(found.points[first : first + _ROWS])))
             places[first : first + _ROWS] = place_of(shown, torch.from_numpy(at.wanted[first : first + _ROWS]))
         return _Part(found.value, found.points, places)
 
@@ -278,5 +279,5 @@ def _batch_scores(response: Response) -> Callable[[Tensor], Tensor]:
     if isinstance(response, DifferentiableResponse):
         return response.batch_scores
     if isinstance(response, AffineResponse):
-        return lambda points: points @ response.slope.T + response.intercept
+        return lambda points: product(points, response.slope) + response.intercept
     raise NotSupportedError(f"{type(response).__name__} can be neither differentiated nor asked.")

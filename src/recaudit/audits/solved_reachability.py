@@ -70,7 +70,7 @@ class Solve:
         if ask.baseline == "scores":
             return scores
         if ask.baseline == "factual":
-            given = torch.from_numpy(self.actions.unchanged(ask.model, users, items, ask.log))
+            given = aligned(self.actions.unchanged(ask.model, users, items, ask.log))
         else:
             given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(ask.log.scale))
         return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept

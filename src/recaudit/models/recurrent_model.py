@@ -10,7 +10,7 @@ from typing import ClassVar, final
 import numpy as np
 import torch
 
-from recaudit.arithmetic import product
+from recaudit.arithmetic import aligned, product
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
@@ -85,7 +85,7 @@ class Side:
             self.network,
             self._states(np.array([owner]), np.array([first])),
             torch.from_numpy(np.concatenate([histories.others[kept], others[new]])),
-            torch.from_numpy(np.concatenate([histories.ratings[kept], np.zeros(len(new))])),
+            aligned(np.concatenate([histories.ratings[kept], np.zeros(len(new))])),
             torch.from_numpy(action),
         )
 
@@ -109,7 +109,7 @@ class Side:
             index = torch.from_numpy(batch)
             vectors = self.network(
                 torch.from_numpy(np.repeat(who, n, axis=1)),
-                torch.from_numpy(read.reshape(len(offsets), -1)),
+                aligned(read.reshape(len(offsets), -1)),
                 (h[index].repeat_interleave(n, dim=0), c[index].repeat_interleave(n, dim=0)),
             )[0].reshape(len(offsets), len(batch), n, -1)
             result[index] = vectors[torch.from_numpy(steps[batch] - 1), torch.arange(len(batch))]
@@ -119,7 +119,7 @@ class Side:
     def _states(self, owners: IntArray, counts: IntArray) -> State:
         """(len(owners), hidden) each: the state of each owner after the first `counts` ratings of its history."""
         histories = self.histories
-        h, c = torch.from_numpy(self.vectors[owners]), torch.from_numpy(self.cells[owners])
+        h, c = aligned(self.vectors[owners]), aligned(self.cells[owners])
         reader, reached, state = -1, 0, self.network.blank(1)
         for at in np.lexsort((counts, owners)):
             owner, count = int(owners[at]), int(counts[at])
@@ -165,7 +165,7 @@ class RecurrentModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        return self._scores(torch.from_numpy(self.users.vectors[users]))
+        return self._scores(aligned(self.users.vectors[users]))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> DifferentiableResponse:
         """The response to own edits (the viewer's history is read anew) or another's (the edited items' are).
@@ -223,5 +223,5 @@ class RecurrentModel(FittedModel):
         vectors = [tail.vectors(read[:, None]) for tail, read in zip(tails, self.level.read(ratings).T, strict=True)]
         if not vectors:
             return before
-        after = torch.stack(vectors, dim=1) @ torch.from_numpy(self.users.vectors[viewer]) + self.level.mean
+        after = torch.stack(vectors, dim=1) @ aligned(self.users.vectors[viewer]) + self.level.mean
         return before.index_copy(1, items, after)

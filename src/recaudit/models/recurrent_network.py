@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from recaudit.arithmetic import aligned
 from recaudit.data.interactions import Interactions
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 
@@ -182,7 +183,7 @@ class Reading:
     def __init__(self, network: Network, histories: Histories, window: int = 32) -> None:
         self.network, self.windows = network, Windows(histories, window)
         self.others = torch.from_numpy(histories.others).to(network.numbers.device)
-        self.ratings = torch.from_numpy(histories.ratings).to(network.numbers)
+        self.ratings = aligned(histories.ratings).to(network.numbers)
         self.starts: State = network.blank(len(self.windows.owner))
         """The state at the start of each window (windows, hidden), from the last `pass_over`."""
 

@@ -14,7 +14,7 @@ from typing import final
 
 import torch
 
-from recaudit.arithmetic import product
+from recaudit.arithmetic import aligned, product
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 
 
@@ -45,7 +45,7 @@ class AffineResponse(Response):
 
     def scores(self, ratings: FloatArray) -> Tensor:
         """(items,): every score after `ratings` (actions,) are given."""
-        return self.slope @ torch.tensor(ratings, dtype=torch.float64) + self.intercept
+        return aligned(self.slope) @ torch.tensor(ratings, dtype=torch.float64) + self.intercept
 
 
 @final

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import aligned
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.solvers.box import Box
@@ -111,7 +112,7 @@ class _Found:
         """Evaluate every problem at `points` (points, K): the first that are tried."""
         self.evaluations += len(points)
         with torch.no_grad():
-            parts = [self.objective(torch.from_numpy(points[s : s + _ROWS])) for s in range(0, len(points), _ROWS)]
+            parts = [self.objective(aligned(points[s : s + _ROWS])) for s in range(0, len(points), _ROWS)]
         values = np.nan_to_num(torch.cat(parts).numpy(), nan=-np.inf)
         best = values.argmax(axis=0)
         self.value, self.points = values[best, np.arange(values.shape[1])], points[best]
@@ -128,7 +129,7 @@ class _Found:
         for start in range(0, len(points), _ROWS):
             rows = slice(start, start + _ROWS)
             with torch.no_grad():
-                part = self.objective(torch.from_numpy(points[rows]))
+                part = self.objective(aligned(points[rows]))
             values[rows] = part.gather(1, torch.from_numpy(problem[rows])[:, None])[:, 0].numpy()
         return np.nan_to_num(values, nan=-np.inf)
 

@@ -26,6 +26,7 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import aligned
 from recaudit.solvers.calibrated_kernel import BoolArray, FloatArray, IntArray, Scores
 from recaudit.solvers.calibrated_objective import list_distribution
 from recaudit.solvers.category_vectors import CategoryVectors
@@ -65,17 +66,17 @@ def upper_bound(
     """
     users, items = scores.shape
     step = max(1, _CHUNK // max(1, items))
-    shares = torch.from_numpy(problem.vectors.shares().toarray())
+    shares = aligned(problem.vectors.shares().toarray())
     return np.concatenate(
         [
             _bound(
                 problem,
                 shares,
-                torch.from_numpy(np.asarray(scores[rows], dtype=np.float64)),
+                aligned(np.asarray(scores[rows], dtype=np.float64)),
                 torch.from_numpy(allowed[rows]),
                 None if must is None else torch.from_numpy(must[rows]),
                 lists[rows],
-                torch.from_numpy(problem.interests[rows]),
+                aligned(problem.interests[rows]),
             )
             for rows in (slice(start, start + step) for start in range(0, max(1, users), step))
         ]

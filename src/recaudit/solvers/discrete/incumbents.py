@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import aligned
 from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
 from recaudit.solvers.logsumexp import LogSumExp
 
@@ -51,7 +52,7 @@ class Incumbents:
         slopes = self.slopes[torch.from_numpy(targets).to(self.slopes.device)]
         for first in range(0, len(choices), self._at_once):
             part = choices[first : first + self._at_once]
-            points = torch.from_numpy(self._grid.points(part)).to(slopes.device)
+            points = aligned(self._grid.points(part)).to(slopes.device)
             owner = torch.zeros(len(points), dtype=torch.long, device=slopes.device)
             level = self._family.evaluate(points, owner, hessian=False).value
             objective = self._buffer[: len(targets) * len(part)].view(len(targets), len(part))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arithmetic import aligned
 from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
 from recaudit.solvers.discrete.incumbents import Incumbents
 from recaudit.solvers.discrete.model import Models
@@ -138,7 +139,7 @@ class Search:
         """The objectives around the nodes' points."""
         device = self.family.slopes.device
         owner = torch.zeros(len(nodes.target), dtype=torch.long, device=device)
-        known = self.family.evaluate(torch.from_numpy(nodes.point).to(device), owner, hessian=True)
+        known = self.family.evaluate(aligned(nodes.point).to(device), owner, hessian=True)
         own = self.incumbents.slopes[torch.from_numpy(nodes.target).to(device)].cpu().numpy()
         value = known.value.cpu().numpy() - (own * nodes.point).sum(axis=1)
         slopes = self.family.slopes[0]

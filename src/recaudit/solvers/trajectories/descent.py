@@ -13,6 +13,7 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import aligned
 from recaudit.solvers.logsumexp import Evaluation, LogSumExp
 from recaudit.solvers.trajectories.quadratic import minimize_over_hull
 
@@ -147,7 +148,7 @@ class _Rows:
         damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
         damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
         arrays = (self.hessian, residual, self.u, damping, vertices)
-        points = torch.from_numpy(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
+        points = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
         known = family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
 
         step = points - self.u

@@ -12,6 +12,7 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import aligned
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, top_items
 from recaudit.seeding import generator
@@ -43,7 +44,7 @@ class Paths:
                 self.known.clear()
             state = self._at(items[:-1])[0].then(items[-1]) if items else self.start
             slope, intercept = state.affine()
-            self.known[items] = state, torch.from_numpy(slope), torch.from_numpy(intercept)
+            self.known[items] = state, aligned(slope), aligned(intercept)
         return self.known[items]
 
 
@@ -105,7 +106,7 @@ def _ascend(
 ) -> tuple[float, IntArray, FloatArray]:
     """Log-probability, items and ratings of the best epoch."""
     draw = generator(ascent.rng, "future gradient", target)
-    R = torch.from_numpy(draw.uniform(low, high, (steps, len(shown)))).requires_grad_()
+    R = aligned(draw.uniform(low, high, (steps, len(shown)))).requires_grad_()
     optimizer = torch.optim.Adam([R], lr=ascent.learning_rate, maximize=True)
     best: tuple[float, IntArray, FloatArray] = (-np.inf, np.full(steps, -1), np.full(steps, np.nan))
     for _ in range(ascent.epochs):

@@ -12,6 +12,7 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import aligned
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax, top_items
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged
@@ -65,9 +66,9 @@ def maximize_after_stars(
     for branch in level:
         allowed = candidates.copy()
         allowed[list(branch.state.items)] = False
-        slope, intercept = (torch.from_numpy(array) for array in branch.state.affine())
+        slope, intercept = (aligned(array) for array in branch.state.affine())
         for part in _parts(branch):
-            bounds = _log_probabilities(policy, torch.from_numpy(part), slope, intercept, torch.from_numpy(allowed))
+            bounds = _log_probabilities(policy, aligned(part), slope, intercept, torch.from_numpy(allowed))
             logs, least, most = (array.numpy()[:, targets] for array in bounds)
             best = logs.argmax(axis=0), np.arange(len(targets))
             better = allowed[targets] & ((logs[best] > log_value) | ~applicable)
@@ -137,8 +138,8 @@ def _next(branch: _Branch, shown: BoolArray, values: FloatArray) -> Iterator[_Br
     """The same sequences, each with its next item and every star for it."""
     free = shown.copy()
     free[list(branch.state.items)] = False
-    slope, intercept = (torch.from_numpy(array) for array in branch.state.affine())
-    scores = (torch.from_numpy(part) @ slope.T + intercept for part in _parts(branch))
+    slope, intercept = (aligned(array) for array in branch.state.affine())
+    scores = (aligned(part) @ slope.T + intercept for part in _parts(branch))
     tops = np.concatenate([top_items(part, torch.from_numpy(free).expand(part.shape), 1)[:, 0] for part in scores])
     for item in np.unique(tops[tops >= 0]):
         own = branch.ratings[tops == item]

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from scipy import stats
 
+from recaudit.arithmetic import aligned
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
@@ -137,7 +138,7 @@ def _bracket(
     """
     half = (high - low) / 2
     box = (torch.full((1, 1), end, dtype=torch.double) for end in (low + half, half))
-    scores = Scaled.of(torch.from_numpy(slope)[None], torch.from_numpy(intercept)[None], beta, *box)
+    scores = Scaled.of(aligned(slope)[None], aligned(intercept)[None], beta, *box)
     family, own = LogSumExp(scores, _WORK_BYTES), torch.from_numpy(targets)
     points = torch.linspace(-1, 1, _RATINGS, dtype=torch.double)[:, None]
     known = family.evaluate(points, torch.zeros(_RATINGS, dtype=torch.long), hessian=False)
@@ -199,7 +200,7 @@ def _by_chance(
 def _ascended(objective: Callable[[Tensor], Tensor], system: Drawn, target: int, steps: int, ascent: Ascent) -> Tensor:
     """(steps, items): ratings from a random start, after the epochs."""
     draw = generator(ascent.rng, "future draws", target)
-    f = torch.from_numpy(draw.uniform(system.low, system.high, (steps, len(system.shown)))).requires_grad_()
+    f = aligned(draw.uniform(system.low, system.high, (steps, len(system.shown)))).requires_grad_()
     optimizer = torch.optim.Adam([f], lr=ascent.learning_rate, maximize=True)
     for _ in range(ascent.epochs):
         optimizer.zero_grad()

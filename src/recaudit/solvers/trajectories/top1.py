@@ -13,6 +13,7 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arithmetic import aligned
 from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import check_positive
@@ -154,10 +155,10 @@ class _Problem:
         rows = np.flatnonzero(~np.isin(scale.targets, cell.state.items))
         own = torch.from_numpy(np.searchsorted(left, scale.targets[rows]))
         middle, half = (torch.full((1, slope.shape[1]), end, dtype=torch.double) for end in (scale.middle, scale.half))
-        slopes, intercepts = (torch.from_numpy(part[left])[None] for part in (slope, intercept))
+        slopes, intercepts = (aligned(part[left])[None] for part in (slope, intercept))
         scores = Scaled.of(slopes, intercepts, scale.beta, middle, half)
         family = LogSumExp(scores, _WORK_BYTES)
-        vertices = torch.from_numpy((cell.ratings.vertices - scale.middle) / scale.half)
+        vertices = aligned((cell.ratings.vertices - scale.middle) / scale.half)
         return cls(
             cell.state.items,
             scale,
