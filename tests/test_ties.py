@@ -17,7 +17,7 @@ from recaudit.interventions import NextK
 from recaudit.models import from_factors
 from recaudit.models.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
-from recaudit.ranking import place_of, places
+from recaudit.ranking import rank_of, ranks
 from recaudit.ties import TIE
 
 
@@ -42,8 +42,8 @@ def test_lists_and_places_follow_the_rule(scores: list[float], n: int) -> None:
     found = top_items(row, everything, n)[0].tolist()
     assert found == (order + [-1] * n)[:n]
     expected = [order.index(item) + 1 for item in range(len(scores))]
-    assert places(row, everything)[0].tolist() == expected
-    assert place_of(row.expand(len(scores), -1), torch.arange(len(scores))).tolist() == expected
+    assert ranks(row, everything)[0].tolist() == expected
+    assert rank_of(row.expand(len(scores), -1), torch.arange(len(scores))).tolist() == expected
     assert Top1().log_probabilities(row, everything)[0].argmax() == order[0]
     shown = EpsilonGreedy(epsilon=0.1).log_probabilities(row, everything)[0].exp()
     assert shown[order[0]] == pytest.approx(0.9 if len(scores) > 1 else 1.0)

@@ -25,7 +25,7 @@ def top_items(scores: torch.Tensor, allowed: torch.Tensor, n: int) -> IntArray:
     return _top(scores.detach().double().contiguous().numpy(), allowed.contiguous().numpy(), n)
 
 
-def places(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False) -> IntArray:
+def ranks(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False) -> IntArray:
     """(rows, items): where each item stands in the list of all allowed ones, from 1; after all of them if it is not.
 
     With `shared`, tied items all have the place of the first of them.
@@ -44,7 +44,7 @@ def places(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False)
     return out
 
 
-def place_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
+def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
     """(rows,): where each row's own item (rows,) stands in the list of all columns of `scores` (rows, columns)."""
     low, high = torch.aminmax(scores, dim=1, keepdim=True)
     gap = TIE * torch.maximum(-low, high)
@@ -56,7 +56,7 @@ def place_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
     tied = np.flatnonzero(near > out)
     if len(tied):
         rows = scores[torch.from_numpy(tied)]
-        out[tied] = places(rows, torch.ones_like(rows, dtype=torch.bool))[np.arange(len(tied)), items.numpy()[tied]]
+        out[tied] = ranks(rows, torch.ones_like(rows, dtype=torch.bool))[np.arange(len(tied)), items.numpy()[tied]]
     return out
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from recaudit.audits.asking import FAILURES, Asked, Best, Outcome, Visit, check_budget, expected_log
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.inquiry import Inquiry, ranks
+from recaudit.audits.inquiry import Inquiry
 from recaudit.audits.roll_outs import check_roll_outs, left_over, roll_out
 from recaudit.audits.searched_reachability import check_search, rating_box, ratings_before
 from recaudit.errors import NotSupportedError
@@ -30,6 +30,7 @@ from recaudit.interventions import Actions, Future
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.black_box import BlackBox
 from recaudit.models.response import OpaqueResponse
+from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.status import Status
 
@@ -145,7 +146,7 @@ class _AskUsers(ABC):
         if start.before.isnan().any():
             rank, logs = np.full(int(told.sum()), np.nan), np.full((1, len(asked)), np.nan)
         else:
-            rank = ranks(start.before[None], allowed)[0][torch.from_numpy(told)].numpy().astype(np.float64)
+            rank = ranks(start.before[None], allowed)[0][told].astype(np.float64)
             logs = log_probabilities(ask, start.before[None], allowed).numpy()
         gain = rank - np.array([row.rank for row in answers])
         choices = np.array([max(0, int(start.candidates.sum()) - self._on_the_way)])

@@ -17,7 +17,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.models.devices import check_device as check_present
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
-from recaudit.ranking import place_of
+from recaudit.ranking import rank_of
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.discrete import maximize_softmax_discrete
@@ -230,7 +230,7 @@ def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
         # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
         actions = _nearest(question.ratings.values, actions)
         scores = product(actions, question.slope[user, candidates]) + question.intercept[user, candidates]
-        reachable = place_of(scores, torch.searchsorted(candidates, targets)) == 1
+        reachable = rank_of(scores, torch.searchsorted(candidates, targets)) == 1
     value = np.where(reachable, better, worse)
     settled = (reachable & (better >= worse)) | never
     status = np.where(settled, Status.SOLVED.value, Status.BOUNDED.value)

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from recaudit.arithmetic import aligned
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.inquiry import Inquiry, ranks
+from recaudit.audits.inquiry import Inquiry
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
-from recaudit.ranking import place_of
+from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.trajectories import (
@@ -101,7 +101,7 @@ class Follow:
         asked = ask.asked(candidates)
         found: list[_User | None] = [None] * len(users)
         scores = ask.model.scores(users)
-        before = ranks(scores, torch.from_numpy(candidates)).numpy()
+        before = ranks(scores, torch.from_numpy(candidates))
 
         def work(batch: Batch) -> None:
             row = batch.problems[0]
@@ -224,7 +224,7 @@ def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolu
         for first in range(0, len(rows), _RANK_ROWS):
             part = rows[first : first + _RANK_ROWS]
             own = torch.from_numpy(np.searchsorted(left, solution.target[part]))
-            after[part] = place_of(torch.addmm(level, aligned(solution.ratings[part]), columns), own)
+            after[part] = rank_of(torch.addmm(level, aligned(solution.ratings[part]), columns), own)
     return after
 
 

@@ -7,7 +7,6 @@ from typing import Literal, final
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 
 from recaudit.audits.best_response import Answer
@@ -17,7 +16,6 @@ from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
-from recaudit.ranking import places
 from recaudit.status import Status
 
 IntArray = NDArray[np.int64]
@@ -123,8 +121,3 @@ class Inquiry:
             pl.Series("action_items", ids, pl.List(self.log.item_ids.dtype)),
             pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
         ]
-
-
-def ranks(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """(users, items): where each item stands in the user's list of all candidates, from 1."""
-    return torch.from_numpy(places(scores, allowed))

@@ -18,7 +18,7 @@ from recaudit.arithmetic import aligned
 from recaudit.audits.asking import LOWEST
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.inquiry import Inquiry, ranks
+from recaudit.audits.inquiry import Inquiry
 from recaudit.audits.roll_outs import check_roll_outs, left_over, roll_out
 from recaudit.audits.searched_reachability import rating_box
 from recaudit.interventions import Future
@@ -26,6 +26,7 @@ from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
 from recaudit.models.response import DifferentiableResponse
 from recaudit.policies import Policy, top_items
+from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.ascent import EXHAUSTIVE, Objective, ascend
 from recaudit.solvers.box import Box
@@ -64,7 +65,7 @@ class SearchFuture:
         candidates = candidate_items(ask.log, users, np.empty((len(users), 0), dtype=np.int64), ask.candidates)
         asked, shown, scores = ask.asked(candidates), ~ask.log.seen(users), ask.model.scores(users)
         solvable, allowed = asked & candidates, torch.from_numpy(candidates)
-        before = ranks(scores, allowed).numpy()
+        before = ranks(scores, allowed)
         found: list[_Found] = []
         for row, user in enumerate(users):
             targets = np.flatnonzero(solvable[row])

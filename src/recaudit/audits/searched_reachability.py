@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from recaudit.arithmetic import aligned, product
 from recaudit.audits.best_response import Answer
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.inquiry import Inquiry, ranks
+from recaudit.audits.inquiry import Inquiry
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, Stars
 from recaudit.interventions.ratings import free_ratings, rating_range
@@ -26,7 +26,7 @@ from recaudit.models.base import FittedModel
 from recaudit.models.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.policies import Policy, Softmax
-from recaudit.ranking import place_of
+from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.ascent import ascend
 from recaudit.solvers.box import Box
@@ -89,7 +89,7 @@ class Search:
         allowed = torch.from_numpy(candidates)
         status = np.full(len(found.log_value), Status.BOUNDED.value)
         answer = Answer(found.log_value, found.log_value, np.zeros(len(status)), status, found.actions)
-        gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - found.rank
+        gain = ranks(before, allowed)[solvable] - found.rank
         acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
         logs = ask.policy.log_probabilities(before, allowed).numpy()
         return ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
@@ -115,7 +115,7 @@ class Search:
         for first in range(0, len(places), _ROWS):
             with torch.no_grad():
                 shown = at.shown(batch_scores(aligned(found.points[first : first + _ROWS])))
-            places[first : first + _ROWS] = place_of(shown, torch.from_numpy(at.wanted[first : first + _ROWS]))
+            places[first : first + _ROWS] = rank_of(shown, torch.from_numpy(at.wanted[first : first + _ROWS]))
         return _Part(found.value, found.points, places)
 
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from recaudit.arithmetic import aligned
 from recaudit.audits.best_response import Answer, Question, best_response
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.inquiry import Inquiry, ranks
+from recaudit.audits.inquiry import Inquiry
 from recaudit.interventions import Actions
 from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.response import AffineResponses
-from recaudit.ranking import place_of
+from recaudit.ranking import rank_of, ranks
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -60,7 +60,7 @@ class Solve:
         if ask.slate > 1:
             with np.errstate(divide="ignore"):
                 logs = np.log(-np.expm1(ask.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
-        gain = ranks(before, allowed)[torch.from_numpy(solvable)].numpy() - _ranks_after(question, answer)
+        gain = ranks(before, allowed)[solvable] - _ranks_after(question, answer)
         acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
         return ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
 
@@ -82,7 +82,7 @@ _RANK_ROWS = 256
 
 def _ranks_after(question: Question, answer: Answer) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
-    ranks = []
+    found = []
     start = 0
     for user in range(len(question.slope)):
         targets = question.targets[user].nonzero()[:, 0]
@@ -93,5 +93,5 @@ def _ranks_after(question: Question, answer: Answer) -> IntArray:
         own = torch.searchsorted(candidates, targets)
         for first in range(0, len(targets), _RANK_ROWS):
             part = slice(first, first + _RANK_ROWS)
-            ranks.append(place_of(torch.addmm(intercept, actions[part], slope), own[part]))
-    return np.concatenate(ranks) if ranks else np.zeros(0, dtype=np.int64)
+            found.append(rank_of(torch.addmm(intercept, actions[part], slope), own[part]))
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

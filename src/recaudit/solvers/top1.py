@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
-from recaudit.ranking import place_of
+from recaudit.ranking import rank_of
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax import maximize_softmax
 from recaudit.status import Status
@@ -125,7 +125,7 @@ class _Problem:
         for start in range(0, len(targets), height):
             rows = slice(start, start + height)
             scores = product(actions[rows], self.slope) + torch.from_numpy(self.intercept)
-            out[rows] = place_of(scores, torch.from_numpy(targets[rows])) == 1
+            out[rows] = rank_of(scores, torch.from_numpy(targets[rows])) == 1
         return out
 
     def _never(self, targets: IntArray, bound: FloatArray) -> BoolArray:

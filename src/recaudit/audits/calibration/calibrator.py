@@ -14,7 +14,7 @@ from recaudit.audits.calibration.target import Target, Taste
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
-from recaudit.ranking import places
+from recaudit.ranking import ranks
 from recaudit.solvers.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.category_vectors import CategoryVectors
 
@@ -109,7 +109,7 @@ def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) ->
         return scores
     count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)
     if kind == "rank":
-        place = places(torch.from_numpy(scores), torch.from_numpy(allowed), shared=True)
+        place = ranks(torch.from_numpy(scores), torch.from_numpy(allowed), shared=True)
         return np.asarray(np.where(allowed, 1 - (place - 1) / count, 0.0))
     if kind == "minmax":
         low = np.where(allowed, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from recaudit.audits.candidates import FloatArray, IntArray
-from recaudit.audits.inquiry import ranks
 from recaudit.audits.recipe.functionals import Change, Distance, Functional, Lift, RankGain
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating, RecommendedList
 from recaudit.audits.recipe.quantifiers import At
@@ -18,6 +17,7 @@ from recaudit.audits.recipe.scene import Rows, Scene
 from recaudit.errors import InputError
 from recaudit.interventions import Stars
 from recaudit.interventions.ratings import rating_range
+from recaudit.ranking import ranks
 from recaudit.solvers.distances import distance_between
 
 
@@ -100,7 +100,7 @@ class _Look:
         else:
             both = self._log_probabilities().exp().numpy()[:, items]
         if isinstance(functional, RankGain):
-            first, second = ranks(self.scores, self._allowed()).numpy()[:, items]
+            first, second = ranks(self.scores, self._allowed())[:, items]
             value = (first - second).astype(np.float64)
         else:
             value = compared(functional, both[0], both[1])
