@@ -110,7 +110,7 @@ def largest_at_vertices(
             for o in range(3):
                 root[o, s] = math.exp(logit[o, s] / 2.0)
             before += root[0, s] * root[0, s]
-        if rest >= _SHARE * before:
+        if rest > 0.0 and rest >= _SHARE * before:  # with nothing unedited all masses may be as small as they like
             _terms(kind, m, 1.0 / before, logit, root, part)
             _add_up(kind, m, limited, parent, item, option, count, part, sums)
             return _largest_by_sums(kind, m, count, rest / before, squares / before**2, codes, root, before, sums)
