@@ -81,6 +81,7 @@ k = 3
 samples = 5
 """
 OK, BAD_INPUT, DAMAGED = 0, 2, 4
+COPY = "copy"
 Numbers = dict[str, pl.DataFrame]
 
 
@@ -130,7 +131,7 @@ def make_cases(root: Path) -> list[Case]:
         with stop():
             recaudit(*command, "--out", part)
         for folder in (whole, part):
-            cases.append(Case(folder.name, folder, command, numbers_in(whole), page_of(folder, root / "page")))
+            cases.append(Case(folder.name, folder, command, numbers_in(whole), page_of(folder, root / COPY)))
     return cases
 
 
@@ -162,18 +163,13 @@ def stopping(real: Callable[..., Any], *, at: int) -> Callable[..., Any]:
 
 
 def page_of(folder: Path, copy: Path) -> str | None:
-    """The page that `recaudit report` makes of a copy."""
+    """The page that `recaudit report` makes of a copy, whose name is on the page of an unfinished run."""
     shutil.copytree(folder, copy)
     try:
         code, _ = recaudit("report", copy)
-        return _page(copy) if code == OK else None
+        return (copy / REPORT).read_text(encoding="utf-8") if code == OK else None
     finally:
         shutil.rmtree(copy)
-
-
-def _page(folder: Path) -> str:
-    """The page of a folder, wherever the folder is: that of an unfinished run names it."""
-    return (folder / REPORT).read_text(encoding="utf-8").replace(str(folder), "FOLDER")
 
 
 def numbers_in(folder: Path) -> Numbers:
@@ -259,7 +255,7 @@ def outcome(case: Case, copy: Path, kind: str, draw: np.random.Generator) -> tup
 def _check_report(case: Case, copy: Path) -> None:
     """A page is that of the undamaged tables, or none is made."""
     code, said = recaudit("report", copy)
-    if code == OK and _page(copy) != case.page:
+    if code == OK and (copy / REPORT).read_text(encoding="utf-8") != case.page:
         raise ViolationError("another page was made")
     if code not in (OK, BAD_INPUT, DAMAGED):
         raise ViolationError(f"report: exit code {code}: {said}")
@@ -275,7 +271,7 @@ def main(damages: int, seed: int) -> int:
         cases = make_cases(Path(temporary))
         for number in range(damages):
             case, kind = cases[number % len(cases)], list(DAMAGES)[number // len(cases) % len(DAMAGES)]
-            copy = Path(temporary) / "copy"
+            copy = Path(temporary) / COPY
             shutil.copytree(case.folder, copy)
             done, ended = outcome(case, copy, kind, draw)
             shutil.rmtree(copy)

@@ -137,6 +137,16 @@ class TestVerify:
         (run.path / "z").rename(run.path / "y")
         assert {finding.name for finding in verify(run.path).lost} == {f"x/{MANIFEST}", f"y/{MANIFEST}"}
 
+    def test_the_manifest_of_a_folder_inside_in_the_place_of_its_own(self, tmp_path: Path) -> None:
+        Folder.begin(tmp_path / "run", new("study", ("loop",)))
+        Folder.begin(tmp_path / "run" / "loop", new("trial"), nested=True)
+        outer, inner = tmp_path / "run" / MANIFEST, tmp_path / "run" / "loop" / MANIFEST
+        assert not verify(tmp_path / "run").lost
+        mine, theirs = outer.read_bytes(), inner.read_bytes()
+        outer.write_bytes(theirs)
+        inner.write_bytes(mine)
+        assert [finding.name for finding in verify(tmp_path / "run").lost] == [MANIFEST]
+
     def test_no_folder(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="expected a run folder"):
             verify(tmp_path / "nowhere")

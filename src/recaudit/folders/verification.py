@@ -54,6 +54,9 @@ def verify(path: Path) -> Verdict:
     manifest = _verify(path, "", None, whole, lost)
     known = {*whole, *(finding.name for finding in lost)}
     unknown = sorted(name for name in _files(path, path) if name not in known) if manifest else []
+    if not lost and any(Path(name).name == MANIFEST for name in unknown):
+        # A run folder inside that this manifest knows nothing of: it is another folder's.
+        return Verdict(path, None, (), (Finding("", MANIFEST, "damaged"),), ())
     return Verdict(path, manifest, tuple(whole), tuple(lost), tuple(unknown))
 
 
