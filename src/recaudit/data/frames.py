@@ -38,8 +38,8 @@ def check_columns(wanted: Sequence[str], held: Sequence[str]) -> None:
                 f"column {name!r}",
                 received=f"columns {', '.join(map(repr, held))}",
                 expected="a column of that name",
-                remedy=f"Say which column is meant, for example user = 'userId', or rating = None for a log without "
-                f"ratings. {did_you_mean(name, held)}",
+                remedy=f"Say which column is meant, for example user = 'userId'. {did_you_mean(name, held)}"
+                + " A log without ratings has rating = None." * (name == "rating"),
             )
 
 
