@@ -2,10 +2,8 @@
 
     overshoot_ij = max(0, s_ij - r_ij)         (paper 002, Definition 3.1)
 
-Each stripe's products are made and reduced in one kernel: no tile of similarities ever reaches main memory, and each
-number is the same whatever the engine, the number of cores or the company that a user is in. Products are float32 and
-every sum across stripes or users is double: the mean is within 1e-6 of one in double precision (a test holds it to
-that; with random vectors of 50 and 30 dimensions it is within 1e-9).
+Each stripe's products are made and reduced in one kernel: no tile of similarities ever reaches main memory. Everything
+is double precision: in single, a user's sum would differ by 1e-7 from processor to processor.
 """
 
 from __future__ import annotations
@@ -25,17 +23,16 @@ from recaudit.engines import Engine
 from recaudit.engines.base import blocks
 from recaudit.models.arrays import FloatArray, IntArray
 
-Singles = NDArray[np.float32]
 Counts = NDArray[np.int64]
 
-STRIPE = 512
+STRIPE = 256
 """Items in a stripe: its vectors (80 dimensions: 160 KB) stay in the second-level cache while users pass by."""
 ROWS = 4
 """Users who pass at a time: each load and store of an item's sum serves them all."""
 PIECE = 1024
 """Users in a piece of work: an engine's unit, and what bounds the memory."""
 RESOLUTION = 1e-6
-"""What is no larger than this is rounding of the products, and counts as no overshoot."""
+"""What is no larger than this counts as no overshoot: far above rounding, far below meaning."""
 
 
 @final
@@ -91,15 +88,15 @@ class _Piece:
     """Users in, their sums out; picklable, and pure."""
 
     relatedness: Relatedness
-    U: Singles
+    U: FloatArray
     """(users, factors)"""
-    V: Singles
+    V: FloatArray
     """(stripes, factors, STRIPE)"""
-    X: Singles
+    X: FloatArray
     """(users, d), or without columns where the relatedness is no product."""
-    Y: Singles
+    Y: FloatArray
     """(stripes, d, STRIPE)"""
-    groups: Singles
+    groups: FloatArray
     """(stripes, groups, STRIPE)"""
     items: int
 
@@ -113,7 +110,7 @@ class _Piece:
             _striped(_padded(V, ROWS)),
             _padded(X, ROWS),
             _striped(_padded(Y, ROWS)),
-            _striped(weights.astype(np.float32)),
+            _striped(weights),
             len(V),
         )
 
@@ -121,17 +118,17 @@ class _Piece:
         count, stripes = len(users), len(self.V)
         rows = count + -count % ROWS
         U, X = _rows(self.U, users, rows), _rows(self.X, users, rows)
-        given = np.empty((stripes, 0, STRIPE), dtype=np.float32)
+        given = np.empty((stripes, 0, STRIPE))
         if self.relatedness.factors is None:
             block = self.relatedness.block(users).numpy()
-            given = _striped(np.pad(block, ((0, rows - count), (0, 0))).T.astype(np.float32))
+            given = _striped(np.pad(block, ((0, rows - count), (0, 0))).T)
         user_sums, user_counts = np.zeros((stripes, rows)), np.zeros((stripes, rows), dtype=np.int64)
         group_sums = np.zeros((stripes, rows, self.groups.shape[1]))
         item_sums, item_counts = np.zeros((stripes, STRIPE)), np.zeros((stripes, STRIPE), dtype=np.int64)
 
         def work(s: int) -> None:
             _stripe(
-                U, self.V[s], X, self.Y[s], given[s], self.groups[s], np.float32(RESOLUTION),
+                U, self.V[s], X, self.Y[s], given[s], self.groups[s], RESOLUTION,
                 user_sums[s], user_counts[s], item_sums[s], item_counts[s], group_sums[s],
             )  # fmt: skip
 
@@ -147,17 +144,17 @@ class _Piece:
         )
 
 
-def _padded(vectors: FloatArray, multiple: int) -> Singles:
+def _padded(vectors: FloatArray, multiple: int) -> FloatArray:
     """(rows, d rounded up): zeros at the end of each vector change no product."""
-    return np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % multiple))).astype(np.float32)
+    return np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % multiple)))
 
 
-def _rows(vectors: Singles, users: IntArray, rows: int) -> Singles:
+def _rows(vectors: FloatArray, users: IntArray, rows: int) -> FloatArray:
     """(rows, d): the vectors of these users, and zeros below: strangers to all, who overshoot nowhere."""
     return np.pad(vectors[users], ((0, rows - len(users)), (0, 0)))
 
 
-def _striped(values: Singles) -> Singles:
+def _striped(values: FloatArray) -> FloatArray:
     """(items, d) as (stripes, d, STRIPE), zeros where the last stripe has no items."""
     items, d = values.shape
     padded = np.pad(values, ((0, -items % STRIPE), (0, 0)))
@@ -166,13 +163,13 @@ def _striped(values: Singles) -> Singles:
 
 @njit(nogil=True, fastmath=True, cache=True)
 def _stripe(
-    U: Singles,
-    V: Singles,
-    X: Singles,
-    Y: Singles,
-    given: Singles,
-    groups: Singles,
-    resolution: np.float32,
+    U: FloatArray,
+    V: FloatArray,
+    X: FloatArray,
+    Y: FloatArray,
+    given: FloatArray,
+    groups: FloatArray,
+    resolution: float,
     user_sums: FloatArray,
     user_counts: Counts,
     item_sums: FloatArray,
@@ -180,8 +177,8 @@ def _stripe(
     group_sums: FloatArray,
 ) -> None:
     """All users of a piece against the items of a stripe; adds to the sums and counts."""
-    s = np.empty((ROWS, STRIPE), dtype=np.float32)
-    r = np.empty((ROWS, STRIPE), dtype=np.float32)
+    s = np.empty((ROWS, STRIPE))
+    r = np.empty((ROWS, STRIPE))
     for first in range(0, len(U), ROWS):
         _products(U, first, V, s)
         if len(given):
@@ -193,16 +190,16 @@ def _stripe(
         _reduce(s, r, resolution, user_sums[first:], user_counts[first:], item_sums, item_counts)
         for row in range(ROWS):
             for g in range(len(groups)):
-                total = np.float32(0)
+                total = 0.0
                 for c in range(STRIPE):
                     total += s[row, c] * groups[g, c]
                 group_sums[first + row, g] += total
 
 
 @njit(nogil=True, fastmath=True, cache=True)
-def _products(A: Singles, first: int, B: Singles, out: Singles) -> None:
+def _products(A: FloatArray, first: int, B: FloatArray, out: FloatArray) -> None:
     """out = A[first : first + ROWS] @ B, by two rows and four dimensions: eight products for each load and store."""
-    out[:] = np.float32(0)
+    out[:] = 0.0
     for row in range(0, ROWS, 2):
         o0, o1 = out[row], out[row + 1]
         for k in range(0, A.shape[1], 4):
@@ -217,28 +214,27 @@ def _products(A: Singles, first: int, B: Singles, out: Singles) -> None:
 
 @njit(nogil=True, fastmath=True, cache=True)
 def _reduce(
-    s: Singles,
-    r: Singles,
-    resolution: np.float32,
+    s: FloatArray,
+    r: FloatArray,
+    resolution: float,
     user_sums: FloatArray,
     user_counts: Counts,
     item_sums: FloatArray,
     item_counts: Counts,
 ) -> None:
     """s becomes the overshoot of each pair; its sums and counts go to the users and the items."""
-    zero = np.float32(0)
     for row in range(ROWS):
-        total, count = zero, np.int32(0)
+        total, count = 0.0, np.int32(0)
         for c in range(STRIPE):
-            over = s[row, c] - max(r[row, c], zero)
-            over = over if over > resolution else zero
+            over = s[row, c] - max(r[row, c], 0.0)
+            over = over if over > resolution else 0.0
             s[row, c] = over
             total += over
-            count += np.int32(over > zero)
+            count += np.int32(over > 0.0)
         user_sums[row] += total
         user_counts[row] += count
     for c in range(STRIPE):
         item_sums[c] += (s[0, c] + s[1, c]) + (s[2, c] + s[3, c])
         item_counts[c] += (
-            np.int32(s[0, c] > zero) + np.int32(s[1, c] > zero) + np.int32(s[2, c] > zero) + np.int32(s[3, c] > zero)
+            np.int32(s[0, c] > 0.0) + np.int32(s[1, c] > 0.0) + np.int32(s[2, c] > 0.0) + np.int32(s[3, c] > 0.0)
         )
