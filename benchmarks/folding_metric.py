@@ -42,11 +42,8 @@ def best(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def products(U: FloatArray, V: FloatArray, X: FloatArray, Y: FloatArray) -> None:
-    pairs = [
-        (torch.from_numpy(rows.astype(np.float64)), torch.from_numpy(columns.astype(np.float64)).T.contiguous())
-        for rows, columns in ((U, V), (X, Y))
-    ]
-    out = torch.empty(PIECE, STRIPE)
+    pairs = [(torch.from_numpy(rows), torch.from_numpy(columns).T.contiguous()) for rows, columns in ((U, V), (X, Y))]
+    out = torch.empty(PIECE, STRIPE, dtype=torch.float64)
     for user in range(0, len(U), PIECE):
         for item in range(0, len(V), STRIPE):
             for rows, columns in pairs:
