@@ -91,7 +91,7 @@ def demo(
         "runs/demo"
     ),
 ) -> None:
-    """Audit seven recommenders on built-in data: the quickest way to see what recaudit does.
+    """Audit recommenders on built-in data: the quickest way to see what recaudit does.
 
     Takes about a minute, needs no download, and always starts over.
     """
