@@ -21,12 +21,12 @@ from rich.console import Console
 from rich.table import Table
 
 import recaudit as ra
-from recaudit.audits.instability import instability
+from recaudit.audits.instability.audit import instability
 from recaudit.data import Interactions
 from recaudit.interventions import Past
 from recaudit.models import FactorModel
 from recaudit.policies import Softmax
-from recaudit.solvers.distances import distance_between
+from recaudit.solvers.distance.distances import distance_between
 
 BETAS = (0.8, 5.0)
 SAMPLE = 200

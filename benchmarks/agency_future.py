@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import recaudit as ra
-from recaudit.audits.future_reachability import Follow
-from recaudit.audits.inquiry import Inquiry
+from recaudit.audits.reachability.future import Follow
+from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.interventions import Future
 from recaudit.models import FactorModel
 from recaudit.policies import Softmax

@@ -27,7 +27,7 @@ from scipy import sparse
 
 import recaudit as ra
 from recaudit.data import Interactions
-from recaudit.models.bayes import BayesMF
+from recaudit.models.factor.bayes import BayesMF
 
 USERS, ITEMS, TOPICS, RATINGS, STEP = 1000, 1700, 19, 100_000, 200
 Scores = NDArray[np.float64]

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import sparse
 
-from recaudit.solvers.calibrated import CalibratedLists, CategoryVectors, Horizon, calibrated_lists
+from recaudit.solvers.lists.calibrated import CalibratedLists, CategoryVectors, Horizon, calibrated_lists
 
 ITEMS, GENRES, FACTORS, HISTORY = 21_000, 20, 50, 100
 SIZE, WEIGHT, ALPHA = 50, 0.99, 0.01

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 import recaudit as ra
 from recaudit.data import Interactions, synthetic
-from recaudit.models.wals import WALS
+from recaudit.models.factor.wals import WALS
 
 FACTORS = 64
 ROUNDS = 6

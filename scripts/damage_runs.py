@@ -33,8 +33,8 @@ from typer.testing import CliRunner
 from recaudit import audits
 from recaudit.cli import app
 from recaudit.folders import MANIFEST, REPORT
-from recaudit.simulate import trial
-from recaudit.simulate.slates import slates
+from recaudit.simulate.loop import trial
+from recaudit.simulate.worlds.slates import slates
 
 AUDIT = """
 [data]

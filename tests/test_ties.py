@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import recaudit as ra
-from recaudit.audits.rated_ranking import rated_ndcg
+from recaudit.audits.lists.rated_ranking import rated_ndcg
 from recaudit.data import Interactions
 from recaudit.interventions import NextK
 from recaudit.models import from_factors
-from recaudit.models.similarity import Similarity, nearest
+from recaudit.models.neighbour.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
 from recaudit.ranking import rank_of, ranks
 from recaudit.ties import TIE

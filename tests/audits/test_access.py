@@ -5,12 +5,12 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits.access import Access, compare_access, compare_access_instability, exceeding
-from recaudit.audits.instability import instability
+from recaudit.audits.instability.audit import instability
 from recaudit.data import Interactions, synthetic
 from recaudit.errors import DataError, InputError, NotSupportedError
 from recaudit.interventions import NextK, Past, Stars
 from recaudit.models import ALS, BiasedMF, FittedModel, TopPop
-from recaudit.models.black_box import as_black_box
+from recaudit.models.given.black_box import as_black_box
 from recaudit.policies import Softmax, Top1
 
 

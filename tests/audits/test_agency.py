@@ -10,12 +10,13 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits import METRICS
-from recaudit.audits.agency import agency
+from recaudit.audits.agency.audit import agency
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Past
+from recaudit.metrics.groups import groupings
 from recaudit.models import ALS, EASE, RecurrentRecommender, TopPop
 from recaudit.policies import Softmax
 
@@ -116,7 +117,7 @@ class TestGroups:
         assert found["editor history"] == moves
 
     def test_items_of_a_group_are_averaged_within_each_user(self, result: Result, log: Interactions) -> None:
-        weights = next(group for group in ra.audits.groups.groupings(log, ["popularity"])).weights
+        weights = next(group for group in groupings(log, ["popularity"])).weights
         targets = np.zeros(log.n_items)
         targets[log.items_at(ra.audits.samples.asked_items(log, 8, 0))] = 1
         found = ra.reachability(
@@ -161,7 +162,7 @@ class TestSeries:
             assert all(row["value"] == result[row["metric"]] for row in rows.iter_rows(named=True))
 
     def test_other_points_are_the_sweep(self, result: Result, log: Interactions) -> None:
-        sweep = ra.audits.sweeps.sweep_horizon(
+        sweep = ra.sweep_horizon(
             RECOMMENDER, log, horizons=(1,), policy=Softmax(beta=2), users=6, targets=8, samples=20
         )
         one = (pl.col("over") == "horizon") & (pl.col("at") == 1) & (pl.col("metric") == "past_lift")

@@ -13,14 +13,14 @@ import torch
 from scipy import stats
 
 import recaudit as ra
-from recaudit.audits.asked_instability import surely_moved
 from recaudit.audits.asking import expected_log
+from recaudit.audits.instability.ask import surely_moved
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, NextK, Past, Stars
 from recaudit.models import BlackBox, History, from_system
 from recaudit.policies import Softmax, Top1
-from recaudit.solvers.distances import Distance, distance_between
+from recaudit.solvers.distance.distances import Distance, distance_between
 
 ITEMS = ["a", "b", "c", "d", "z"]
 

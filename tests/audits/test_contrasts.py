@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits.contrasts import contrast_items, item_tiers, user_tiers
-from recaudit.audits.lifts import Lifts
-from recaudit.audits.reachability_result import STATUS, Reachability
+from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
+from recaudit.audits.reachability.lifts import Lifts
+from recaudit.audits.reachability.result import STATUS, Reachability
 from recaudit.audits.samples import asked_items, asked_users, some_users
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World

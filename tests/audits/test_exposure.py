@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import recaudit as ra
-from recaudit.audits.exposure import gini
+from recaudit.audits.lists.exposure import gini
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.models import ALS, from_factors

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from contracts.alike import assert_alike
-from recaudit.audits.future_reachability import Follow
-from recaudit.audits.inquiry import Inquiry
+from recaudit.audits.reachability.future import Follow
+from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from contracts.alike import assert_alike
-from recaudit.audits.instability import instability
+from recaudit.audits.instability.audit import instability
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.engines import Processes, Threads
@@ -29,7 +29,7 @@ from recaudit.models import (
 )
 from recaudit.models.response import EditedItems
 from recaudit.policies import Softmax, Top1
-from recaudit.solvers.distances import Distance, distance_between
+from recaudit.solvers.distance.distances import Distance, distance_between
 
 DISTANCES: list[Distance] = list(get_args(Distance))
 VIEWERS = ["user-003", "user-050", "user-117"]

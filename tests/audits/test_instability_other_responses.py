@@ -17,7 +17,7 @@ from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future, Interval, NextK, Past, Stars
 from recaudit.models import ALS, AffineResponse, FittedModel, ItemKNN, as_black_box
 from recaudit.policies import EpsilonGreedy, Softmax
-from recaudit.solvers.distances import distance_between
+from recaudit.solvers.distance.distances import distance_between
 
 PEOPLE = ["user-003", "user-007", "user-011"]
 

@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.audits.instability import instability
-from recaudit.audits.instability_result import Instability
-from recaudit.audits.instability_tally import BINS, Tally
+from recaudit.audits.instability.audit import instability
+from recaudit.audits.instability.result import Instability
+from recaudit.audits.instability.tally import BINS, Tally
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.interventions import Past

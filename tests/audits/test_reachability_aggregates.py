@@ -11,10 +11,10 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits import contrast_items, sweep_beta
-from recaudit.audits.intervals import mean, row, weakest
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.interventions import Future, NextK, Past
+from recaudit.metrics.intervals import mean, row, weakest
 from recaudit.models import ALS, BiasedMF, RecurrentRecommender
 from recaudit.policies import Softmax
 from recaudit.status import Status

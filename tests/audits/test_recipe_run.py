@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits.instability import instability
+from recaudit.audits.instability.audit import instability
 from recaudit.audits.recipe import (
     At,
     Audit,

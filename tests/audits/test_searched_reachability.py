@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 import recaudit as ra
-from recaudit.audits.asked_reachability import Ask
-from recaudit.audits.inquiry import Inquiry
-from recaudit.audits.searched_reachability import Search, check_pairs, search_distance
+from recaudit.audits.reachability.ask import Ask
+from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.audits.reachability.search import Search, check_pairs, search_distance
 from recaudit.data import Interactions, synthetic
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, NextK, Past, Stars
 from recaudit.models import ALS, AffineResponse, DifferentiableResponse, FittedModel, Response
-from recaudit.models.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
-from recaudit.solvers.distances import Distance, distance_between
+from recaudit.solvers.distance.distances import Distance, distance_between
 
 IntArray = NDArray[np.int64]
 USERS = np.array([0, 5, 11])

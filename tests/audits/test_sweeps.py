@@ -9,8 +9,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import recaudit as ra
+from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.result import SERIES_SCHEMA
-from recaudit.audits.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError

@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 from recaudit import simulate
 from recaudit.cli import app
 from recaudit.runs.simulation import parse_simulation
-from recaudit.simulate import rank_correlation, trial
-from recaudit.simulate.slates import slates
+from recaudit.simulate.loop import trial
+from recaudit.simulate.offline import rank_correlation
+from recaudit.simulate.worlds.slates import slates
 
 CONFIG = """
 trials = 2

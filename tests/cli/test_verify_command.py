@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from recaudit import audits, report
 from recaudit.cli import app
-from recaudit.report import page, simulation_page
+from recaudit.report import page
+from recaudit.report.simulation import page as simulation_page
 from recaudit.runs import Run
 
 AUDIT = '[data]\nname = "demo"\n[[model]]\nkind = "top-pop"\n[audits.exposure]\nsamples = 2\nby = []\n'

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from recaudit.errors import InputError
-from recaudit.simulate.choices import Choice, Logit, PicksBest, TakesAll
-from recaudit.simulate.environment import Environment
-from recaudit.simulate.population_env import PopulationEnv
+from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.population_env import PopulationEnv
 
 CHOICES = [
     *(TakesAll(), PicksBest(), PicksBest(trust=1), PicksBest(position=0.8)),

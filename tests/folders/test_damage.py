@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from recaudit import report
-from recaudit.report import page, simulation_page
+from recaudit.report import page
+from recaudit.report.simulation import page as simulation_page
 from recaudit.runs import Run
 from recaudit.simulate import OfflineOnline
 

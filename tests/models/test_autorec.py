@@ -13,10 +13,10 @@ from contracts.model_contract import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
-from recaudit.models.autorec import AutoRec, AutoRecModel
-from recaudit.models.autorec_kernel import Singles, keep
-from recaudit.models.autorec_training import Columns, DenseLearner, SparseLearner, Weights, kept, train
-from recaudit.models.popularity import TopPop
+from recaudit.models.baseline.popularity import TopPop
+from recaudit.models.neural.autorec import AutoRec, AutoRecModel
+from recaudit.models.neural.autorec_kernel import Singles, keep
+from recaudit.models.neural.autorec_training import Columns, DenseLearner, SparseLearner, Weights, kept, train
 
 EVERYBODY = np.arange(30)
 

@@ -16,9 +16,9 @@ from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import FittedModel
-from recaudit.models.bayes import BayesMF, BayesMFModel
-from recaudit.models.bayes_kernel import draw_distributions, draw_noise_precision, draw_rows
-from recaudit.models.popularity import TopPop
+from recaudit.models.baseline.popularity import TopPop
+from recaudit.models.factor.bayes import BayesMF, BayesMFModel
+from recaudit.models.factor.bayes_kernel import draw_distributions, draw_noise_precision, draw_rows
 
 SMALL = BayesMF(factors=3, iterations=12, burn_in=4, thinning=2, update_iterations=6)
 

@@ -16,8 +16,8 @@ from recaudit.data import Interactions
 from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
 from recaudit.interventions import NextK
 from recaudit.models import ALS, OpaqueResponse
-from recaudit.models.black_box import History, as_black_box, from_system
-from recaudit.models.queries import Queries, Sampling
+from recaudit.models.given.black_box import History, as_black_box, from_system
+from recaudit.models.given.queries import Queries, Sampling
 from recaudit.policies import EpsilonGreedy, Softmax
 
 

@@ -15,10 +15,10 @@ from recaudit.engines.progress import Step as Report
 from recaudit.engines.progress import listening
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray, Tensor
-from recaudit.models.cfnade import CFNADE, CFNADEModel
-from recaudit.models.cfnade_network import Levels, Network, Rows, Table, costs
-from recaudit.models.cfnade_training import Step, cost_of, steps
-from recaudit.models.popularity import TopPop
+from recaudit.models.baseline.popularity import TopPop
+from recaudit.models.neural.cfnade import CFNADE, CFNADEModel
+from recaudit.models.neural.cfnade_network import Levels, Network, Rows, Table, costs
+from recaudit.models.neural.cfnade_training import Step, cost_of, steps
 
 SMALL = CFNADE(hidden=6, epochs=4, batch=8, learning_rate=0.01)
 CPU = torch.device("cpu")

@@ -13,17 +13,8 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
-from recaudit.models import (
-    ALS,
-    AlsSolve,
-    BiasedMF,
-    FactorModel,
-    FittedModel,
-    SgdStep,
-    TopPop,
-    from_factors,
-    sgd_kernel,
-)
+from recaudit.models import ALS, AlsSolve, BiasedMF, FactorModel, FittedModel, SgdStep, TopPop, from_factors
+from recaudit.models.factor import sgd_kernel
 from recaudit.seeding import derive, generator
 
 

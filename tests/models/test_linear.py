@@ -16,9 +16,9 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import Recommender
-from recaudit.models.linear import EASE, SLIM, Center, LinearModel, from_weights
-from recaudit.models.popularity import TopPop
-from recaudit.models.user_kernel import UserKernel
+from recaudit.models.baseline.popularity import TopPop
+from recaudit.models.factor.user_kernel import UserKernel
+from recaudit.models.linear.model import EASE, SLIM, Center, LinearModel, from_weights
 
 Array = NDArray[np.float64]
 

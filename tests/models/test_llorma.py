@@ -17,8 +17,9 @@ from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.base import Recommender
-from recaudit.models.llorma import LLORMA, LLORMAModel, Nearness, epanechnikov, exponential
-from recaudit.models.llorma_training import (
+from recaudit.models.baseline.popularity import TopPop
+from recaudit.models.factor.llorma import LLORMA, LLORMAModel, Nearness, epanechnikov, exponential
+from recaudit.models.factor.llorma_training import (
     Descent,
     Ratings,
     Vectors,
@@ -27,7 +28,6 @@ from recaudit.models.llorma_training import (
     train,
     train_dense,
 )
-from recaudit.models.popularity import TopPop
 
 EVERYBODY = np.arange(30)
 CPU = torch.device("cpu")
@@ -69,7 +69,7 @@ class TestKernels:
     def test_exponential_does_not_depend_on_how_rows_are_blocked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors, centres = np.random.default_rng(0).uniform(0, 1, (40, 3)), np.array([3, 17])
         whole = exponential(vectors, centres)
-        monkeypatch.setattr("recaudit.models.llorma._ROWS_AT_ONCE", 7)
+        monkeypatch.setattr("recaudit.models.factor.llorma._ROWS_AT_ONCE", 7)
         np.testing.assert_allclose(exponential(vectors, centres), whole)
 
     @given(st.integers(0, 2**32 - 1), st.sampled_from(["epanechnikov", "exponential"]))

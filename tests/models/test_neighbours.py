@@ -14,10 +14,10 @@ from contracts.model_contract import EVERYBODY, ITEMS, ModelContract, some_ratin
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import NotSupportedError
-from recaudit.models import similarity
-from recaudit.models.neighbours import Center, ItemKNN, ItemKNNModel, UserKNN
-from recaudit.models.popularity import TopPop
-from recaudit.models.similarity import Similarity, nearest
+from recaudit.models.baseline.popularity import TopPop
+from recaudit.models.neighbour import similarity
+from recaudit.models.neighbour.knn import Center, ItemKNN, ItemKNNModel, UserKNN
+from recaudit.models.neighbour.similarity import Similarity, nearest
 
 CENTERS: tuple[Center, ...] = ("biases", "item", "user", "none")
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "pearson")

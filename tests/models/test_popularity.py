@@ -6,7 +6,7 @@ import pytest
 
 from contracts.model_contract import ModelContract
 from recaudit.data import Interactions
-from recaudit.models.popularity import Random, TopPop
+from recaudit.models.baseline.popularity import Random, TopPop
 
 
 class TestTopPopByCount(ModelContract):

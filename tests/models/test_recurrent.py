@@ -14,9 +14,9 @@ from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.arrays import FloatArray
-from recaudit.models.recurrent import RecurrentRecommender
-from recaudit.models.recurrent_model import RecurrentModel
-from recaudit.models.recurrent_network import Network, Reading
+from recaudit.models.neural.recurrent import RecurrentRecommender
+from recaudit.models.neural.recurrent_model import RecurrentModel
+from recaudit.models.neural.recurrent_network import Network, Reading
 
 SMALL = RecurrentRecommender(hidden=5, epochs=3, window=4, batch=16)
 

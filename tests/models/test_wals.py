@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from contracts.model_contract import ModelContract, some_ratings
 from recaudit.data import Interactions
+from recaudit.models.factor.wals import WALS
 from recaudit.models.updates import AlsSolve, SgdStep, WalsSolve
-from recaudit.models.wals import WALS
 
 
 class TestWALS(ModelContract):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from recaudit.audits.reachability_result import STATUS
+from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.runs import Manifest, Run
 from recaudit.runs.journal import Journal

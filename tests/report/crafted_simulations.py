@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from recaudit.simulate.comparison import Comparison
-from recaudit.simulate.observers import AUDIT_SCHEMA
-from recaudit.simulate.offline_online import OfflineOnline
-from recaudit.simulate.simulation import Simulation
-from recaudit.simulate.trial import STEP_SCHEMA
+from recaudit.simulate.loop.comparison import Comparison
+from recaudit.simulate.loop.observers import AUDIT_SCHEMA
+from recaudit.simulate.loop.simulation import Simulation
+from recaudit.simulate.loop.trial import STEP_SCHEMA
+from recaudit.simulate.offline.comparison import OfflineOnline
 
 STEPS = 4
 

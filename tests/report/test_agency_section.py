@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from recaudit.report import charts
-from recaudit.report.agency import Agency, Rating
-from recaudit.report.agency_section import AgencySection, agency_section
 from recaudit.report.evidence import Evidence
+from recaudit.report.kit.tables import gaps
 from recaudit.report.page import render
-from recaudit.report.tables import gaps
+from recaudit.report.sections.agency import Agency, Rating
+from recaudit.report.sections.agency_section import AgencySection, agency_section
 from report.crafted_runs import AGENCY, Model, Moved, Number, accuracy, agency, curve, groups, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"

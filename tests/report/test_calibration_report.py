@@ -13,11 +13,11 @@ import pytest
 from recaudit import report
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
 from recaudit.report import charts
-from recaudit.report.calibration_section import calibration_section
 from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import Finding, findings_of
 from recaudit.report.headlines import headlines_of
+from recaudit.report.sections.calibration_section import calibration_section
 from report.crafted_runs import Model, Number, accuracy, cells, groups, write_run
 
 Changes = Mapping[str, tuple[float, Number]]

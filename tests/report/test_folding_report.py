@@ -15,7 +15,7 @@ from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, 
 from recaudit.report import charts
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.folding_section import folding_section
+from recaudit.report.sections.folding_section import folding_section
 from report.crafted_runs import Data, Model, Number, accuracy, cells, groups, write_run
 
 CASE = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from recaudit.report.numbers import Estimate, duration, figure, finite, interval, listing, ordinal, percent, plural
+from recaudit.report.kit.numbers import Estimate, duration, figure, finite, interval, listing, ordinal, percent, plural
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 SOME = Estimate("ndcg", 0.25, 0.2, 0.3, "solved", None, 100, 0)

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from recaudit import report
-from recaudit.report import effects
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.numbers import FEWEST_USERS, Estimate
+from recaudit.report.kit import effects
+from recaudit.report.kit.numbers import FEWEST_USERS, Estimate
 from recaudit.report.page import FIRST_FINDINGS
 from report.crafted_runs import AGENCY, Data, Model, accuracy, agency, cells, groups, write_run
 

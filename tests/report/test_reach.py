@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recaudit.report import reach as reach_module
 from recaudit.report import render
 from recaudit.report.evidence import Evidence
-from recaudit.report.reach import Reach, told_actions
+from recaudit.report.sections import reach as reach_module
+from recaudit.report.sections.reach import Reach, told_actions
 from report.crafted_runs import Model, Pair, accuracy, reachability, write_run
 
 

@@ -17,9 +17,9 @@ from recaudit.report.findings.simulation import (
     moved,
     unmoved,
 )
-from recaudit.report.simulation import Arena, Study
-from recaudit.report.simulation_headlines import headlines_of
-from recaudit.simulate.offline_online import OfflineOnline
+from recaudit.report.simulation.evidence import Arena, Study
+from recaudit.report.simulation.headlines import headlines_of
+from recaudit.simulate.offline.comparison import OfflineOnline
 from report.crafted_simulations import Told, graded, study_of
 
 Question = Callable[[Study, Arena], Iterator[Finding]]

@@ -13,16 +13,16 @@ from recaudit import models, policies
 from recaudit.audits import METRICS
 from recaudit.errors import InputError
 from recaudit.report.charts.labels import edge_levels, label_sides
-from recaudit.report.simulation import Study
-from recaudit.report.simulation_page import render_simulation, write_simulation
-from recaudit.simulate.comparison import Contender
-from recaudit.simulate.measures import MEASURES
-from recaudit.simulate.observers import AUDIT_SCHEMA
-from recaudit.simulate.offline_online import offline_online
-from recaudit.simulate.oracle import Oracle
-from recaudit.simulate.scenarios import paper
-from recaudit.simulate.simulation import Simulation
-from recaudit.simulate.tuning import Grid
+from recaudit.report.simulation.evidence import Study
+from recaudit.report.simulation.page import render_simulation, write_simulation
+from recaudit.simulate.loop.comparison import Contender
+from recaudit.simulate.loop.measures import MEASURES
+from recaudit.simulate.loop.observers import AUDIT_SCHEMA
+from recaudit.simulate.loop.oracle import Oracle
+from recaudit.simulate.loop.simulation import Simulation
+from recaudit.simulate.loop.tuning import Grid
+from recaudit.simulate.offline.comparison import offline_online
+from recaudit.simulate.worlds.scenarios import paper
 from recaudit.studies.reclab import PUBLISHED
 from report.crafted_simulations import Told, graded, study_of
 from report.test_page import HOSTILE, Page

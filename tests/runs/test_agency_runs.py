@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from recaudit import runs
-from recaudit.audits.agency import agency
+from recaudit.audits.agency.audit import agency
 from recaudit.data import Interactions, datasets
 from recaudit.data.synthetic import World
 from recaudit.errors import ConfigError

@@ -21,7 +21,7 @@ from recaudit.runs.simulation import (
     parse_simulation,
     read_simulation,
 )
-from recaudit.simulate.tuning import Grid, Search
+from recaudit.simulate.loop.tuning import Grid, Search
 
 SIZES = "users = 60\nitems = 80\nusers_per_step = 12\nratings = 500\nsteps = 4\n"
 ENVIRONMENT = f'[[environment]]\nname = "topics-static"\n{SIZES}'

@@ -16,8 +16,9 @@ from recaudit.models import ALS
 from recaudit.policies import EpsilonGreedy
 from recaudit.runs.loop_audits import LoopAudits
 from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation
-from recaudit.simulate import rank_correlation, trial
-from recaudit.simulate.slates import slates
+from recaudit.simulate.loop import trial
+from recaudit.simulate.offline import rank_correlation
+from recaudit.simulate.worlds.slates import slates
 
 SIZES = "users = 60\nitems = 80\nusers_per_step = 12\nratings = 500\nsteps = 4\n"
 ENVIRONMENT = f'[[environment]]\nname = "topics-static"\n{SIZES}'

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from recaudit.data.interactions import Interactions
-from recaudit.simulate.exposure import drawn_pairs
-from recaudit.simulate.fitted import FromData, from_data
-from recaudit.simulate.latent import Latent
-from recaudit.simulate.population import FloatArray
+from recaudit.simulate.loop.exposure import drawn_pairs
+from recaudit.simulate.worlds.fitted import FromData, from_data
+from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.population import FloatArray
 
 TRUTH = Latent(users=200, items=150, users_per_step=40, factors=3, noise=0.5, offset=3.3)
 RATINGS = 12_000

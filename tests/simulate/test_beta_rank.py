@@ -5,9 +5,9 @@ import pytest
 from pydantic import ValidationError
 
 from contracts.environment_contract import EnvironmentContract
-from recaudit.simulate.beta_rank import BetaRank, BetaRankPopulation
-from recaudit.simulate.choices import PicksBest
-from recaudit.simulate.population_env import PopulationEnv
+from recaudit.simulate.worlds.beta_rank import BetaRank, BetaRankPopulation
+from recaudit.simulate.worlds.choices import PicksBest
+from recaudit.simulate.worlds.population_env import PopulationEnv
 
 
 class TestBetaRank(EnvironmentContract):

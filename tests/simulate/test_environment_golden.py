@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recaudit.simulate.scenarios import SCENARIOS, Scenario, paper
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper
 
 CHANGES: dict[str, dict[str, Any]] = {"latent-static": {"ratings": 2000}, "latent-dynamic": {"ratings": 2000}}
 """Scenarios are as in the paper, but for logs that take long to make."""

@@ -13,10 +13,10 @@ from contracts.environment_contract import EnvironmentContract, changed
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import ALS, EASE, ItemKNN, TopPop
-from recaudit.simulate.fitted import FromData, from_data
-from recaudit.simulate.latent import Latent
-from recaudit.simulate.learning import Factors, noise_of
-from recaudit.simulate.population_env import PopulationEnv
+from recaudit.simulate.loop.learning import Factors, noise_of
+from recaudit.simulate.worlds.fitted import FromData, from_data
+from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.population_env import PopulationEnv
 from simulate.fitted_worlds import ACTIVITY, RATINGS, TRUTH, fitted, log
 
 SMALL = Latent(users=20, items=30, users_per_step=8, factors=2, noise=0.3).offline(560)

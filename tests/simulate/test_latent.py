@@ -7,9 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from contracts.environment_contract import EnvironmentContract
-from recaudit.simulate.latent import Latent, LatentPopulation
-from recaudit.simulate.population import FloatArray
-from recaudit.simulate.population_env import PopulationEnv
+from recaudit.simulate.worlds.latent import Latent, LatentPopulation
+from recaudit.simulate.worlds.population import FloatArray
+from recaudit.simulate.worlds.population_env import PopulationEnv
 
 EVERYBODY = np.arange(20)
 

@@ -5,9 +5,9 @@ import pytest
 from pydantic import ValidationError
 
 from contracts.environment_contract import EnvironmentContract
-from recaudit.simulate.choices import PicksBest, TakesAll
-from recaudit.simulate.latent_score import LatentScore, LatentScorePopulation
-from recaudit.simulate.population_env import PopulationEnv
+from recaudit.simulate.worlds.choices import PicksBest, TakesAll
+from recaudit.simulate.worlds.latent_score import LatentScore, LatentScorePopulation
+from recaudit.simulate.worlds.population_env import PopulationEnv
 
 
 class TestLatentScore(EnvironmentContract):

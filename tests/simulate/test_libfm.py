@@ -6,8 +6,8 @@ import pytest
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.libfm import LibFM
-from recaudit.simulate.scenarios import paper
+from recaudit.simulate.worlds.libfm import LibFM
+from recaudit.simulate.worlds.scenarios import paper
 
 
 def test_is_the_walk_written_out(world: World) -> None:

@@ -16,10 +16,10 @@ from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import DamageWarning, InputError
 from recaudit.models import Recommender
-from recaudit.simulate.comparison import Contender
-from recaudit.simulate.offline import offline_metrics
-from recaudit.simulate.rank_correlation import rank_correlation
-from recaudit.simulate.tuning import Grid, Search, edges, tune
+from recaudit.simulate.loop.comparison import Contender
+from recaudit.simulate.loop.tuning import Grid, Search, edges, tune
+from recaudit.simulate.offline.metrics import offline_metrics
+from recaudit.simulate.offline.rank_correlation import rank_correlation
 
 SMALL = simulate.Scenario(
     name="small",

@@ -8,10 +8,10 @@ import pytest
 from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.simulate.choices import PicksBest, TakesAll
-from recaudit.simulate.population import Population
-from recaudit.simulate.population_env import PopulationEnv
-from recaudit.simulate.topics import Topics, TopicsPopulation
+from recaudit.simulate.worlds.choices import PicksBest, TakesAll
+from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.simulate.worlds.topics import Topics, TopicsPopulation
 
 SMALL = Topics(users=12, items=9, users_per_step=4, slate=2, topics=3)
 

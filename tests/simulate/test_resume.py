@@ -19,7 +19,7 @@ from recaudit.folders import verify
 from recaudit.models import FittedModel
 from recaudit.models.arrays import IntArray, Tensor
 from recaudit.policies import EpsilonGreedy
-from recaudit.simulate import trial
+from recaudit.simulate.loop import trial
 
 SMALL = simulate.Topics(users=50, items=60, topics=4, users_per_step=10, affinity=0.1, boredom_penalty=1.0)
 MF = ra.models.BiasedMF(factors=3, epochs=2)

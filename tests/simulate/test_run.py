@@ -18,8 +18,8 @@ from recaudit.engines import Processes, Threads
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import FittedModel
 from recaudit.policies import EpsilonGreedy, Power, Softmax
-from recaudit.simulate.observers import Observer
-from recaudit.simulate.simulation import interval
+from recaudit.simulate.loop.observers import Observer
+from recaudit.simulate.loop.simulation import interval
 
 SMALL = simulate.Topics(users=60, items=80, topics=5, users_per_step=12, affinity=0.1, boredom_penalty=1.0)
 STATIC = SMALL.without("affinity", "boredom")

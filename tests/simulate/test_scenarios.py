@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
-from recaudit.simulate.choices import PicksBest, TakesAll
-from recaudit.simulate.environment import Environment
-from recaudit.simulate.latent import Latent
-from recaudit.simulate.population_env import PopulationEnv
-from recaudit.simulate.registration import register
-from recaudit.simulate.scenarios import SCENARIOS, Scenario, paper
-from recaudit.simulate.topics import Topics
+from recaudit.simulate.worlds.choices import PicksBest, TakesAll
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.simulate.worlds.registration import register
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper
+from recaudit.simulate.worlds.topics import Topics
 
 SMALL_DYNAMIC: dict[str, Any] = {"users": 20, "items": 30, "users_per_step": 5, "ratings": 400, "topics": 4}
 

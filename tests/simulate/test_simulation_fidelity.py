@@ -9,12 +9,12 @@ import pytest
 
 from recaudit.data.interactions import Interactions
 from recaudit.models import TopPop
-from recaudit.simulate.fidelity import fidelity
-from recaudit.simulate.fidelity_result import STATISTICS, SimulationFidelity
-from recaudit.simulate.fitted import from_data
-from recaudit.simulate.latent import Latent
-from recaudit.simulate.portrait import portrait
-from recaudit.simulate.topics import Topics
+from recaudit.simulate.offline.fidelity import fidelity
+from recaudit.simulate.offline.fidelity_result import STATISTICS, SimulationFidelity
+from recaudit.simulate.worlds.fitted import from_data
+from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.portrait import portrait
+from recaudit.simulate.worlds.topics import Topics
 from simulate.fitted_worlds import RATINGS, fitted, log
 
 

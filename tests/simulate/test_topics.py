@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from contracts.environment_contract import EnvironmentContract
 from recaudit.seeding import generator
-from recaudit.simulate.choices import TakesAll
-from recaudit.simulate.topics import Topics, TopicsPopulation
+from recaudit.simulate.worlds.choices import TakesAll
+from recaudit.simulate.worlds.topics import Topics, TopicsPopulation
 
 ONE = np.array([0])
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.solvers.calibrated import CalibratedLists, CategoryVectors, calibrated_lists
+from recaudit.solvers.lists.calibrated import CalibratedLists, CategoryVectors, calibrated_lists
 from recaudit.ties import TIE
 
 FloatArray = NDArray[np.float64]

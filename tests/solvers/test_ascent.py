@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from recaudit.errors import InputError
 from recaudit.solvers import maximize_softmax
-from recaudit.solvers.ascent import ascend
-from recaudit.solvers.box import Box
+from recaudit.solvers.search.ascent import ascend
+from recaudit.solvers.search.box import Box
 
 Tensor = torch.Tensor
 FloatArray = NDArray[np.float64]

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from recaudit.errors import InputError
 from recaudit.solvers import maximize_softmax
-from recaudit.solvers.beta import best_beta
+from recaudit.solvers.softmax.beta import best_beta
 
 
 def largest(slope: np.ndarray, intercept: np.ndarray, target: int, beta: float) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from recaudit.solvers.box_qp import minimize_box_quadratics, minimize_together
+from recaudit.solvers.softmax.box_qp import minimize_box_quadratics, minimize_together
 
 Tensor = torch.Tensor
 Minimizer = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recaudit.errors import InputError
-from recaudit.solvers.calibrated import Certificate, rank_weights
-from recaudit.solvers.calibrated_exact import ExactList, best_list
+from recaudit.solvers.lists.calibrated import Certificate, rank_weights
+from recaudit.solvers.lists.exact import ExactList, best_list
 from solvers.calibrated_cases import Case, plain_greedy, random_case
 
 seeds = st.integers(0, 2**32 - 1)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recaudit.errors import InputError
-from recaudit.solvers.dense_distance import maximize_distance, vertex_maximum
-from recaudit.solvers.dense_distance.bounds import bound_boxes
-from recaudit.solvers.dense_distance.family import Family
-from recaudit.solvers.distances import LARGEST, Distance, distance_between
+from recaudit.solvers.distance.bounds import bound_boxes
+from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
+from recaudit.solvers.distance.family import Family
+from recaudit.solvers.distance.maximize import maximize_distance, vertex_maximum
 from recaudit.status import Status
 
 DISTANCES: list[Distance] = ["hellinger", "tv", "l2", "kl"]

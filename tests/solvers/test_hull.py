@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
 from recaudit.errors import InputError
-from recaudit.solvers.hull import hull_vertices
+from recaudit.solvers.softmax.hull import hull_vertices
 
 SQUARE = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1]])
 

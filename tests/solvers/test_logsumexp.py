@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recaudit.solvers.logsumexp import LogSumExp
-from recaudit.solvers.scaled import Scaled
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.scaled import Scaled
 
 Tensor = torch.Tensor
 

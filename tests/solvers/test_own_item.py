@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recaudit.errors import InputError
-from recaudit.solvers.distances import Distance, distance_between
-from recaudit.solvers.own_item import largest_distance
+from recaudit.solvers.distance.distances import Distance, distance_between
+from recaudit.solvers.distance.own_item import largest_distance
 
 DISTANCES: list[Distance] = list(get_args(Distance))
 

@@ -11,8 +11,9 @@ from scipy.optimize import Bounds, minimize
 from scipy.special import softmax
 
 from contracts.solver_contract import FloatArray, Problem, SoftmaxContract, random_problem, trained_like
-from recaudit.solvers import SoftmaxSolution, box_qp, maximize_softmax, maximize_softmax_batch, newton
+from recaudit.solvers import SoftmaxSolution, maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.batches import least_memory
+from recaudit.solvers.softmax import box_qp, newton
 
 
 def solve(problem: Problem, tol: float = 1e-6, max_steps: int = 500) -> SoftmaxSolution:

@@ -11,15 +11,15 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from recaudit.audits.asked_instability import ANSWERS, ask_distance
-from recaudit.audits.asked_reachability import Ask
 from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.inquiry import Inquiry
-from recaudit.audits.instability import instability
+from recaudit.audits.instability.ask import ANSWERS, ask_distance
+from recaudit.audits.instability.audit import instability
 from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability import reachability
-from recaudit.audits.searched_reachability import Search, check_pairs, refuse_many, search_distance
+from recaudit.audits.reachability.ask import Ask
+from recaudit.audits.reachability.audit import reachability
+from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.audits.reachability.search import Search, check_pairs, refuse_many, search_distance
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -27,11 +27,11 @@ from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Past
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
-from recaudit.models.black_box import as_black_box
+from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Policy, Softmax
 from recaudit.seeding import derive
-from recaudit.solvers.distances import Distance
+from recaudit.solvers.distance.distances import Distance
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,10 +26,10 @@ from scipy.special import logsumexp
 
 from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
 from recaudit.models.base import FittedModel
-from recaudit.models.black_box import BlackBox, as_black_box
-from recaudit.models.queries import CONFIDENCE, Memory, Queries, binomial_at_least
-from recaudit.solvers.box import Box
-from recaudit.solvers.zeroth_order import maximize_black_box
+from recaudit.models.given.black_box import BlackBox, as_black_box
+from recaudit.models.given.queries import CONFIDENCE, Memory, Queries, binomial_at_least
+from recaudit.solvers.search.box import Box
+from recaudit.solvers.search.zeroth_order import maximize_black_box
 
 FloatArray = NDArray[np.float64]
 

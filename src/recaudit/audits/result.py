@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.audits.metrics import METRICS
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
+from recaudit.metrics.metric import METRICS
 from recaudit.status import Status
 
 if TYPE_CHECKING:

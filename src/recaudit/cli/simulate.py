@@ -93,7 +93,7 @@ def simulate(
 
 def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
     from recaudit.folders import REPORT, keep
-    from recaudit.report.simulation_page import render_simulation
+    from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.configuration import EngineSettings
     from recaudit.runs.simulation import execute_simulation, read_simulation
     from recaudit.studies.reclab import published_beside
@@ -163,7 +163,7 @@ def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, objec
 
 
 def _print_scenarios(*, as_json: bool) -> None:
-    from recaudit.simulate.scenarios import ML_100K, SCENARIOS
+    from recaudit.simulate.worlds.scenarios import ML_100K, SCENARIOS
 
     if as_json:
         print_json([_scenario_document(scenario) for scenario in SCENARIOS.values()])

@@ -19,7 +19,7 @@ from recaudit.interventions.ratings import STRICT, Ratings, Stars, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive, uniforms
-from recaudit.settings import Count, Id
+from recaudit.specification import Count, Id
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

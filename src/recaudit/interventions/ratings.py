@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recaudit.errors import InputError
-from recaudit.settings import Number
+from recaudit.specification import Number
 
 STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 

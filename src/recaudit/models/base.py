@@ -14,7 +14,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
-from recaudit.settings import Settings
+from recaudit.specification import Settings
 
 
 class Recommender(Settings, ABC):

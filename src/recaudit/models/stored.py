@@ -12,16 +12,16 @@ from pydantic import BaseModel
 
 from recaudit.data.interactions import Interactions
 from recaudit.folders.arrays import Arrays, encoded, read
-from recaudit.models.autorec import AutoRecModel
-from recaudit.models.autorec_training import Weights
 from recaudit.models.base import FittedModel
-from recaudit.models.bayes import BayesMFModel
-from recaudit.models.bayes_kernel import Chain, Group, Units
-from recaudit.models.cfnade import CFNADEModel
-from recaudit.models.cfnade_network import Levels, Network
-from recaudit.models.factors import FactorModel
-from recaudit.models.llorma import LLORMAModel, Nearness
-from recaudit.models.llorma_training import Vectors
+from recaudit.models.factor.bayes import BayesMFModel
+from recaudit.models.factor.bayes_kernel import Chain, Group, Units
+from recaudit.models.factor.llorma import LLORMAModel, Nearness
+from recaudit.models.factor.llorma_training import Vectors
+from recaudit.models.factor.model import FactorModel
+from recaudit.models.neural.autorec import AutoRecModel
+from recaudit.models.neural.autorec_training import Weights
+from recaudit.models.neural.cfnade import CFNADEModel
+from recaudit.models.neural.cfnade_network import Levels, Network
 from recaudit.models.updates import AlsSolve, SgdStep, WalsSolve
 
 _CLASSES: dict[str, type] = {

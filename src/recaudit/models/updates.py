@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.models.arrays import FloatArray, IntArray
-from recaudit.settings import Settings
+from recaudit.specification import Settings
 
 
 @final

@@ -7,8 +7,8 @@ import numpy as np
 from recaudit.data.interactions import Interactions
 from recaudit.models.arrays import FloatArray
 from recaudit.models.base import FittedModel
-from recaudit.models.factors import FactorModel
-from recaudit.models.own_model import own_model
+from recaudit.models.factor.model import FactorModel
+from recaudit.models.given.own_model import own_model
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """P (users, factors), Q (items, factors), f (users,), g (items,)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recaudit.errors import InputError
 from recaudit.ranking import top_items
 from recaudit.seeding import Keys, uniforms
-from recaudit.settings import Settings
+from recaudit.specification import Settings
 
 Tensor = torch.Tensor
 

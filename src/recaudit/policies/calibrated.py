@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from recaudit.errors import NotSupportedError
 from recaudit.policies.base import Policy, Tensor
-from recaudit.settings import Id
+from recaudit.specification import Id
 
 MOST_IMPORTANT = 1e6
 """Of a category system: beyond any ratio that means something, and far from the end of the range of numbers."""

@@ -11,14 +11,14 @@ from typing import Any, final
 
 import polars as pl
 
-from recaudit.audits.metrics import METRICS
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
-from recaudit.report.agency import Agency
-from recaudit.report.calibration import Calibrated
-from recaudit.report.folding import Folded
-from recaudit.report.numbers import Estimate, finite
-from recaudit.report.reach import Reach, told_actions
-from recaudit.report.reading import table_of
+from recaudit.metrics.metric import METRICS
+from recaudit.report.kit.numbers import Estimate, finite
+from recaudit.report.kit.reading import table_of
+from recaudit.report.sections.agency import Agency
+from recaudit.report.sections.calibration import Calibrated
+from recaudit.report.sections.folding import Folded
+from recaudit.report.sections.reach import Reach, told_actions
 from recaudit.runs import Run
 from recaudit.status import Status
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from recaudit.report.evidence import QUALITY, Evidence, widest_gaps
-from recaudit.report.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate, count, plural, signed_percent
+from recaudit.report.kit.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate, count, plural, signed_percent
 
 
 @final

@@ -5,22 +5,22 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from recaudit.audits.metrics import METRICS
 from recaudit.folders import REPORT, keep
+from recaudit.metrics.metric import METRICS
 from recaudit.report import charts
-from recaudit.report.agency_section import agency_section
-from recaudit.report.calibration_section import calibration_section
-from recaudit.report.catalogue import ENOUGH_RATINGS
-from recaudit.report.document import rendered
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.findings.exposure import SMALLEST_SHARE
-from recaudit.report.folding_section import folding_section
 from recaudit.report.headlines import Headline, headlines_of
-from recaudit.report.numbers import FEWEST_USERS, listing
-from recaudit.report.reach_section import reach_section
-from recaudit.report.sections import sections_of
-from recaudit.report.tables import gaps, left_out_lines
+from recaudit.report.kit.document import rendered
+from recaudit.report.kit.numbers import FEWEST_USERS, listing
+from recaudit.report.kit.tables import gaps, left_out_lines
+from recaudit.report.sections.agency_section import agency_section
+from recaudit.report.sections.calibration_section import calibration_section
+from recaudit.report.sections.catalogue import ENOUGH_RATINGS
+from recaudit.report.sections.folding_section import folding_section
+from recaudit.report.sections.lists import sections_of
+from recaudit.report.sections.reach_section import reach_section
 from recaudit.runs import Run
 
 FIRST_FINDINGS = 5

@@ -12,17 +12,15 @@ from typing import Annotated, Literal, final
 from pydantic import BeforeValidator, Field, NonNegativeInt, PlainValidator, PositiveFloat, PositiveInt
 
 from recaudit import audits
-from recaudit.audits.agency import agency
+from recaudit.audits.agency.audit import agency
+from recaudit.audits.agency.fits import Fits
+from recaudit.audits.agency.sweeps import BETAS, HORIZONS
 from recaudit.audits.calibration.curve import WEIGHTS
 from recaudit.audits.candidates import Candidates
-from recaudit.audits.fits import Fits
 from recaudit.audits.folding.bench import Bench
 from recaudit.audits.folding.vectors import vectors_of
-from recaudit.audits.groups import groupings
-from recaudit.audits.intervals import Bootstrap
 from recaudit.audits.result import Result
 from recaudit.audits.samples import asked_users
-from recaudit.audits.sweeps import BETAS, HORIZONS
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import (
@@ -36,8 +34,10 @@ from recaudit.interventions import (
     Past,
     Stars,
 )
+from recaudit.metrics.groups import groupings
+from recaudit.metrics.intervals import Bootstrap
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.wals import WALS
+from recaudit.models.factor.wals import WALS
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.runs.calibration_tables import Reranking, category_system
@@ -51,7 +51,7 @@ from recaudit.runs.folding_tables import (
 )
 from recaudit.runs.sections import Section, by_kind
 from recaudit.runs.worked_example import with_worked_example
-from recaudit.solvers.distances import Distance
+from recaudit.solvers.distance.distances import Distance
 
 POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
     {"top-1": Top1, "softmax": Softmax, "epsilon-greedy": EpsilonGreedy, "power": Power}

@@ -16,8 +16,8 @@ from recaudit.runs.audits import POLICIES
 from recaudit.runs.problems import problem, together, within
 from recaudit.runs.recommenders import KINDS, Model, label_models, read_model
 from recaudit.runs.sections import build, by_kind
-from recaudit.simulate.oracle import Oracle
-from recaudit.simulate.tuning import Grid, Search
+from recaudit.simulate.loop.oracle import Oracle
+from recaudit.simulate.loop.tuning import Grid, Search
 
 CONTESTANTS: Mapping[str, type[Recommender]] = MappingProxyType({**KINDS, "oracle": Oracle})
 """As in `recaudit audit`, and the oracle, which there is only in a simulation."""

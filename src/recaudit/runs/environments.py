@@ -18,10 +18,10 @@ from recaudit.runs.inputs import load_data, name_of
 from recaudit.runs.problems import Place, problem, together, within
 from recaudit.runs.recommenders import KINDS, own_labels, read_label
 from recaudit.runs.sections import Section, build, by_kind
-from recaudit.simulate.choices import Choice, Logit, PicksBest, TakesAll
-from recaudit.simulate.environment import Environment, Repeats
-from recaudit.simulate.fitted import Exposure, OfflineLog, from_data
-from recaudit.simulate.scenarios import ML_100K, SCENARIOS, Scenario, paper
+from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
+from recaudit.simulate.worlds.environment import Environment, Repeats
+from recaudit.simulate.worlds.fitted import Exposure, OfflineLog, from_data
+from recaudit.simulate.worlds.scenarios import ML_100K, SCENARIOS, Scenario, paper
 
 CHOICES: Mapping[str, type[Choice]] = MappingProxyType({"takes-all": TakesAll, "picks-best": PicksBest, "logit": Logit})
 _read_choice = by_kind(CHOICES)

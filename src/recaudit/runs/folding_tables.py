@@ -13,7 +13,7 @@ from recaudit.audits.result import SERIES_SCHEMA, Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.wals import WALS
+from recaudit.models.factor.wals import WALS
 from recaudit.status import Status
 
 LOG = "log"

@@ -22,11 +22,11 @@ from recaudit.models import (
     TopPop,
     UserKNN,
 )
-from recaudit.models.autorec import AutoRec
-from recaudit.models.bayes import BayesMF
-from recaudit.models.cfnade import CFNADE
-from recaudit.models.llorma import LLORMA
-from recaudit.runs.factors_file import Factors
+from recaudit.models.factor.bayes import BayesMF
+from recaudit.models.factor.llorma import LLORMA
+from recaudit.models.given.factors_file import Factors
+from recaudit.models.neural.autorec import AutoRec
+from recaudit.models.neural.cfnade import CFNADE
 from recaudit.runs.problems import problem, together
 from recaudit.runs.sections import build, take_kind
 

@@ -19,7 +19,7 @@ from pydantic import (
 
 from recaudit.errors import did_you_mean
 from recaudit.runs.problems import missing, problem, together, with_known_keys, within
-from recaudit.settings import Settings
+from recaudit.specification import Settings
 
 Made = TypeVar("Made")
 Reader = Callable[[object, ValidationInfo], Made]

@@ -30,9 +30,9 @@ from recaudit.runs.loop_audits import LoopAudits
 from recaudit.runs.problems import config_error, problem, together
 from recaudit.runs.sections import Section, by_kind
 from recaudit.runs.toml_files import parse_section, read_section
-from recaudit.simulate.comparison import folder_name
-from recaudit.simulate.offline_online import OfflineOnline, offline_online
-from recaudit.simulate.scenarios import Scenario
+from recaudit.simulate.loop.comparison import folder_name
+from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
+from recaudit.simulate.worlds.scenarios import Scenario
 
 
 def _listed(key: str) -> BeforeValidator:

@@ -1,26 +1,26 @@
 """Closed loops: people who rate what they are shown, and recommenders that learn from it (paper 003)."""
 
-from recaudit.simulate.beta_rank import BetaRank
-from recaudit.simulate.choices import Choice, Logit, PicksBest, TakesAll
-from recaudit.simulate.comparison import Comparison, compare
-from recaudit.simulate.contenders import paper_recommenders
-from recaudit.simulate.environment import Environment
-from recaudit.simulate.fidelity import fidelity
-from recaudit.simulate.fidelity_result import SimulationFidelity
-from recaudit.simulate.fitted import FromData, from_data
-from recaudit.simulate.latent import Latent
-from recaudit.simulate.latent_score import LatentScore
-from recaudit.simulate.offline import offline_metrics
-from recaudit.simulate.offline_online import OfflineOnline, offline_online
-from recaudit.simulate.oracle import Oracle
-from recaudit.simulate.population import Population
-from recaudit.simulate.population_env import PopulationEnv
-from recaudit.simulate.registration import register
-from recaudit.simulate.run import run
-from recaudit.simulate.scenarios import SCENARIOS, Scenario, paper
-from recaudit.simulate.simulation import Simulation
-from recaudit.simulate.topics import Topics
-from recaudit.simulate.tuning import Grid, Search, tune
+from recaudit.simulate.loop.comparison import Comparison, compare
+from recaudit.simulate.loop.contenders import paper_recommenders
+from recaudit.simulate.loop.oracle import Oracle
+from recaudit.simulate.loop.run import run
+from recaudit.simulate.loop.simulation import Simulation
+from recaudit.simulate.loop.tuning import Grid, Search, tune
+from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
+from recaudit.simulate.offline.fidelity import fidelity
+from recaudit.simulate.offline.fidelity_result import SimulationFidelity
+from recaudit.simulate.offline.metrics import offline_metrics
+from recaudit.simulate.worlds.beta_rank import BetaRank
+from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.fitted import FromData, from_data
+from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.latent_score import LatentScore
+from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.simulate.worlds.registration import register
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper
+from recaudit.simulate.worlds.topics import Topics
 
 __all__ = [
     "SCENARIOS",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from recaudit.solvers.beta import BestBeta, best_beta
-from recaudit.solvers.calibrated import CalibratedLists, calibrated_lists
-from recaudit.solvers.category_vectors import CategoryVectors
-from recaudit.solvers.dense_distance import DistanceSolution, maximize_distance, vertex_maximum
 from recaudit.solvers.discrete import maximize_softmax_discrete
-from recaudit.solvers.hull import hull_vertices
+from recaudit.solvers.distance.maximize import DistanceSolution, maximize_distance, vertex_maximum
+from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
+from recaudit.solvers.lists.category_vectors import CategoryVectors
 from recaudit.solvers.power import PowerSolution, maximize_power
-from recaudit.solvers.slate import SlateBounds, bound_slate
-from recaudit.solvers.softmax import maximize_softmax, maximize_softmax_batch
+from recaudit.solvers.softmax.beta import BestBeta, best_beta
+from recaudit.solvers.softmax.hull import hull_vertices
+from recaudit.solvers.softmax.maximize import maximize_softmax, maximize_softmax_batch
+from recaudit.solvers.softmax.slate import SlateBounds, bound_slate
 from recaudit.solvers.solution import SoftmaxSolution
 from recaudit.solvers.top1 import Top1Margins, top1_margin
 

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from recaudit.arithmetic import product
 from recaudit.ranking import rank_of
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
-from recaudit.solvers.softmax import maximize_softmax
+from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.status import Status
 from recaudit.ties import TIE
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from recaudit.simulate.offline_online import OfflineOnline
-from recaudit.simulate.scenarios import SCENARIOS
+from recaudit.simulate.offline.comparison import OfflineOnline
+from recaudit.simulate.worlds.scenarios import SCENARIOS
 
 _ROWS = (
     # recommender, RMSE, nDCG@20, mean rating in topics-dynamic, in topics-static

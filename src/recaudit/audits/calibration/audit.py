@@ -25,18 +25,18 @@ from recaudit.audits.calibration.measures import (
 )
 from recaudit.audits.calibration.shown import Shown, shown_lists
 from recaudit.audits.calibration.target import PriorSetting, Target, Taste
-from recaudit.audits.groups import Grouping, groupings
-from recaudit.audits.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.audits.result import SUMMARY_SCHEMA, Result, item_table, user_table
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
+from recaudit.metrics.groups import Grouping, groupings
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
 from recaudit.policies.calibrated import HistoryWeights
 from recaudit.seeding import derive, keys_of, uniforms
-from recaudit.solvers.calibrated_objective import RankWeighting
+from recaudit.solvers.lists.objective import RankWeighting
 from recaudit.status import Status
 
 FloatArray = NDArray[np.float64]

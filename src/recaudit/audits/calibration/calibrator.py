@@ -15,8 +15,8 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.ranking import ranks
-from recaudit.solvers.calibrated import NO_CAP, CalibratedLists, calibrated_lists
-from recaudit.solvers.category_vectors import CategoryVectors
+from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
+from recaudit.solvers.lists.category_vectors import CategoryVectors
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

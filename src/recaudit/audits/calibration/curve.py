@@ -14,13 +14,13 @@ from scipy import sparse
 from recaudit.arguments import checked
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.measures import kl, list_distribution, rank_weights
-from recaudit.audits.intervals import Bootstrap, aggregate, mean
-from recaudit.audits.lists import check_length
+from recaudit.audits.lists.recommend import check_length
 from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
+from recaudit.metrics.intervals import Bootstrap, aggregate, mean
 from recaudit.models.base import FittedModel
 from recaudit.policies.calibrated import Calibrated
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recaudit.errors import InputError
-from recaudit.solvers.calibrated_objective import SMOOTHING, divergence, list_distribution, rank_weights
+from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution, rank_weights
 
 __all__ = [
     "SMOOTHING",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.audits.calibration.lists import ListColumns, given_lists
-from recaudit.audits.lists import Recommend, check_length
+from recaudit.audits.lists.recommend import Recommend, check_length
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from recaudit.atomic import write
-from recaudit.audits.accuracy import accuracy
 from recaudit.audits.folding.folding import Similarity, folding
 from recaudit.audits.folding.relatedness import Relatedness
+from recaudit.audits.lists.accuracy import accuracy
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine

@@ -14,13 +14,13 @@ from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.result import Folding
 from recaudit.audits.folding.shown import Shown, Spurious, shown
 from recaudit.audits.folding.vectors import unit_rows, vectors_of
-from recaudit.audits.groups import Grouping, groupings
-from recaudit.audits.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
-from recaudit.audits.lists import check_length
+from recaudit.audits.lists.recommend import check_length
 from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
+from recaudit.metrics.groups import Grouping, groupings
+from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
 from recaudit.models.arrays import IntArray
 from recaudit.models.base import FittedModel
 from recaudit.seeding import derive, uniforms

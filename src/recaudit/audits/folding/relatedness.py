@@ -20,7 +20,7 @@ from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
-from recaudit.models.wals import WALS
+from recaudit.models.factor.wals import WALS
 from recaudit.seeding import generator
 
 RANK = 30

@@ -22,7 +22,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.arrays import FloatArray
-from recaudit.models.wals import WALS
+from recaudit.models.factor.wals import WALS
 from recaudit.seeding import derive
 
 Folded = Literal["folding", "shown_folding"]

@@ -19,7 +19,7 @@ from recaudit.audits.optuna_study import quiet_study
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
 from recaudit.errors import InputError
-from recaudit.models.wals import WALS
+from recaudit.models.factor.wals import WALS
 
 _SEARCHED = {"factors": pl.Int64, "unobserved_weight": pl.Float64, "regularization": pl.Float64}
 TRIALS = {"trial": pl.Int64, **_SEARCHED, **{name: kind for name, kind in MEASURED.items() if name != "relatedness"}}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from recaudit.audits.instability import instability
-from recaudit.audits.reachability import reachability
+from recaudit.audits.instability.audit import instability
+from recaudit.audits.reachability.audit import reachability
 from recaudit.audits.recipe.extremes import largest
 from recaudit.audits.recipe.functionals import Change, Distance, Lift, RankGain, Replaced, Value
 from recaudit.audits.recipe.given import at_given
@@ -18,7 +18,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import Others, Own
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1
-from recaudit.solvers.distances import Distance as DistanceName
+from recaudit.solvers.distance.distances import Distance as DistanceName
 
 if TYPE_CHECKING:
     from recaudit.audits.recipe.specification import Audit

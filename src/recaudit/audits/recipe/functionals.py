@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
-from recaudit.audits.metrics import METRICS
 from recaudit.audits.recipe.outcomes import (
     Distribution,
     Outcome,
@@ -18,8 +17,9 @@ from recaudit.audits.recipe.outcomes import (
     Similarity,
 )
 from recaudit.errors import InputError, did_you_mean
-from recaudit.solvers.distances import Distance as DistanceName
-from recaudit.solvers.distances import check_distance
+from recaudit.metrics.metric import METRICS
+from recaudit.solvers.distance.distances import Distance as DistanceName
+from recaudit.solvers.distance.distances import check_distance
 
 
 class Functional(ABC):

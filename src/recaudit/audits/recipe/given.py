@@ -18,7 +18,7 @@ from recaudit.errors import InputError
 from recaudit.interventions import Stars
 from recaudit.interventions.ratings import rating_range
 from recaudit.ranking import ranks
-from recaudit.solvers.distances import distance_between
+from recaudit.solvers.distance.distances import distance_between
 
 
 def at_given(outcome: Outcome, functional: Functional, at: At, scene: Scene) -> Rows:

@@ -11,7 +11,7 @@ import polars as pl
 
 from recaudit.audits.candidates import BoolArray, Candidates, FloatArray, IntArray, candidate_items
 from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability_result import STATUS
+from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError

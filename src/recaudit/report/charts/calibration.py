@@ -8,7 +8,6 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from recaudit.report.calibration import AUDIT, KL, Point
 from recaudit.report.charts.figure import (
     ACCENT,
     INK,
@@ -27,7 +26,8 @@ from recaudit.report.charts.figure import (
 )
 from recaudit.report.charts.groups import MOST_CATEGORIES
 from recaudit.report.evidence import Evidence
-from recaudit.report.numbers import figure, percent
+from recaudit.report.kit.numbers import figure, percent
+from recaudit.report.sections.calibration import AUDIT, KL, Point
 
 OWN, RERANKED = "as ranked", "re-ranked"
 _COLORS = alt.Scale(domain=[OWN, RERANKED], range=[UP, ACCENT])

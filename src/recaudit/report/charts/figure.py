@@ -9,7 +9,7 @@ from typing import Any, final
 import altair as alt
 import polars as pl
 
-from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, figure
 
 Rows = list[dict[str, Any]]
 Chart = alt.Chart | alt.LayerChart | alt.FacetChart

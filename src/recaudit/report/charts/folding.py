@@ -8,7 +8,7 @@ import altair as alt
 
 from recaudit.report.charts.figure import MUTED, Figure, Rows, by_series, data, finished, in_series, tooltip
 from recaudit.report.evidence import Evidence
-from recaudit.report.numbers import figure
+from recaudit.report.kit.numbers import figure
 
 _HEIGHT = 320
 

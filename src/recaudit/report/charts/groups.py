@@ -27,7 +27,7 @@ from recaudit.report.charts.figure import (
     tooltip,
 )
 from recaudit.report.evidence import Evidence, Group
-from recaudit.report.numbers import TIMES, percent
+from recaudit.report.kit.numbers import TIMES, percent
 
 MOST_CATEGORIES = 20
 """A chart shows the categories with the most ratings, up to this many; the table beneath it has all."""

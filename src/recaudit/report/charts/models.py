@@ -7,7 +7,7 @@ from typing import Literal
 import altair as alt
 import numpy as np
 
-from recaudit.audits.metrics import METRICS
+from recaudit.metrics.metric import METRICS
 from recaudit.report.charts.figure import (
     ACCENT,
     INK,
@@ -26,7 +26,7 @@ from recaudit.report.charts.figure import (
 )
 from recaudit.report.charts.labels import PLACES, label_sides
 from recaudit.report.evidence import QUALITY, Evidence
-from recaudit.report.numbers import Estimate, figure
+from recaudit.report.kit.numbers import Estimate, figure
 
 Edge = Literal["right", "left"]
 

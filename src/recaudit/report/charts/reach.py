@@ -25,8 +25,8 @@ from recaudit.report.charts.figure import (
 )
 from recaudit.report.charts.groups import MOST_CATEGORIES
 from recaudit.report.evidence import Evidence
-from recaudit.report.numbers import TIMES, chance, count, figure, percent, times
-from recaudit.report.reach import STEP
+from recaudit.report.kit.numbers import TIMES, chance, count, figure, percent, times
+from recaudit.report.sections.reach import STEP
 
 SMALLEST_TAIL = 0.001
 """A histogram ends where each further step has a smaller share of the pairs."""

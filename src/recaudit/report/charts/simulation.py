@@ -9,8 +9,8 @@ import altair as alt
 
 from recaudit.report.charts.figure import INK, MUTED, ROW, Figure, Rows, data, finished, rows_of, series_color, tooltip
 from recaudit.report.charts.labels import HEIGHT, PLACES, WIDTH, Box, edge_levels, label_sides
-from recaudit.report.numbers import Estimate
-from recaudit.report.simulation import Arena, Study
+from recaudit.report.kit.numbers import Estimate
+from recaudit.report.simulation.evidence import Arena, Study
 
 FAR = 4.0
 """An error so many times the median is no error of predicted ratings: it is written at the edge, not drawn."""

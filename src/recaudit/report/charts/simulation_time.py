@@ -9,8 +9,8 @@ import polars as pl
 
 from recaudit.report.charts.figure import INK, SERIES, Figure, Rows, data, finished, is_share
 from recaudit.report.charts.simulation import far_off, recommender_color
-from recaudit.report.numbers import figure, interval
-from recaudit.report.simulation import Arena, Study
+from recaudit.report.kit.numbers import figure, interval
+from recaudit.report.simulation.evidence import Arena, Study
 
 _HEIGHT = 300
 _COLUMNS = 3

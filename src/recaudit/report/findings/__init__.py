@@ -24,7 +24,7 @@ from recaudit.report.findings.reach import (
     users_say,
 )
 from recaudit.report.findings.trust import failures, left_out
-from recaudit.report.numbers import FEWEST_USERS
+from recaudit.report.kit.numbers import FEWEST_USERS
 
 __all__ = ["Finding", "findings_of"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.audits.agency_parts import EDITOR_CONTRAST, ITEM_CONTRAST
-from recaudit.report.agency import WHEN, When
-from recaudit.report.effects import against, in_logs
+from recaudit.audits.agency.parts import EDITOR_CONTRAST, ITEM_CONTRAST
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import TIMES, times
+from recaudit.report.kit.effects import against, in_logs
+from recaudit.report.kit.numbers import TIMES, times
+from recaudit.report.sections.agency import WHEN, When
 
 _SECTION = "agency"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.report.calibration import AUDIT, KL, Calibrated, Represented
-from recaudit.report.effects import against, of_share
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import NOT_AVAILABLE, Estimate, figure, percent
+from recaudit.report.kit.effects import against, of_share
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, figure, percent
+from recaudit.report.sections.calibration import AUDIT, KL, Calibrated, Represented
 
 NOTABLE = 0.02
 """From this change of a category's share on, it is worth naming."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from recaudit.report import effects
-from recaudit.report.catalogue import above_average, best_hidden, shown_by_none
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import count, percent, plural, ratio
+from recaudit.report.kit import effects
+from recaudit.report.kit.numbers import count, percent, plural, ratio
+from recaudit.report.sections.catalogue import above_average, best_hidden, shown_by_none
 
 SMALLEST_SHARE = 0.01
 """A category with a smaller share of all ratings is not named: its ratio says little."""

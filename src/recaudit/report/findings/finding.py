@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from recaudit.report.effects import between
 from recaudit.report.evidence import Evidence, Group
+from recaudit.report.kit.effects import between
 
 
 @final
@@ -18,7 +18,7 @@ class Finding:
     detail: str
     section: str
     effect: float = 0.0
-    """How large it is, in standard deviations between users: see `recaudit.report.effects`."""
+    """How large it is, in standard deviations between users: see `recaudit.report.kit.effects`."""
     users: int | None = None
     """The fewest users that a number of the claim rests on; None where it is about no users, as what failed is."""
 

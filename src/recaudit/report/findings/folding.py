@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from recaudit.audits.folding.fronts import knee
-from recaudit.report import effects
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings.finding import Finding
-from recaudit.report.folding import Case, Point
-from recaudit.report.numbers import figure
+from recaudit.report.kit import effects
+from recaudit.report.kit.numbers import figure
+from recaudit.report.sections.folding import Case, Point
 
 NOTABLE = 0.01
 """From this share of the lists on, it is a finding that they hold what is spurious."""

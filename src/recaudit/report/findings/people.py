@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.report import effects
 from recaudit.report.evidence import QUALITY, Evidence, Group, widest_gaps
 from recaudit.report.findings.finding import Finding, size_of_gap
-from recaudit.report.numbers import FEWEST_USERS, Estimate, listing
+from recaudit.report.kit import effects
+from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, listing
 
 
 def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.report.effects import against
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import Estimate, listing, ordinal, verb
+from recaudit.report.kit.effects import against
+from recaudit.report.kit.numbers import Estimate, listing, ordinal, verb
 
 
 def beats_reference(evidence: Evidence) -> Iterator[Finding]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.report import effects
 from recaudit.report.evidence import Evidence, Group, widest_gaps
 from recaudit.report.findings.finding import Finding, size_of_gap
 from recaudit.report.findings.trust import NOTABLE
-from recaudit.report.numbers import TIMES, chance, count, percent, plural, times
-from recaudit.report.reach import Reach
+from recaudit.report.kit import effects
+from recaudit.report.kit.numbers import TIMES, chance, count, percent, plural, times
+from recaudit.report.sections.reach import Reach
 from recaudit.status import Status
 
 _NAMED = 3

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import final
 
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import Estimate, listing, ordinal, plural, verb
-from recaudit.report.simulation import Arena, Correlation, Study
-from recaudit.report.simulation_terms import OFFLINE, TERMS
+from recaudit.report.kit.numbers import Estimate, listing, ordinal, plural, verb
+from recaudit.report.simulation.evidence import Arena, Correlation, Study
+from recaudit.report.simulation.terms import OFFLINE, TERMS
 
 FAR_APART = 2
 """From so many places on, a different standing is worth a sentence though it may be chance."""

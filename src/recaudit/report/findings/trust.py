@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from recaudit.report.effects import of_share
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings.finding import Finding
-from recaudit.report.numbers import count, listing, percent, plural
+from recaudit.report.kit.effects import of_share
+from recaudit.report.kit.numbers import count, listing, percent, plural
 from recaudit.status import Status
 
 NOTABLE = 0.05

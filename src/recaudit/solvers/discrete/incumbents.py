@@ -9,7 +9,7 @@ import torch
 
 from recaudit.arithmetic import aligned
 from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
-from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.softmax.logsumexp import LogSumExp
 
 Tensor = torch.Tensor
 

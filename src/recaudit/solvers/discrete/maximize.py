@@ -10,9 +10,9 @@ from recaudit.solvers.checks import Array, as_double, as_positions, check_finite
 from recaudit.solvers.discrete.grid import Grid
 from recaudit.solvers.discrete.incumbents import Incumbents
 from recaudit.solvers.discrete.search import Bounds, Search
-from recaudit.solvers.logsumexp import LogSumExp
-from recaudit.solvers.scaled import Scaled, tolerance_beside
-from recaudit.solvers.softmax import maximize_softmax
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.maximize import maximize_softmax
+from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
 from recaudit.solvers.solution import SoftmaxSolution
 
 # What the evaluations of one problem may hold, in bytes.

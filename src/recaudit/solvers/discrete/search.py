@@ -18,7 +18,7 @@ from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
 from recaudit.solvers.discrete.incumbents import Incumbents
 from recaudit.solvers.discrete.model import Models
 from recaudit.solvers.discrete.nodes import branch, suggest
-from recaudit.solvers.logsumexp import LogSumExp
+from recaudit.solvers.softmax.logsumexp import LogSumExp
 
 # Targets whose trees are grown together, and nodes that are evaluated together.
 _TOGETHER = 1024

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from recaudit.arithmetic import aligned
-from recaudit.solvers.logsumexp import Evaluation, LogSumExp
+from recaudit.solvers.softmax.logsumexp import Evaluation, LogSumExp
 from recaudit.solvers.trajectories.quadratic import minimize_over_hull
 
 Tensor = torch.Tensor

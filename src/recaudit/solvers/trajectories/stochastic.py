@@ -29,9 +29,9 @@ from recaudit.arithmetic import aligned
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
-from recaudit.solvers.logsumexp import LogSumExp
-from recaudit.solvers.scaled import Scaled
-from recaudit.solvers.softmax import maximize_softmax
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.maximize import maximize_softmax
+from recaudit.solvers.softmax.scaled import Scaled
 from recaudit.solvers.trajectories.gradient import Ascent, Paths
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution
 from recaudit.status import Status

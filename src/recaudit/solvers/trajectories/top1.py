@@ -17,8 +17,8 @@ from recaudit.arithmetic import aligned
 from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import check_positive
-from recaudit.solvers.logsumexp import LogSumExp
-from recaudit.solvers.scaled import Scaled, tolerance_beside
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
 from recaudit.solvers.trajectories.cells import Cell, enumerate_cells
 from recaudit.solvers.trajectories.descent import Hull, Start, minimize
 from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged

@@ -1,0 +1,1 @@
+"""Reachability and stability in hindsight and from now on (paper 001)."""

@@ -1,0 +1,1 @@
+"""Whether an update rule says what a refit would."""

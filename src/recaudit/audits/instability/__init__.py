@@ -1,0 +1,1 @@
+"""How far one user can move what another is recommended (paper 001)."""

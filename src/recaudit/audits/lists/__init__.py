@@ -1,0 +1,1 @@
+"""Audits of the lists that are shown: accuracy and exposure."""

@@ -1,0 +1,204 @@
+"""Accuracy: do predicted ratings and lists agree with what users went on to do?
+
+Definitions of every metric are in `metrics.py`; each is checked against an independent library in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from recaudit.arguments import checked
+from recaudit.audits.lists.recommend import IntArray, Recommend, check_length
+from recaudit.audits.result import Result, user_table
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, Serial
+from recaudit.engines.base import blocks
+from recaudit.errors import InputError
+from recaudit.metrics.groups import Grouping, groupings
+from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean
+from recaudit.models.base import FittedModel
+from recaudit.policies import Policy, Top1
+
+_ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
+
+
+@checked
+def accuracy(
+    model: FittedModel,
+    test: Interactions,
+    *,
+    k: int = 10,
+    relevant: float | None = None,
+    policy: Policy | None = None,
+    by: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    samples: int = 1000,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Result:
+    """RMSE and MAE of held-out ratings; nDCG, recall, precision, MAP and MRR of lists of k.
+
+    RMSE and MAE are not applicable to a model whose scores are no ratings (`predicts_ratings`), and to a log in which
+    all ratings are the same: to predict them is no feat.
+
+    `test` is a log over the same users and items as the model's, such as a split's other half. A held-out item
+    is relevant if its rating is at least `relevant`; without a threshold every held-out item is. Candidates for
+    the lists are all items that the user has not rated in training; `policy` makes lists of them (default: the k with
+    the highest scores). `by` names the groupings to report (all that the data offers where none are named).
+    """
+    check_length(k, "k")
+    _check_same_ids(model.data, test)
+    users = np.flatnonzero(test.user_counts)
+    work = _Evaluate(model, test, Recommend(model, policy or Top1(), k, rng))
+    parts = list((engine or Serial()).map(work, blocks(users), "accuracy"))
+    predicted = np.concatenate([part.predicted for part in parts])
+    rank = np.concatenate([part.rank for part in parts])
+    is_relevant = np.ones(len(test), dtype=bool) if relevant is None else test.ratings >= relevant
+
+    error = np.clip(predicted, *model.data.scale) - test.ratings
+    low, high = model.data.scale
+    predicts = model.predicts_ratings and low < high
+    # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
+    counts = test.user_counts * float(predicts)
+    squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
+    per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, k)
+
+    def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
+        """Every metric over these users."""
+        whole = int((members > 0).sum())
+        return [
+            Ratio("rmse", squared * members, counts * members, whole, np.sqrt, by, group),
+            Ratio("mae", absolute * members, counts * members, whole, by=by, group=group),
+            *(mean(name, values, members, by, group) for name, values in per_user.items()),
+        ]
+
+    ratios = measured(np.ones(test.n_users))
+    for grouping in groupings(model.data, by):
+        if grouping.over == "users":
+            for group, members in zip(grouping.names, grouping.weights.T, strict=True):
+                ratios += measured(members, grouping.by, group)
+        else:
+            hit = (rank > 0) & is_relevant
+            ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
+    frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
+    held = np.where(counts > 0, counts, np.nan)
+    own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
+    return Result(
+        audit="accuracy",
+        settings={
+            "k": k,
+            "relevant": relevant,
+            "policy": repr(policy or Top1()),
+            "confidence": confidence,
+            "samples": samples,
+            "rng": rng,
+            **({"left_out": {_ONE_RATING: ["rmse", "mae"]}} if model.predicts_ratings and not predicts else {}),
+        },
+        frame=frame,
+        groups=groups,
+        users=user_table(test.user_ids, own)[users],
+        items=pl.DataFrame(),
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    predicted: FloatArray
+    """(held-out ratings of the block,): the score of each."""
+    rank: IntArray
+    """(held-out ratings of the block,): its place in the list, from 1; 0 where it is not in it."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Evaluate:
+    """Scores and list places of the held-out items of a block of users."""
+
+    model: FittedModel
+    test: Interactions
+    recommend: Recommend
+
+    def __call__(self, users: IntArray) -> _Measured:
+        lists = self.recommend(users)
+        place = np.zeros(lists.scores.shape, dtype=np.int64)
+        row, rank = np.nonzero(lists.items >= 0)
+        place[row, lists.items[row, rank]] = rank + 1
+        rows = np.repeat(np.arange(len(users)), self.test.user_counts[users])
+        items = np.concatenate([self.test.history(int(user))[0] for user in users]).astype(np.int64)
+        predicted = lists.scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+        return _Measured(predicted, place[rows, items])
+
+
+def _ranking_metrics(
+    users: NDArray[np.int32], rank: IntArray, relevant: NDArray[np.bool_], n_users: int, k: int
+) -> dict[str, FloatArray]:
+    """Each ranking metric of each user (users,), NaN for users without a relevant held-out item."""
+    wanted = np.bincount(users[relevant], minlength=n_users).astype(np.float64)
+    hit = (rank > 0) & relevant
+    order = np.lexsort((rank[hit], users[hit]))
+    who, where = users[hit][order], rank[hit][order].astype(np.float64)
+    hits = np.bincount(who, minlength=n_users).astype(np.float64)
+    nth = np.arange(len(who)) - np.concatenate([[0], np.cumsum(hits)])[who] + 1  # the nth hit of its user
+    ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = {
+            "ndcg": np.bincount(who, 1 / np.log2(where + 1), n_users) / ideal[np.minimum(wanted, k).astype(int)],
+            "recall": hits / wanted,
+            "precision": hits / k,
+            "map": np.bincount(who, nth / where, n_users) / wanted,
+            "mrr": np.bincount(who[nth == 1], 1 / where[nth == 1], n_users),
+        }
+    return {name: np.where(wanted > 0, values, np.nan) for name, values in found.items()}
+
+
+def _item_groups(
+    grouping: Grouping,
+    test: Interactions,
+    error: FloatArray,
+    hit: NDArray[np.bool_],
+    relevant: NDArray[np.bool_],
+    *,
+    predicts: bool,
+) -> list[Ratio]:
+    """RMSE, MAE and recall of the held-out items of each group; an item counts by its share in the group.
+
+    Recall is pooled: hits of all users over relevant items of all users.
+    """
+
+    def spread(values: FloatArray) -> FloatArray:
+        """(users, groups): the sum over a user's held-out items of value times share in the group."""
+        matrix = sparse.csr_array((values, test.items, test.indptr), shape=(test.n_users, test.n_items))
+        return np.asarray(matrix @ grouping.weights)
+
+    ratings = spread(np.full(len(test), float(predicts)))
+    pairs: dict[str, tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]] = {
+        "rmse": (spread(error**2), ratings, np.sqrt),
+        "mae": (spread(np.abs(error)), ratings, identity),
+        "recall": (spread(hit.astype(np.float64)), spread(relevant.astype(np.float64)), identity),
+    }
+    return [
+        Ratio(name, totals[:, g], weights[:, g], test.n_users, transform, grouping.by, group)
+        for g, group in enumerate(grouping.names)
+        for name, (totals, weights, transform) in pairs.items()
+    ]
+
+
+def _check_same_ids(train: Interactions, test: Interactions) -> None:
+    if len(test) == 0:
+        raise InputError("test", received="a log without ratings", expected="held-out ratings")
+    if not (train.user_ids.equals(test.user_ids) and train.item_ids.equals(test.item_ids)):
+        raise InputError(
+            "test",
+            received=f"{test!r}",
+            expected=f"the users and items of the model's log, {train!r}",
+            remedy="Make both halves with recaudit.data.splits, which keeps ids.",
+        )

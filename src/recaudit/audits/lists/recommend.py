@@ -1,0 +1,128 @@
+"""What is recommended to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from recaudit.arguments import checked
+from recaudit.audits.calibration.calibrator import Calibrator
+from recaudit.engines import Engine, Serial
+from recaudit.engines.base import blocks
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.base import FittedModel
+from recaudit.models.given.black_box import BlackBox
+from recaudit.policies import Policy, Softmax, Top1
+from recaudit.policies.calibrated import Calibrated
+
+IntArray = NDArray[np.int64]
+LONGEST = 1_000_000
+"""Most places of a list."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """A list of unseen items for each user of a block, and the scores behind it."""
+
+    items: IntArray
+    """(users, n): item positions, best or first drawn first; -1 where none is left."""
+    scores: torch.Tensor
+    """(users, items): every score; NaN where a system gave lists and nothing else."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Recommend:
+    """Block of users in, their lists out; picklable, and pure, so that any engine gives the same lists."""
+
+    model: FittedModel
+    policy: Policy
+    n: int
+    rng: int
+
+    def __call__(self, users: IntArray) -> Lists:
+        """The lists of these users."""
+        model, data = self.model, self.model.data
+        unseen = ~data.seen(users)
+        if isinstance(model, BlackBox) and model.sampling is not None:
+            return self._given(model, users, unseen)
+        scores = model.scores(users)
+        allowed = torch.from_numpy(unseen) & model.may_show(scores)
+        if self._calibrator is not None:
+            return Lists(self._calibrator.lists(scores.numpy(), allowed.numpy(), users, self.n), scores)
+        keys = (data.user_keys[users], data.item_keys)
+        return Lists(self.policy.sample(scores, allowed, self.n, self.rng, *keys), scores)
+
+    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> Lists:
+        """The system's own lists, in their order, without what was seen; they come without scores."""
+        if self.policy not in (Top1(), Softmax(beta=1)):
+            raise NotSupportedError(
+                f"This system gives lists, which are taken as they are: {self.policy!r} has no scores to choose by. "
+                "Leave out the policy, or build the system with scores=... or probabilities=..."
+            )
+        items = np.full((len(users), self.n), -1, dtype=np.int64)
+        for row, user in enumerate(users):
+            shown = model.own_list(int(user))
+            new = shown[unseen[row, shown]][: self.n]
+            items[row, : len(new)] = new
+        return Lists(items, torch.full(unseen.shape, torch.nan, dtype=torch.float64))
+
+    @cached_property
+    def _calibrator(self) -> Calibrator | None:
+        """For the policy whose lists follow the history: its tables, made once for all blocks."""
+        return Calibrator.of(self.policy, self.model.data) if isinstance(self.policy, Calibrated) else None
+
+
+@checked
+def recommend(
+    model: FittedModel,
+    *,
+    n: int = 10,
+    policy: Policy | None = None,
+    users: Iterable[object] | None = None,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> pl.DataFrame:
+    """Lists of n items that each user has not seen, under the original ids: user, item, rank, score.
+
+    `users` are ids (all where none are named). A stochastic policy draws without replacement; the draw follows
+    from `rng` and the ids alone. A system that gives lists is asked for one each: it comes in its own order, without
+    what was seen and without scores, and where it is short it stays short.
+    """
+    check_length(n)
+    positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
+    work = _Rows(Recommend(model, policy or Top1(), n, rng))
+    return pl.concat((engine or Serial()).map(work, blocks(positions), "lists"))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    recommend: Recommend
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        data, lists = self.recommend.model.data, self.recommend(users)
+        row, rank = np.nonzero(lists.items >= 0)
+        items = lists.items[row, rank]
+        return pl.DataFrame(
+            {
+                "user": data.user_ids.gather(users[row]),
+                "item": data.item_ids.gather(items),
+                "rank": rank + 1,
+                "score": pl.Series(lists.scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
+            }
+        )
+
+
+def check_length(n: int, argument: str = "n") -> None:
+    """A list has at least one place, and every user's is held in memory."""
+    if not 1 <= n <= LONGEST:
+        raise InputError(argument, received=n, expected=f"a list length of 1 or more, up to {LONGEST:,}")

@@ -1,0 +1,1 @@
+"""What users can get recommended by changing ratings (paper 000)."""

@@ -1,0 +1,138 @@
+"""Two groups on the same users: popular against intermediate items, active against intermediate users.
+
+Paper 001, appendix E, Tables II and III; the second by `Instability.contrast`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recaudit.audits.reachability.lifts import Lifts
+from recaudit.audits.reachability.result import Reachability
+from recaudit.audits.result import SUMMARY_SCHEMA
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
+from recaudit.metrics.intervals import Bootstrap, weakest
+from recaudit.seeding import Keys, derive, uniforms
+
+FloatArray = NDArray[np.float64]
+
+_SIZE = 30
+_RANKS = (200, 300)
+_LARGE = 2 * _RANKS[1]
+"""From this many on, ranks 200 to 300 lie in the upper half, as in the paper's data."""
+
+CONTRAST_SCHEMA = {"group": pl.String, **SUMMARY_SCHEMA}
+
+
+@final
+@dataclass(frozen=True)
+class Tiers:
+    """Two groups by how many ratings they have, the same for every model."""
+
+    first: tuple[object, ...]
+    """The ids of those with the most ratings."""
+    second: tuple[object, ...]
+    """The ids of as many in between."""
+    ranks: tuple[int, int]
+    """The ranks, 1 for the most ratings, from which the second group is drawn; the last included."""
+
+    @property
+    def rule(self) -> str:
+        """How the groups are made."""
+        low, high = self.ranks
+        return f"the {len(self.first)} with the most ratings against {len(self.second)} of rank {low} to {high}"
+
+
+def item_tiers(data: Interactions, rng: int = 0) -> Tiers:
+    """Popular and intermediate items.
+
+    The 30 with the most ratings, against 30 drawn from ranks 200 to 300. Of fewer than 600 items, the ranks are those
+    from a third to a half of the catalogue, and of fewer than 300 each group is a tenth of it.
+    """
+    return _tiers(data.item_ids, data.item_keys, data.item_counts, derive(rng, "item tiers"))
+
+
+def user_tiers(data: Interactions, rng: int = 0) -> Tiers:
+    """Active and intermediate users, by the same rule."""
+    return _tiers(data.user_ids, data.user_keys, data.user_counts, derive(rng, "user tiers"))
+
+
+def _tiers(ids: pl.Series, keys: Keys, counts: NDArray[np.int64], rng: int) -> Tiers:
+    n = len(ids)
+    size = max(1, min(_SIZE, n // 10))
+    low, high = _RANKS
+    if n < _LARGE:
+        low = max(n // 3, size + 1)
+        high = max(n // 2, low + size - 1)
+    order = np.argsort(-counts, kind="stable")  # of equals, the first id first
+    between = order[low - 1 : high]
+    draws = uniforms(rng, keys[between], np.zeros(1, dtype=np.uint64))
+    drawn = np.sort(between[np.argsort(draws)[:size]])
+    first, second = (tuple(ids.gather(chosen).to_list()) for chosen in (np.sort(order[:size]), drawn))
+    return Tiers(first, second, (low, high))
+
+
+def contrast_items(
+    found: Reachability,
+    first: Iterable[object],
+    second: Iterable[object],
+    *,
+    confidence: float = 0.95,
+    samples: int = 1000,
+    rng: int = 0,
+) -> pl.DataFrame:
+    """Two groups of items (ids) for the same users: the mean lift of each, and how they differ.
+
+    Rows of metric "lift" are geometric means, and "first / second" is how many times further the first group can be
+    lifted: 1 where there is no difference. Rows of "mean_lift" are arithmetic means, as in the paper's Table II, with
+    "first - second". A user's own mean comes first; intervals are bootstrapped over the users who have pairs in both
+    groups, and `excluded` counts the others. Where lifts are lower bounds a group's mean is one too, and is called
+    bounded; so is the ratio or difference of two groups, which may then be off either way.
+    """
+    lifts = Lifts.of(found)
+    weights = [lifts.weights(ids) for ids in (first, second)]
+    logs, means = ([mean(weight) for weight in weights] for mean in (lifts.logs, lifts.means))
+    both = ~np.isnan(logs[0]) & ~np.isnan(logs[1])
+    if not both.any():
+        raise InputError(
+            "first, second",
+            received="groups without a user in common",
+            expected="items of this result, each group with pairs that have an answer",
+        )
+    bootstrap = Bootstrap(confidence, samples, rng)
+    stand = [lifts.statuses(weight)[both] for weight in weights]
+    statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
+    columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]
+    value, lower, upper = _paired_means(columns, bootstrap)
+    for ends in (value, lower, upper):
+        ends[:3] = np.exp(ends[:3])
+    return pl.DataFrame(
+        {
+            "group": ["first", "second", "first / second", "first", "second", "first - second"],
+            "metric": ["lift"] * 3 + ["mean_lift"] * 3,
+            "value": value,
+            "lower": pl.Series(lower).fill_nan(None),
+            "upper": pl.Series(upper).fill_nan(None),
+            "status": statuses * 2,
+            "baseline": None,
+            "users": int(both.sum()),
+            "excluded": int((~both).sum()),
+        },
+        schema=CONTRAST_SCHEMA,
+    )
+
+
+def _paired_means(columns: FloatArray, bootstrap: Bootstrap) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The means of `columns` (users, numbers) and the ends of their intervals, NaN for a single user."""
+    replicates = np.concatenate([drawn @ columns / len(columns) for drawn in bootstrap.resamples(len(columns))])
+    lower, upper = bootstrap.percentiles(replicates)
+    if len(columns) < 2:
+        lower, upper = np.full_like(lower, np.nan), np.full_like(upper, np.nan)
+    return columns.mean(axis=0), lower, upper

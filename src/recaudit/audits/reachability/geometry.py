@@ -1,0 +1,171 @@
+"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import polars as pl
+
+from recaudit.audits.candidates import Candidates, IntArray, OwnScores
+from recaudit.audits.reachability.result import STATUS
+from recaudit.engines import Engine, Serial
+from recaudit.errors import InputError
+from recaudit.interventions import Actions, NextK
+from recaudit.models.base import FittedModel
+from recaudit.models.factor.model import FactorModel
+from recaudit.models.factor.reachable import rich_actions
+from recaudit.solvers import top1_margin
+from recaudit.solvers.softmax.hull import hull_vertices
+from recaudit.status import Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "top1_reachable": pl.Boolean,
+    "margin": pl.Float64,
+    "margin_upper": pl.Float64,
+    "hull_vertex": pl.Boolean,
+    "status": STATUS,
+}
+"""The columns after `user` and `item`; see `Geometry`."""
+
+TIE = 1e-6
+"""A lead over the others that is smaller than this, in units of the scores, is called a tie."""
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Geometry:
+    """What the user's ratings can do to each item's place, and what the model's geometry says about it."""
+
+    settings: Mapping[str, object]
+    frame: pl.DataFrame
+    """One row a pair: user, item, and
+
+    - top1_reachable: some ratings within the bounds make the item a highest-scoring candidate, ties included;
+    - margin, margin_upper: the most by which it can be ahead of every other candidate lies between them, and is
+      `margin` where the item is reachable. 0: it can only tie, as all items do for a user of a factor model without
+      biases who can bring their vector to zero. Below 0 it is always behind somebody;
+    - hull_vertex: the item's slope is a vertex of the hull of all candidates' slopes. Were ratings any real numbers,
+      every vertex would be reachable (Proposition 2); within bounds a vertex may be out of reach. An item that is
+      no vertex may be reachable either way;
+    - status: solved when both questions are settled, else bounded or failed; not_applicable for an item that is no
+      candidate (any item, for a user without candidates), or a user without an action."""
+    users: pl.DataFrame
+    """One row a user: user, actions (how many ratings are free), rich_actions (Definition 3; of factor models), and
+    status: not_applicable for a user without an action and for models that have no factors."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The `frame` as a pandas frame (needs the `pandas` extra)."""
+        return self.frame.to_pandas()
+
+    def summary(self) -> str:
+        """How many pairs are reachable and how many are vertices, and how many users have rich actions."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        known = self.frame.filter(pl.col("status") == Status.SOLVED.value)
+        lines = [
+            f"geometry ({settings})",
+            f"  {len(self.frame):,} pairs of {len(self.users):,} users, {len(known):,} settled",
+        ]
+        if len(known):
+            away = known.filter(pl.col("hull_vertex") & ~pl.col("top1_reachable"))
+            ties = known.filter(pl.col("top1_reachable") & (pl.col("margin") < TIE))
+            lines += [
+                f"  top-1 reachable  {known['top1_reachable'].to_numpy().mean():.1%} of them, {len(ties):,} by a tie",
+                f"  hull vertices    {known['hull_vertex'].to_numpy().mean():.1%}, {len(away):,} of them out of reach",
+            ]
+        asked = self.users["rich_actions"].drop_nulls()
+        if len(asked):
+            lines.append(f"  rich actions     {asked.sum():,} of {len(asked):,} users")
+        return "\n".join(lines)
+
+    __repr__ = summary
+
+
+def geometry(
+    model: FittedModel,
+    *,
+    users: Iterable[object],
+    actions: Actions | None = None,
+    targets: Iterable[object] | None = None,
+    candidates: Candidates = "unseen",
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Geometry:
+    """Which targets each of these users can make the top one, and which are vertices of the hull of slopes.
+
+    `users` and `targets` are ids (all candidates where no targets are named); `actions` (default: the next 10
+    items) and `candidates` as for `reachability`, with ratings in an interval. Linear programs, some milliseconds
+    a pair: for some users, or some targets.
+    """
+    actions = actions or NextK(10)
+    positions = model.data.users_at(users)
+    wanted = None if targets is None else model.data.items_at(targets)
+    if not len(positions):
+        raise InputError("users", received="no users", expected="at least one user id")
+    work = _Examine(model, actions, wanted, candidates, rng)
+    parts = list((engine or Serial()).map(work, positions.tolist(), "geometry"))
+    settings = {"actions": repr(actions), "candidates": candidates, "rng": rng}
+    pairs, rows = zip(*parts, strict=True)
+    return Geometry(settings, pl.concat(pairs), pl.concat(rows))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Examine:
+    """A user's position in, the rows of their pairs and of the user out; pure and picklable."""
+
+    model: FittedModel
+    actions: Actions
+    targets: IntArray | None
+    candidates: Candidates
+    rng: int
+
+    def __call__(self, user: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        data = self.model.data
+        own = OwnScores.of(self.model, user, self.actions, self.candidates, self.rng)
+        every = own.candidates if len(own.candidates) else np.arange(data.n_items)
+        asked = every if self.targets is None else self.targets
+        solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
+        ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
+        found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))
+        pairs = pl.DataFrame(ids).join(found, on="item", how="left", maintain_order="left")
+        return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), self._user(user, own)
+
+    def _user(self, user: int, own: OwnScores) -> pl.DataFrame:
+        rich, status = None, Status.NOT_APPLICABLE
+        if isinstance(self.model, FactorModel) and len(own.acted):
+            rich, status = rich_actions(self.model, own.acted), Status.SOLVED
+        return pl.DataFrame(
+            {
+                "user": self.model.data.user_ids.gather([user]),
+                "actions": [len(own.acted)],
+                "rich_actions": pl.Series([rich], dtype=pl.Boolean),
+                "status": pl.Series([status.value], dtype=STATUS),
+            }
+        )
+
+
+def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
+    """The answers for `targets` (targets,), positions of candidates; null where a question is not settled."""
+    if not len(targets):
+        return pl.DataFrame(schema=PAIR_SCHEMA)
+    places = np.searchsorted(own.candidates, targets)
+    top = top1_margin(own.slope, own.intercept, places, own.lower, own.upper)
+    hull = hull_vertices(own.slope, places)
+    whole = top.settled & (hull.status == Status.SOLVED.value)
+    failed = (top.status == Status.FAILED.value) | (hull.status == Status.FAILED.value)
+    unsettled = np.where(failed, Status.FAILED.value, Status.BOUNDED.value)
+    columns = {
+        "top1_reachable": pl.Series(top.reachable).set(pl.Series(~top.settled), None),
+        "margin": top.margin,
+        "margin_upper": pl.Series(top.upper).fill_nan(None),
+        "hull_vertex": pl.Series(hull.vertex).set(pl.Series(hull.status != Status.SOLVED.value), None),
+        "status": np.where(whole, Status.SOLVED.value, unsettled),
+    }
+    return pl.DataFrame(columns, schema=PAIR_SCHEMA)

@@ -1,0 +1,1 @@
+"""What a metric is, how sure a number is, and by which groups it is told."""

@@ -1,0 +1,1 @@
+"""References: most popular, random."""

@@ -1,0 +1,1 @@
+"""Models with a vector for each user and item."""

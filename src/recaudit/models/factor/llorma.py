@@ -1,0 +1,258 @@
+"""LLORMA: low-rank matrices, each right near its anchor (Lee et al. 2016), as paper 003 compares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self, final
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+
+from recaudit.arithmetic import product
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
+from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.models.base import FittedModel, Recommender, check_data
+from recaudit.models.devices import check_device
+from recaudit.models.factor.llorma_kernel import Singles
+from recaudit.models.factor.llorma_training import (
+    Descent,
+    Ratings,
+    Vectors,
+    pretrain,
+    pretrain_dense,
+    train,
+    train_dense,
+)
+from recaudit.models.given.own_model import own_model
+from recaudit.seeding import derive, generator
+
+Kernel = Literal["epanechnikov", "exponential"]
+
+
+@final
+class LLORMA(Recommender):
+    """`r_ui ~ sum_a K(u, u_a) K(i, i_a) p_ua . q_ia / sum_a K(u, u_a) K(i, i_a)` over anchors (u_a, i_a).
+
+    The anchors are pairs of the log. How near users and items are to them is measured in a global factorisation that is
+    trained first; a pair that is near no anchor is predicted by it. The local models are trained together, on the
+    error of the prediction that they make together (Global LLORMA).
+
+    The defaults are those of paper 003 on its topics data, with the kernel of its code.
+
+    On the CPU of one machine, where one thread trains, a model is the same number by number; on a GPU rounding varies.
+    """
+
+    anchors: int = Field(default=10, ge=1)
+    """How many local models there are; one for each rating where the log has fewer."""
+    rank: int = Field(default=20, ge=1)
+    """Length of the local models' vectors."""
+    epochs: int = Field(default=50, ge=1)
+    """Passes over the ratings."""
+    batch: int = Field(default=1000, ge=1)
+    """Ratings in one step of gradient descent."""
+    learning_rate: float = Field(default=0.02, gt=0, allow_inf_nan=False)
+    """Step size, on the sum of a batch's squared errors."""
+    regularization: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
+    """Weight of the squared norm of all local vectors, beside the errors of one batch."""
+    pre_rank: int = Field(default=10, ge=1)
+    """Length of the global factorisation's vectors."""
+    pre_steps: int = Field(default=70, ge=1)
+    """Steps of gradient descent over the whole log for the global factorisation, each for users and then for items."""
+    pre_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False)
+    """Their size, on the sum of all squared errors: the more ratings a user or an item has, the smaller it must be."""
+    pre_regularization: float = Field(default=0.01, ge=0, allow_inf_nan=False)
+    """Weight of the squared norm of the global vectors."""
+    kernel: Kernel = "exponential"
+    """How nearness weighs. "epanechnikov", as Lee et al. have it: `1 - (d / width)^2` of the angle d between two global
+    vectors, 0 beyond the width. "exponential", as the code of paper 003 has it: `|x| |y| exp(-d)` of the distance d
+    between the two directions, less what is common to all pairs, scaled to 1 for a vector and itself."""
+    width: float = Field(default=0.8, gt=0, allow_inf_nan=False)
+    """The angle, in radians, at which the Epanechnikov kernel ends; the exponential one has no end."""
+    update_epochs: int = Field(default=5, ge=1)
+    """Passes over a log that has grown, and steps for its global factorisation, in `warm_fit`."""
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
+    """Where training runs: "cpu", "cuda" or "cuda:1". The fitted model lies on the CPU."""
+
+    @model_validator(mode="after")
+    def _check_penalty(self) -> Self:
+        shrinks = 2 * self.learning_rate * self.regularization
+        if shrinks >= 1:
+            raise ValueError(
+                f"regularization {self.regularization} at learning_rate {self.learning_rate} takes off {shrinks:.3g} "
+                "times each vector at every step; expected less than once (2 * learning_rate * regularization < 1)"
+            )
+        return self
+
+    def fit(self, data: Interactions, rng: int = 0) -> LLORMAModel:
+        """Fit by gradient descent from a random start."""
+        check_data(data)
+        rows = generator(rng, "llorma", "anchors").permutation(len(data))[: self.anchors]
+        anchors = np.stack([data.users[rows], data.items[rows]], axis=1).astype(np.int64)
+        whole = Vectors.draw(data, (self.pre_rank,), generator(rng, "llorma", "global"))
+        local = Vectors.draw(data, (len(anchors), self.rank), generator(rng, "llorma", "local"))
+        return self._trained(data, anchors, whole, local, self.pre_steps, self.epochs, rng)
+
+    def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> LLORMAModel:
+        """Go on from the fitted vectors, with the same anchors, over the log that has grown."""
+        check_data(data)
+        own = self._own(model, data)
+        # A loop may pass the same seed at every step: each length of the log has an order of its own.
+        seed = derive(rng, "update", len(data))
+        return self._trained(data, own.anchors, own.whole, own.local, self.update_epochs, self.update_epochs, seed)
+
+    def _trained(
+        self, data: Interactions, anchors: IntArray, whole: Vectors, local: Vectors, steps: int, epochs: int, rng: int
+    ) -> LLORMAModel:
+        check_device(self.device)
+        ratings = Ratings.of(data)
+        descent = Descent(self.pre_learning_rate, self.pre_regularization, steps)
+        if self.device == "cpu":
+            whole = pretrain(whole, ratings, descent)
+        else:
+            whole = pretrain_dense(whole, ratings, descent, device=torch.device(self.device))
+        _check_convergence(whole, "pre_learning_rate", self.pre_learning_rate)
+        whole = whole.averaged(data)
+        nearness = Nearness.of(whole, anchors, self.kernel, self.width)
+        shares, descent = nearness.shares(ratings), Descent(self.learning_rate, self.regularization, epochs)
+        if self.device == "cpu":
+            local = train(local, ratings, shares, descent, self.batch, rng)
+        else:
+            device = torch.device(self.device)
+            local = train_dense(local, ratings, shares, descent, self.batch, rng, device=device)
+        _check_convergence(local, "learning_rate", self.learning_rate)
+        return LLORMAModel.of(data, anchors, whole, local.averaged(data), nearness)
+
+    def _own(self, model: FittedModel, data: Interactions) -> LLORMAModel:
+        """The model, when this configuration could have fitted it to the same users and items."""
+
+        def differs(own: LLORMAModel) -> str | None:
+            ranks = own.local.P.shape[2], own.whole.P.shape[1]
+            if ranks != (self.rank, self.pre_rank):
+                return f"a model of ranks {ranks[0]} and, global, {ranks[1]}"
+            return f"a model with {len(own.anchors)} anchors" if len(own.anchors) > self.anchors else None
+
+        expected = f"{self.anchors} anchors and ranks {self.rank} and, global, {self.pre_rank}"
+        return own_model(model, LLORMAModel, data, differs, expected)
+
+
+def _check_convergence(vectors: Vectors, argument: str, rate: float) -> None:
+    if not vectors.are_finite():
+        raise InputError(
+            argument,
+            received=rate,
+            expected="a step at which training converges; this one diverged",
+            remedy="Make it smaller.",
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """How near users and items are to those of each anchor: 0 is far, and more than 0 weighs."""
+
+    users: FloatArray
+    """(users, anchors): K(u, u_a)."""
+    items: FloatArray
+    """(items, anchors): K(i, i_a)."""
+
+    @classmethod
+    def of(cls, whole: Vectors, anchors: IntArray, kernel: Kernel, width: float) -> Nearness:
+        """Measured between the global vectors; `anchors` (anchors, 2) are positions of a user and an item."""
+        P, Q = whole.P.astype(np.float64), whole.Q.astype(np.float64)
+        if kernel == "exponential":
+            return cls(exponential(P, anchors[:, 0]), exponential(Q, anchors[:, 1]))
+        return cls(epanechnikov(P, anchors[:, 0], width), epanechnikov(Q, anchors[:, 1], width))
+
+    def shares(self, ratings: Ratings) -> Singles:
+        """(rows, anchors): each local model's share in a prediction; all 0 where no anchor is near."""
+        weights = self.users[ratings.users] * self.items[ratings.items]
+        total = weights.sum(axis=1, keepdims=True)
+        shares: FloatArray = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+        return shares.astype(np.float32)
+
+
+def epanechnikov(vectors: FloatArray, centres: IntArray, width: float) -> FloatArray:
+    """(rows, centres): `1 - (d / width)^2` of the angle d between a row and one at `centres`, at least 0."""
+    directions = _directions(vectors)
+    angles = np.arccos(np.clip(directions @ directions[centres].T, -1, 1))
+    angles[centres, np.arange(len(centres))] = 0.0  # The arc cosine makes 1e-8 of what rounding leaves below 1.
+    return np.maximum(1 - (angles / width) ** 2, 0.0)
+
+
+def exponential(vectors: FloatArray, centres: IntArray) -> FloatArray:
+    """(rows, centres): `k(x, y) = |x| |y| exp(-|x/|x| - y/|y||)`, centred and scaled, within [0, 1].
+
+    Centred: `c(x, y) = k(x, y) - mean_z k(x, z) - mean_z k(z, y) + 2 mean k`. Scaled: `c(x, y)` over the root of
+    `c(x, x) c(y, y)`.
+    """
+    lengths, directions = np.linalg.norm(vectors, axis=1), _directions(vectors)
+
+    def products(rows: slice | IntArray) -> FloatArray:
+        cosines = np.clip(directions[rows] @ directions.T, -1, 1)
+        result: FloatArray = lengths[rows, None] * lengths * np.exp(-np.sqrt(2 - 2 * cosines))
+        return result
+
+    blocks = range(0, len(vectors), _ROWS_AT_ONCE)
+    means = np.concatenate([products(slice(start, start + _ROWS_AT_ONCE)).mean(axis=1) for start in blocks])
+    own = lengths**2 - 2 * means + 2 * means.mean()
+    centred = products(centres) - means[centres, None] - means + 2 * means.mean()
+    scale = np.sqrt(np.maximum(np.outer(own[centres], own), np.finfo(np.float64).tiny))
+    kernel: FloatArray = np.clip(centred / scale, 0.0, 1.0).T
+    return kernel
+
+
+def _directions(vectors: FloatArray) -> FloatArray:
+    lengths: FloatArray = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
+
+
+_ROWS_AT_ONCE = 1024
+"""Rows of the kernel that are held at once while their means are taken."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LLORMAModel(FittedModel):
+    """A fitted LLORMA: what the local models say, weighed by nearness; the global factorisation where none is near.
+
+    A user or item without ratings is scored as the average one.
+    """
+
+    data: Interactions
+    anchors: IntArray
+    """(anchors, 2): positions of a user and an item."""
+    whole: Vectors
+    """The global factorisation."""
+    local: Vectors
+    """(users, anchors, rank) and (items, anchors, rank): the local models."""
+    nearness: Nearness
+    user_parts: tuple[Tensor, Tensor, Tensor]
+    """What `scores` multiplies with `item_parts`: weighed local vectors, nearness and global vectors."""
+    item_parts: tuple[Tensor, Tensor, Tensor]
+
+    @classmethod
+    def of(
+        cls, data: Interactions, anchors: IntArray, whole: Vectors, local: Vectors, nearness: Nearness
+    ) -> LLORMAModel:
+        """From what was learned; scores are in double precision."""
+        sides = ((nearness.users, local.P, whole.P), (nearness.items, local.Q, whole.Q))
+        users, items = (
+            (
+                torch.from_numpy((near[:, :, None] * vectors).reshape(len(near), -1)),
+                torch.from_numpy(near),
+                torch.from_numpy(common.astype(np.float64)),
+            )
+            for near, vectors, common in sides
+        )
+        return cls(data, anchors, whole, local, nearness, users, items)
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items): predicted ratings, not clipped."""
+        rows = torch.from_numpy(users)
+        # K(u, u_a) K(i, i_a) is a product, so that the weighed sum over anchors is one product of long vectors.
+        total, weight, common = (
+            product(mine[rows], theirs) for mine, theirs in zip(self.user_parts, self.item_parts, strict=True)
+        )
+        return torch.where(weight > 0, total / weight, common)

@@ -1,0 +1,1 @@
+"""Models that were made elsewhere: arrays, files, systems that can only be asked."""

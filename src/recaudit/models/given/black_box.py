@@ -1,0 +1,348 @@
+"""Systems that can only be asked: somebody's history goes in, scores, probabilities or a list come out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from recaudit.arguments import checked
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
+from recaudit.models.base import FittedModel, check_actions
+from recaudit.models.given.queries import Memory, Queries, Retry, Sampling
+from recaudit.models.response import OpaqueResponse, Response
+
+LOWEST_LOG = float(np.log(1e-300))
+"""The logarithm that stands for a probability of 0: scores must be finite."""
+
+
+@final
+@dataclass(frozen=True)
+class History:
+    """What a system is asked with: somebody's ratings, and who looks."""
+
+    user: object
+    """The id of the user whose ratings these are; everybody else's are as the system knows them."""
+    viewer: object
+    """The id of the user whose recommendations are asked for: the same, or another."""
+    items: tuple[object, ...]
+    """Item ids, oldest first; where the log has no times, in the order of its item ids."""
+    ratings: tuple[float, ...]
+
+
+Ask = Callable[[FloatArray], FloatArray]
+"""Ratings (actions,) to a score of every item (items,)."""
+
+
+class System(ABC):
+    """What stands behind a black box."""
+
+    @property
+    def repeats_itself(self) -> bool:
+        """Whether the same question surely gets the same answer, and need not be asked twice to see."""
+        return False
+
+    @abstractmethod
+    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
+        """The question of what the viewer's scores are when the editor gives ratings to `items` (actions,).
+
+        Whenever the system is asked, it is counted in `queries`.
+        """
+
+    def own_list(self, user: int, queries: Queries) -> IntArray:
+        """Positions of the items that the system shows this user, in its order: one query, of a system of lists."""
+        raise NotSupportedError("This system gives no lists.")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BlackBox(FittedModel):
+    """A system that is only ever asked, and keeps count."""
+
+    data: Interactions
+    system: System
+    gives_probabilities: bool
+    """Whether scores are logarithms of the system's own probabilities: the system is then its own policy, and the
+    one policy that gives its probabilities back is Softmax(beta=1). Audits refuse any other."""
+    sampling: Sampling | None
+    """How the probabilities are estimated, for a system that gives lists: answers are then random."""
+    queries: Queries
+    predicts_ratings: bool = False
+    memory: Memory | None = None
+    """Where a question is looked up before it is asked; None to ask anew each time."""
+
+    response: ClassVar[type[Response]] = OpaqueResponse
+
+    @property
+    def cost(self) -> int:
+        """How many queries an answer takes, where the system does not fail."""
+        return 1 if self.sampling is None else self.sampling.repeats
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items): what the system says without any edit; a question for each user."""
+        none = np.empty(0, dtype=np.int64)
+        rows = [self.respond(int(user), int(user), none).scores(np.empty(0)) for user in users]
+        return torch.stack(rows) if rows else torch.empty(0, self.data.n_items, dtype=torch.float64)
+
+    def may_show(self, scores: Tensor) -> Tensor:
+        """See `FittedModel`: not what a system gives no probability, or names in none of its lists."""
+        return scores > LOWEST_LOG if self.gives_probabilities else super().may_show(scores)
+
+    def respond(self, viewer: int, editor: int, items: IntArray) -> OpaqueResponse:
+        """The answers of the system to the editor's history with other ratings of `items`.
+
+        A rating that is in the history is replaced where it stands; a new one is added at the end.
+        """
+        items = check_actions(items, self.data.n_items)
+        ask = self.system.asking(viewer, editor, items, self.queries)
+        who = np.array([viewer, editor, *items]).tobytes()
+
+        def query(ratings: FloatArray) -> Tensor:
+            if self.memory is None:
+                return torch.from_numpy(ask(ratings))
+            key = who + (ratings + 0.0).tobytes()  # 0.0 and -0.0 are the same rating
+            return torch.from_numpy(self.memory.recall(key, lambda: ask(ratings), self.queries))
+
+        return OpaqueResponse(items, query)
+
+    def own_list(self, user: int) -> IntArray:
+        """(length,): positions of the items that a system of lists shows this user now, in its order; one query."""
+        return self.system.own_list(user, self.queries)
+
+    def counting(self, queries: Queries, memory: Memory | None = None) -> BlackBox:
+        """The same system, whose questions count in `queries` and are looked up in `memory`."""
+        return replace(self, queries=queries, memory=memory)
+
+
+@checked
+def from_system(
+    data: Interactions,
+    *,
+    scores: Callable[[History], ArrayLike] | None = None,
+    probabilities: Callable[[History], ArrayLike] | None = None,
+    lists: Callable[[History], Iterable[object]] | None = None,
+    repeats: int = 20,
+    places: int = 1,
+    predicts_ratings: bool = False,
+    retries: int = 2,
+    pause: float = 0.0,
+) -> BlackBox:
+    """A model of a system that can only be asked. Give one of:
+
+    - `scores(history)`: a score of every item, in the order of `data.item_ids`. `predicts_ratings` says whether they
+      estimate ratings on the log's scale.
+    - `probabilities(history)`: how likely the system is to recommend each item, in the same order. They may sum to
+      less than one, not to more.
+    - `lists(history)`: a ranked list of item ids, of any length, drawn anew each time. Where lists are audited each
+      user's is asked for once, and taken as it is. Where probabilities are, it is asked `repeats` times, each a query
+      of its own, and an item's probability is estimated by the share of the first `places` places that it had: with
+      `places=1`, how often it was first.
+
+    `data` is the log that the system knows. The system must answer as if it knew the submitted history in place of
+    the user's own, and forget it again. It need not give the same answer twice: audits ask again to see whether it
+    does, and where it does not, what they say is about its average answer.
+
+    A system fails when it raises, or gives back what is no answer. It is then asked again, up to `retries` times, after
+    a `pause` in seconds that doubles each time; every try is a query. A system that can hang must raise by itself: give
+    the request inside it a time limit.
+    """
+    given = {"scores": scores, "probabilities": probabilities, "lists": lists}
+    named = [name for name, system in given.items() if system is not None]
+    if len(named) != 1:
+        raise InputError(
+            "scores, probabilities, lists",
+            received=" and ".join(named) or "none of them",
+            expected="exactly one way of asking the system",
+        )
+    if repeats < 1 or places < 1:
+        raise InputError("repeats, places", received=(repeats, places), expected="whole numbers of 1 or more")
+    if retries < 0 or not (np.isfinite(pause) and pause >= 0):
+        raise InputError("retries, pause", received=(retries, pause), expected="numbers of 0 or more")
+    if predicts_ratings and scores is None:
+        raise InputError(
+            "predicts_ratings", received=f"True beside {named[0]}", expected="scores: only they can estimate ratings"
+        )
+    system: _Asked
+    retry = Retry(retries, pause)
+    if scores is not None:
+        system = _AskedForScores(data, retry, scores)
+    elif probabilities is not None:
+        system = _AskedForProbabilities(data, retry, probabilities)
+    else:
+        assert lists is not None
+        system = _AskedForLists(data, retry, lists, Sampling(repeats, places))
+    return BlackBox(
+        data,
+        system,
+        predicts_ratings=predicts_ratings,
+        gives_probabilities=scores is None,
+        sampling=None if lists is None else Sampling(repeats, places),
+        queries=Queries(),
+    )
+
+
+@checked
+def as_black_box(model: FittedModel) -> BlackBox:
+    """A model behind a wall: its scores can be asked for, and nothing else, so that audits can be compared."""
+    return BlackBox(
+        model.data,
+        _Hidden(model),
+        predicts_ratings=model.predicts_ratings,
+        gives_probabilities=False,
+        sampling=None,
+        queries=Queries(),
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Hidden(System):
+    """A model that could say more."""
+
+    model: FittedModel
+
+    @property
+    def repeats_itself(self) -> bool:
+        return not issubclass(self.model.response, OpaqueResponse)
+
+    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
+        model, response = self.model, self.model.respond(viewer, editor, items) if len(items) else None
+
+        def answer(ratings: FloatArray) -> FloatArray:
+            return (model.scores(np.array([viewer]))[0] if response is None else response.scores(ratings)).numpy()
+
+        def ask(ratings: FloatArray) -> FloatArray:
+            if not self.repeats_itself:
+                return Retry().ask(lambda: answer(ratings), queries, model.data.user_ids[editor])
+            queries.add()
+            return answer(ratings)
+
+        return ask
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked(System):
+    """A callable that takes histories."""
+
+    data: Interactions
+    retry: Retry
+
+    @abstractmethod
+    def answer(self, history: History, queries: Queries) -> FloatArray:
+        """(items,): finite scores."""
+
+    @final
+    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
+        history = self.histories(viewer, editor, items)
+        return lambda ratings: self.answer(history(ratings), queries)
+
+    @final
+    def histories(self, viewer: int, editor: int, items: IntArray) -> Callable[[FloatArray], History]:
+        """Ratings of `items`, (actions,) both, to the editor's history with them."""
+        data = self.data
+        start, end = data.indptr[editor], data.indptr[editor + 1]
+        rows = np.arange(start, end) if data.times is None else data.in_time(editor)
+        known = data.items[rows].astype(np.int64)
+        after = np.concatenate([known, items[~np.isin(items, known)]])
+        place = {item: position for position, item in enumerate(after.tolist())}
+        edited = np.array([place[item] for item in items.tolist()], dtype=np.int64)
+        before = np.concatenate([data.ratings[rows], np.zeros(len(after) - len(known))])
+        user, looking = data.user_ids[editor], data.user_ids[viewer]
+        ids = tuple(data.item_ids.gather(after).to_list())
+
+        def history(ratings: FloatArray) -> History:
+            submitted = before.copy()
+            submitted[edited] = ratings
+            return History(user, looking, ids, tuple(submitted.tolist()))
+
+        return history
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _AskedForScores(_Asked):
+    ask: Callable[[History], ArrayLike]
+
+    def answer(self, history: History, queries: Queries) -> FloatArray:
+        return self.retry.ask(lambda: self._scores(history), queries, history.user)
+
+    def _scores(self, history: History) -> FloatArray:
+        return checked_array("what scores(history) gave back", self.ask(history), (self.data.n_items,))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _AskedForProbabilities(_Asked):
+    ask: Callable[[History], ArrayLike]
+
+    def answer(self, history: History, queries: Queries) -> FloatArray:
+        return self.retry.ask(lambda: self._log_shares(history), queries, history.user)
+
+    def _log_shares(self, history: History) -> FloatArray:
+        name = "what probabilities(history) gave back"
+        shares = checked_array(name, self.ask(history), (self.data.n_items,))
+        if shares.min() < 0 or shares.sum() > 1 + 1e-6:
+            raise InputError(
+                name,
+                received=f"numbers from {shares.min():.4g} to {shares.max():.4g} that sum to {shares.sum():.4g}",
+                expected="probabilities: 0 or more each, at most 1 together",
+                remedy="Pass a system that gives scores, logits for instance, as scores=.",
+            )
+        return _logs(shares)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _AskedForLists(_Asked):
+    ask: Callable[[History], Iterable[object]]
+    sampling: Sampling
+
+    def answer(self, history: History, queries: Queries) -> FloatArray:
+        counts = np.zeros(self.data.n_items)
+        for _ in range(self.sampling.repeats):
+            shown = self.retry.ask(lambda: self._list(history), queries, history.user)
+            counts[shown[: self.sampling.places]] += 1
+        return _logs(counts / (self.sampling.repeats * self.sampling.places))
+
+    def own_list(self, user: int, queries: Queries) -> IntArray:
+        history = self.histories(user, user, np.empty(0, dtype=np.int64))(np.empty(0))
+        return self.retry.ask(lambda: self._list(history), queries, history.user)
+
+    def _list(self, history: History) -> IntArray:
+        """Positions of the items, in the order given."""
+        answer = self.ask(history)
+        try:
+            positions = [self._positions[name] for name in answer]
+        except (TypeError, KeyError) as error:
+            raise _bad_list(f"{answer!r:.200}, with {error}") from error
+        if len(set(positions)) < len(positions):
+            raise _bad_list("a list with the same item twice")
+        return np.array(positions, dtype=np.int64)
+
+    @cached_property
+    def _positions(self) -> dict[object, int]:
+        return {name: position for position, name in enumerate(self.data.item_ids.to_list())}
+
+
+def _bad_list(received: str) -> InputError:
+    return InputError(
+        "what lists(history) gave back",
+        received=received,
+        expected="item ids of data.item_ids, best first, each once",
+        remedy="Give the ids under which the items are in the log.",
+    )
+
+
+def _logs(shares: FloatArray) -> FloatArray:
+    """Logarithms with a floor, so that they are finite."""
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.maximum(np.log(shares), LOWEST_LOG)
+    return logs

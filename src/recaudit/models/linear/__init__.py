@@ -1,0 +1,1 @@
+"""Item-item weights: EASE, SLIM."""

@@ -1,0 +1,1 @@
+"""Neighbourhood models."""

@@ -1,0 +1,1 @@
+"""AutoRec, CF-NADE and the recurrent model."""

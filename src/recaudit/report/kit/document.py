@@ -1,0 +1,121 @@
+"""What every page stands on: the templates, the one script, and what a browser may do with them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from recaudit.report.charts import THEME
+from recaudit.report.kit.numbers import chance, count, duration, listing, percent, plural, times
+
+
+def rendered(template: str, **content: Any) -> str:
+    """A page from its template: with the style, the script and the theme of all pages, and what is its own."""
+    script = _script()
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            theme=THEME,
+            style=Markup(_part("style.css")),
+            script=Markup(script),
+            content_policy=_content_policy(script),
+            **content,
+        )
+    )
+
+
+def script_json(value: object) -> Markup:
+    """JSON that may stand inside a script element: no text in it can end the element or open a comment."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _content_policy(script: str) -> str:
+    """What the browser may do: run this very script and no other, and load nothing from anywhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("recaudit.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "chance": chance,
+        "count": count,
+        "percent": percent,
+        "plural": plural,
+        "listing": listing,
+        "duration": duration,
+        "times": times,
+        "moment": _moment,
+        "settings": _settings,
+        "split": _split,
+        "unbroken": _unbroken,
+        "script_json": script_json,
+        "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
+    }
+    return environment
+
+
+@cache
+def _script() -> str:
+    """Vega, Vega-Lite and Vega-Embed, from the package that carries them, with the lines that draw the charts."""
+    return str(vl_convert.javascript_bundle(_part("charts.js")))
+
+
+def _part(name: str) -> str:
+    return (resources.files("recaudit.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _moment(iso: str) -> str:
+    """A moment as a person reads it: 5 March 2025, 14:02 UTC."""
+    moment = datetime.fromisoformat(iso)
+    return f"{moment.day} {moment:%B %Y, %H:%M} {moment.tzname() or ''}".rstrip()
+
+
+def _split(config: Mapping[str, Any]) -> str:
+    """How ratings were held out, from a configuration as it was written."""
+    kind, *settings = {"kind": "random", **config.get("split", {})}.items()
+    return ", ".join([str(kind[1]).replace("-", " "), *(f"{name} {value}" for name, value in settings)])
+
+
+def _unbroken(text: str) -> str:
+    """The text with intervals that stay on one line."""
+    return re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    """Settings in a line; those that are not set are left out, in a part such as `NextK(k=10, ratings=None)` too.
+
+    Tables among them, such as how many pairs of one model were solved, are no settings of the audit.
+    """
+    told = {
+        name: re.sub(r", \w+=None", "", _listed(value))
+        for name, value in settings.items()
+        if value is not None and not isinstance(value, Mapping)
+    }
+    return ", ".join(f"{name} = {value}" for name, value in told.items()) or "none"
+
+
+def _listed(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,1 @@
+"""What each audit shows: its charts and tables."""

@@ -1,0 +1,57 @@
+"""The page of a simulation: what people thought of each recommender, and whether metrics on the log foresaw it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recaudit import atomic
+from recaudit.metrics.metric import METRICS
+from recaudit.report.findings.simulation import findings_of
+from recaudit.report.kit.document import rendered
+from recaudit.report.simulation.evidence import LAST, Published, Study
+from recaudit.report.simulation.headlines import headlines_of
+from recaudit.report.simulation.section import overview_of, retraining, section_of, told_study
+from recaudit.report.simulation.terms import TERMS
+from recaudit.simulate.offline.comparison import OfflineOnline
+from recaudit.version import __version__
+
+TITLE = "Do offline metrics foresee what people like?"
+
+
+def write_simulation(
+    result: OfflineOnline, path: Path, *, title: str = TITLE, published: Published | None = None
+) -> Path:
+    """Write the page, whole or not at all, and say where it is; `published` numbers are shown beside ours."""
+    atomic.write(path, render_simulation(result, title=title, published=published).encode())
+    return path
+
+
+def render_simulation(result: OfflineOnline, *, title: str = TITLE, published: Published | None = None) -> str:
+    """The page as text. Of an interrupted study it shows what is finished, and says what is not."""
+    study = Study.of(result, published)
+    sections = [section_of(study, arena) for arena in study.arenas]
+    shown = {"mean_rating", "ndcg", "rmse", "spearman", "drift", *(name for own in sections for name in own.measures)}
+    seeds = {
+        str(simulation.settings["rng"])
+        for arena in study.arenas
+        for simulation in arena.comparison.simulations.values()
+        if "rng" in simulation.settings
+    }
+    asked = {metric for own in sections for audit in own.audits for metric in audit.metrics}
+    return rendered(
+        "simulation.html.j2",
+        title=title,
+        study=study,
+        told=told_study(study),
+        headlines=headlines_of(study),
+        findings=findings_of(study),
+        overview=overview_of(study),
+        sections=sections,
+        retraining=retraining(study.main),
+        single=[arena.name for arena in study.arenas if arena.trials == 1],
+        seeds=sorted(seeds),
+        last=LAST,
+        audited={name: metric for name, metric in METRICS.items() if name in asked},
+        metrics=[metric for name, metric in TERMS.items() if name in shown],
+        version=__version__,
+    )

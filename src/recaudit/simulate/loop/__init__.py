@@ -1,0 +1,1 @@
+"""Recommenders that learn from what is rated, step by step."""

@@ -1,0 +1,247 @@
+"""What a log says about its people and items: worth, noise, rating levels, activity and popularity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy import optimize
+from scipy.special import ndtr
+
+from recaudit.data import splits
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.factor.als import ALS
+from recaudit.models.factor.model import FactorModel
+from recaudit.models.factor.sgd import BiasedMF
+from recaudit.simulate.loop.exposure import rates_of
+from recaudit.simulate.worlds.population import FloatArray, IntArray
+
+LEAST_RATINGS = 500
+"""A tenth of them is held out; from fewer the noise would be off by more than a tenth."""
+MOST_LEVELS = 20
+"""Logs with more distinct ratings are taken as rated on a continuous scale."""
+HELD_OUT = 0.1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Worth as `level_u + bias_i + p_u . q_i`, in the one basis in which both sides are alike.
+
+    A product of factors stays the same when a matrix moves from one side to the other; how far a user is from an
+    item, and which items are alike, does not. Here axes are orthogonal, ordered by what they explain, and users'
+    and items' vectors have the same mean square length.
+    """
+
+    users: FloatArray
+    """(users, factors): p."""
+    items: FloatArray
+    """(items, factors): q."""
+    level: FloatArray
+    """(users,)"""
+    bias: FloatArray
+    """(items,)"""
+
+    @classmethod
+    def of(cls, model: FactorModel) -> Factors:
+        """The same worth as the model's scores."""
+        left, r_left = np.linalg.qr(model.user_factors)
+        right, r_right = np.linalg.qr(model.item_factors)
+        u, sizes, v = np.linalg.svd(r_left @ r_right.T, full_matrices=False)
+        ratio = (len(left) / len(right)) ** 0.25
+        users = left @ (u * np.sqrt(sizes)) * ratio
+        items = right @ (v.T * np.sqrt(sizes)) / ratio
+        return cls(*map(_read_only, (users, items, model.mean + model.user_bias, model.item_bias)))
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Learned:
+    """What was learnt from a log."""
+
+    log: Interactions
+    recommender: Recommender
+    """Whose fitted model says what items are worth to people: the one given, or the one with the least error."""
+    rng: int
+    """The seed that it was fitted with."""
+    worth: Factors | FloatArray
+    """What items are worth to users: factors, or (users, items) where the model has none."""
+    error: float
+    """Root mean square error on held-out ratings, in rating points."""
+    noise: float
+    """Standard deviation of the noise with which made ratings miss the model by as much as held-out ones do."""
+    levels: FloatArray | None
+    """(levels,): the ratings that the log knows, ascending; None where it is continuous."""
+    activity: FloatArray
+    """(users,): see `exposure.rates_of`."""
+    popularity: FloatArray
+    """(items,)"""
+
+    @property
+    def signature(self) -> str:
+        """Where all of it comes from."""
+        return f"{self.log.fingerprint} {self.recommender!r} rng={self.rng}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Learned) and self.signature == other.signature
+
+    def __hash__(self) -> int:
+        return hash(self.signature)
+
+    def __repr__(self) -> str:
+        return f"<{self.recommender!r} of {self.log!r}: held-out RMSE {self.error:.3f}, noise {self.noise:.3f}>"
+
+
+def learn(data: Interactions, factors: int, recommender: Recommender | None, rng: int) -> Learned:
+    """Fit to nine tenths of the log, measure on the rest, and fit to all of it.
+
+    Without a `recommender`, that of `candidates` with the least error on the held-out ratings.
+    """
+    _check_log(data)
+    split = splits.random(data, HELD_OUT, rng)
+    tried = [recommender] if recommender is not None else candidates(factors)
+    missed = [_held_out(one.fit(split.train, rng), one, split.test) for one in tried]
+    errors = [_root_mean_square(np.clip(predicted, *data.scale) - split.test.ratings) for predicted in missed]
+    best = int(np.argmin(errors))
+    levels = np.unique(data.ratings)
+    known = _read_only(levels) if len(levels) <= MOST_LEVELS else None
+    model = tried[best].fit(data, rng)
+    activity, popularity = rates_of(data.user_counts, data.item_counts)
+    return Learned(
+        log=data,
+        recommender=tried[best],
+        rng=rng,
+        worth=Factors.of(model) if isinstance(model, FactorModel) else _read_only(_matrix(model, tried[best])),
+        error=errors[best],
+        noise=noise_of(missed[best], split.test.ratings, data.scale, known),
+        levels=known,
+        activity=_read_only(activity),
+        popularity=_read_only(popularity),
+    )
+
+
+def candidates(factors: int) -> list[Recommender]:
+    """What is tried where no recommender is given: from hardly any noise to a great deal of it."""
+    steps = [BiasedMF(factors=factors, epochs=40, regularization=weight) for weight in (0.02, 0.05, 0.08, 0.12, 0.2)]
+    return [*steps, *(ALS(factors=factors, regularization=weight) for weight in (0.03, 0.12))]
+
+
+def noise_of(
+    predicted: FloatArray, ratings: FloatArray, scale: tuple[float, float], levels: FloatArray | None
+) -> float:
+    """The sd of the noise with which ratings made from `predicted` (n,) miss it by as much as `ratings` (n,) do.
+
+    Not the sd of the residuals: made ratings are cut to the scale, which makes them miss by less, and rounded, which
+    makes them miss by more. Rounded to six digits, so that it does not hang on the order of a sum.
+    """
+    target = float(np.mean((ratings - predicted) ** 2))
+    width = scale[1] - scale[0]
+
+    def surplus(noise: float) -> float:
+        missed = _clipped_miss(predicted, noise, scale) if levels is None else _rounded_miss(predicted, noise, levels)
+        return float(missed.mean()) - target
+
+    if surplus(1e-6 * width) >= 0:
+        return 0.0
+    if surplus(10 * width) < 0:
+        raise InputError(
+            "recommender",
+            received=f"one that misses held-out ratings by {np.sqrt(target):.3g} points on a scale from {scale[0]:g} "
+            f"to {scale[1]:g}",
+            expected="one that predicts them better than chance",
+            remedy="Leave it out, and one is chosen by its error on held-out ratings.",
+        )
+    return float(f"{optimize.brentq(surplus, 1e-6 * width, 10 * width, xtol=1e-9):.6g}")
+
+
+def nearest(values: FloatArray, levels: FloatArray) -> FloatArray:
+    """Each of `values` (n,) as the nearest of the ascending `levels`."""
+    rounded: FloatArray = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values, side="right")]
+    return rounded
+
+
+def _clipped_miss(worth: FloatArray, noise: float, scale: tuple[float, float]) -> FloatArray:
+    """(n,): the mean of `(clip(w + noise z) - w)^2` over standard normal z."""
+    low, high = ((end - worth) / noise for end in scale)
+    inside = ndtr(high) - ndtr(low) - high * _density(high) + low * _density(low)
+    missed: FloatArray = noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
+    return missed
+
+
+def _rounded_miss(worth: FloatArray, noise: float, levels: FloatArray) -> FloatArray:
+    """(n,): the mean of `(nearest level of (w + noise z) - w)^2` over standard normal z."""
+    below = ndtr(((levels[1:] + levels[:-1]) / 2 - worth[:, None]) / noise)
+    share = np.diff(below, axis=1, prepend=0.0, append=1.0)
+    missed: FloatArray = (share * (levels - worth[:, None]) ** 2).sum(axis=1)
+    return missed
+
+
+def _density(z: FloatArray) -> FloatArray:
+    values: FloatArray = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return values
+
+
+def _held_out(model: FittedModel, recommender: Recommender, test: Interactions) -> FloatArray:
+    """(ratings of `test`,): predictions, not cut to the scale."""
+    users, out = test.users, np.empty(len(test))
+    for block in _blocks(test.n_users):
+        rows = slice(test.indptr[block[0]], test.indptr[block[-1] + 1])
+        out[rows] = _scores(model, recommender, block)[users[rows] - block[0], test.items[rows]]
+    return out
+
+
+def _matrix(model: FittedModel, recommender: Recommender) -> FloatArray:
+    """(users, items): every score."""
+    return np.concatenate([_scores(model, recommender, block) for block in _blocks(model.data.n_users)])
+
+
+def _blocks(users: int) -> list[IntArray]:
+    return np.split(np.arange(users), range(256, users, 256))
+
+
+def _scores(model: FittedModel, recommender: Recommender, users: IntArray) -> FloatArray:
+    """(len(users), items): predicted ratings, finite."""
+    if not model.predicts_ratings:
+        raise NotSupportedError(
+            f"{type(recommender).__name__}: its scores rank items and are no ratings, so that they cannot say what "
+            "people would rate. Recommenders that predict ratings: ALS, BiasedMF, ItemKNN, UserKNN, EASE and SLIM with "
+            "center='item', TopPop by mean rating."
+        )
+    scores: FloatArray = model.scores(users).numpy()
+    if not np.isfinite(scores).all():
+        raise InputError(
+            "recommender",
+            received=f"{type(recommender).__name__}, with scores that are not numbers for some pairs",
+            expected="a finite score for every pair of a user and an item",
+        )
+    return scores
+
+
+def _check_log(data: Interactions) -> None:
+    if len(data) < LEAST_RATINGS:
+        raise InputError(
+            "data",
+            received=f"a log of {len(data):,} ratings",
+            expected=f"at least {LEAST_RATINGS:,}: some are held out to measure the noise",
+            remedy="Use simulate.Latent or simulate.Topics, whose people are drawn.",
+        )
+    if data.ratings.min() == data.ratings.max():
+        raise InputError(
+            "data",
+            received=f"a log in which every rating is {data.ratings[0]:g}",
+            expected="ratings that differ, so that they say what people like",
+            remedy="An implicit log does not; give counts or times of use as ratings if you have them.",
+        )
+
+
+def _root_mean_square(values: FloatArray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _read_only(values: FloatArray) -> FloatArray:
+    out = np.array(values, dtype=np.float64)
+    out.flags.writeable = False
+    return out

@@ -1,0 +1,150 @@
+"""What a simulation gives back: numbers by step and trial, averages with intervals, and what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from recaudit import policies
+from recaudit.errors import InputError, did_you_mean
+from recaudit.simulate.loop.measures import MEASURES
+from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
+from recaudit.simulate.worlds.population import FloatArray
+
+CONFIDENCE = 0.95
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation:
+    """A recommender in an environment, over some trials.
+
+    Intervals are over trials (Student's t at 95%): what another run of the same dynamics could have given. With one
+    trial there are none.
+    """
+
+    settings: Mapping[str, object]
+    steps: pl.DataFrame
+    """One row a trial and step: `ratings` given, and the columns of `MEASURES`."""
+    audits: pl.DataFrame
+    """One row a trial, step, audit and metric, where audits were asked for."""
+    folder: Path | None = None
+    """Where what was shown is kept."""
+
+    @property
+    def trials(self) -> int:
+        """How many trials there are."""
+        return self.steps["trial"].n_unique()
+
+    @property
+    def explores(self) -> bool:
+        """Whether its policy shows anything but the highest scores."""
+        found = getattr(policies, str(self.settings.get("policy", "Top1()")).split("(", 1)[0], None)
+        return not (isinstance(found, type) and issubclass(found, policies.Policy) and found.certain)
+
+    def __getitem__(self, measure: str) -> float:
+        """The mean over all ratings (or steps) of all trials."""
+        return float(self.by_trial(measure).mean())
+
+    def by_trial(self, measure: str, *, last: int | None = None) -> FloatArray:
+        """(trials,): the measure over a trial, or over its last `last` ratings.
+
+        A mean rating weighs every rating alike, an error is pooled over them; what is measured once a step is averaged
+        over steps, and what accumulates (gini, drift) or is known now and then (population_rmse) counts as it stands at
+        the end.
+        """
+        check_measure(measure)
+        if last is not None and last < 1:
+            raise InputError("last", received=last, expected="a whole number of 1 or more, or None for all ratings")
+        values = [_over(part, measure, last) for _, part in self.steps.group_by("trial", maintain_order=True)]
+        return np.array(values, dtype=np.float64)
+
+    def overall(self, *, last: int | None = None) -> pl.DataFrame:
+        """One row a measure: value, lower, upper, trials."""
+        rows = [{"measure": name, **interval(self.by_trial(name, last=last))} for name in MEASURES]
+        return pl.DataFrame(rows)
+
+    def curve(self, measure: str) -> pl.DataFrame:
+        """One row a step: the mean over trials, with its interval."""
+        check_measure(measure)
+        table = self.steps.select("trial", "step", measure).drop_nulls()
+        rows = [
+            {"step": step, **interval(part[measure].to_numpy().astype(np.float64))}
+            for (step,), part in table.group_by("step", maintain_order=True)
+        ]
+        return pl.DataFrame(rows, schema_overrides={"lower": pl.Float64, "upper": pl.Float64})
+
+    def slates(self) -> pl.LazyFrame:
+        """Every item shown: trial, step, user, item, place, score, propensity, rating, expected; read on demand."""
+        if self.folder is None:
+            raise InputError(
+                "out",
+                received="nothing: this simulation kept its numbers only",
+                expected="a folder",
+                remedy="Run it again with out='some/folder'.",
+            )
+        parts = [
+            TrialFolder.open(self.folder / trial_name(trial)).scan().with_columns(trial=pl.lit(trial, pl.Int64))
+            for trial in range(self.trials)
+        ]
+        return pl.concat(parts)
+
+    def summary(self) -> str:
+        """The measures with their intervals, a line each."""
+        head = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        lines = [f"simulation ({head}), {self.trials} trials, {self.steps['step'].n_unique():,} steps"]
+        for row in self.overall().iter_rows(named=True):
+            if row["value"] is not None:
+                ends = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
+                lines.append(f"  {row['measure'].ljust(16)} {row['value']:10.4f}{ends}")
+        return "\n".join(lines)
+
+    __repr__ = summary
+
+
+def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, float | int | None]:
+    """The mean of independent values (n,) and Student's interval around it; None for what is not known."""
+    known = values[~np.isnan(values)]
+    n = len(known)
+    if n == 0:
+        return {"value": None, "lower": None, "upper": None, "trials": 0}
+    middle = float(known.mean())
+    if n == 1:
+        return {"value": middle, "lower": None, "upper": None, "trials": 1}
+    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1) * known.std(ddof=1) / np.sqrt(n))
+    return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
+
+
+def check_measure(measure: str) -> None:
+    """A measure that a simulation has."""
+    if measure not in MEASURES:
+        raise InputError(
+            "measure", received=measure, expected="a measure of a simulation", remedy=did_you_mean(measure, MEASURES)
+        )
+
+
+def _over(part: pl.DataFrame, measure: str, last: int | None) -> float:
+    """One measure of one trial's steps."""
+    weights = part["ratings"].to_numpy().astype(np.float64)
+    if last is not None:
+        after = np.concatenate([np.cumsum(weights[::-1])[::-1][1:], [0.0]])
+        weights = np.clip(last - after, 0, weights)
+    values = part[measure].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    if measure in ("gini", "drift", "population_rmse"):
+        known = values[~np.isnan(values)]
+        return float(known[-1]) if len(known) else float("nan")
+    counted = (weights > 0) & ~np.isnan(values)
+    if not counted.any():
+        return float("nan")
+    values, weights = values[counted], weights[counted]
+    if measure == "mean_rating":
+        return float(np.average(values, weights=weights))
+    if measure == "rmse":
+        return float(np.sqrt(np.average(values**2, weights=weights)))
+    return float(values.mean())

@@ -1,0 +1,302 @@
+"""One trial of a closed loop: recommend, observe, learn; again and again."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import polars as pl
+
+from recaudit.audits.lists.exposure import gini
+from recaudit.data.growth import grown
+from recaudit.data.interactions import Interactions
+from recaudit.engines import track
+from recaudit.machine import check_memory
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.policies import Policy
+from recaudit.seeding import derive
+from recaudit.simulate.loop.measures import population_rmse, predictions, root_mean_square
+from recaudit.simulate.loop.observers import AUDIT_SCHEMA, Observer, describe, observe
+from recaudit.simulate.loop.oracle import Oracle
+from recaudit.simulate.loop.trial_folder import Checkpoint, TrialFolder, trial_name
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.scenarios import Scenario
+from recaudit.simulate.worlds.slates import Shown, slates
+
+STEP_SCHEMA = {
+    "trial": pl.Int64,
+    "step": pl.Int64,
+    "ratings": pl.Int64,
+    "mean_rating": pl.Float64,
+    "rmse": pl.Float64,
+    "population_rmse": pl.Float64,
+    "distinct_items": pl.Int64,
+    "gini": pl.Float64,
+    "drift": pl.Float64,
+}
+"""One row a step; what each column means is in `measures.MEASURES`."""
+
+SAVE_SECONDS = 30.0
+"""How much work a kill may cost."""
+MOST_ROWS = 2_000_000
+"""How many rows of what was shown wait in memory."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """Everything that the numbers of a trial follow from."""
+
+    scenario: Scenario
+    recommender: Recommender
+    policy: Policy
+    steps: int
+    retrain: int
+    """Learn anew every so many steps; 0: never after the start."""
+    warm: bool
+    """Whether to go on from the model before, rather than from scratch."""
+    audits: Mapping[str, Observer]
+    audit_every: int
+    """0: at the last step only."""
+    population_every: int
+    rng: int
+    same_people: bool
+    """Whether every trial begins with the same people, items and log."""
+
+    def seeds(self, trial: int) -> tuple[int, int]:
+        """The initial seed and the seed of everything later; the same for every recommender that is compared."""
+        return self.rng if self.same_people else derive(self.rng, "people", trial), derive(self.rng, "trial", trial)
+
+    def is_due(self, step: int, every: int) -> bool:
+        """Whether something that happens every so many steps, and at the last, happens at this one."""
+        return step == self.steps - 1 or (every > 0 and step % every == 0)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a fit depends on the model before it."""
+        own = type(self.recommender).warm_fit is not Recommender.warm_fit
+        return self.warm and own and not isinstance(self.recommender, Oracle)
+
+    @property
+    def signature(self) -> str:
+        """All settings in words: the same words, the same numbers."""
+        parts = [
+            self.scenario.signature,
+            f"{type(self.recommender).__name__} {self.recommender!r}",
+            f"{type(self.policy).__name__} {self.policy!r}",
+            f"steps={self.steps} retrain={self.retrain} warm={self.warm} rng={self.rng} same={self.same_people}",
+            f"population_every={self.population_every} audit_every={self.audit_every}",
+            *(f"{name}={describe(audit)}" for name, audit in sorted(self.audits.items())),
+        ]
+        return "\n".join(parts)
+
+
+def check_room(environment: Environment) -> None:
+    """That a trial can remember who was shown what."""
+    check_memory(
+        environment.users * environment.items,
+        f"Who was shown what, of {environment.users:,} users and {environment.items:,} items,",
+        "Make the environment smaller, or run fewer trials at a time.",
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TrialRecord:
+    """What a trial leaves behind."""
+
+    steps: pl.DataFrame
+    """Columns as in STEP_SCHEMA."""
+    audits: pl.DataFrame
+    """Columns as in AUDIT_SCHEMA."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RunTrial:
+    """The number of a trial in, its record out: for an engine."""
+
+    loop: Loop
+    out: Path | None
+
+    def __call__(self, number: int) -> TrialRecord:
+        """Run it, or what is left of it."""
+        if self.out is None:
+            return _Trial(self.loop, number, None).run()
+        plan = {"settings": self.loop.signature.splitlines(), "trial": number}
+        return _Trial(self.loop, number, TrialFolder.begin(self.out / trial_name(number), plan)).run()
+
+
+@final
+class _Trial:
+    """The loop, with what it knows as it goes."""
+
+    def __init__(self, loop: Loop, number: int, folder: TrialFolder | None) -> None:
+        self.loop, self.number, self.folder = loop, number, folder
+        environment = loop.scenario.environment
+        check_room(environment)
+        initial, self.seed = loop.seeds(number)
+        self.env = loop.scenario.make(initial)
+        self.observation: dict[str, Any] = self.env.reset(seed=self.seed)[0]
+        self.log = self.env.log
+        self.exposure = np.zeros(environment.items)
+        self.model: FittedModel | None = None
+        self.step = 0
+        self.pending: list[Shown] = []  # since the log last grew
+        self.unsaved: list[Shown] = []
+        self.steps: list[dict[str, Any]] = []
+        self.audits: list[dict[str, Any]] = []
+
+    def run(self) -> TrialRecord:
+        """All steps that are left."""
+        self._resume()
+        since = time.monotonic()
+        left = range(self.step, self.loop.steps)
+        for step in track(left, f"trial {self.number}", len(left)):
+            self._learn(step)
+            self._live(step)
+            self.step = step + 1
+            waiting = sum(len(part.step) for part in self.unsaved)
+            done = self.step == self.loop.steps
+            if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
+                self._save(self.folder)
+                since = time.monotonic()
+        return TrialRecord(pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA))
+
+    # ---- one step --------------------------------------------------------------------------------------
+
+    def _learn(self, step: int) -> None:
+        """Fit, if it is time to, or if nothing is fitted yet."""
+        retrain = self.loop.retrain
+        due = step == 0 or (retrain > 0 and step % retrain == 0)
+        if due:
+            self.model = self._fitted(self._grow(), step)
+        elif self.model is None:  # resumed between two fits: the model is that of the last one
+            latest = step - step % retrain if retrain else 0
+            self.model = self._fitted(self._log_before(latest), latest)
+
+    def _fitted(self, log: Interactions, step: int) -> FittedModel:
+        recommender, seed = self.loop.recommender, derive(self.seed, "fit", step)
+        if isinstance(recommender, Oracle):
+            return recommender.of(self.env.population, log)
+        if self.loop.warm and self.model is not None:
+            return recommender.warm_fit(self.model, log, seed)
+        return recommender.fit(log, seed)
+
+    def _live(self, step: int) -> None:
+        """Recommend, observe, and write down what happened."""
+        assert self.model is not None
+        loop, env = self.loop, self.env
+        users = self.observation["users"]
+        seed = derive(self.seed, "policy", step)
+        slate = slates(self.model, loop.policy, users, env.allowed, loop.scenario.environment.slate, seed)
+        measured = self._measure(step)
+        scored = loop.scenario.environment.choice.uses_scores
+        action = {"items": slate.items, "scores": slate.scores} if scored else slate.items
+        self.observation = env.step(action)[0]
+        ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
+        shown = Shown.at(step, users, slate, ratings, env.expected)
+        self._note(shown)
+        if loop.retrain:
+            self.pending.append(shown)
+        if self.folder:
+            self.unsaved.append(shown)
+        taken = shown.taken
+        self.steps.append(
+            {
+                "trial": self.number,
+                "step": step,
+                "ratings": len(taken.rating),
+                "mean_rating": float(taken.rating.mean()) if len(taken.rating) else None,
+                "rmse": root_mean_square(predictions(self.model, taken.score) - taken.rating),
+                "population_rmse": measured,
+                "distinct_items": len(np.unique(shown.item)),
+                "gini": float(gini(self.exposure[None, :])[0]) if self.exposure.any() else None,
+                "drift": env.population.drift(),
+            }
+        )
+
+    def _measure(self, step: int) -> float | None:
+        """The population's error and the audits, where it is time for them, of the model as it stands."""
+        assert self.model is not None
+        loop = self.loop
+        if loop.audits and loop.is_due(step, loop.audit_every):
+            for name, audit in loop.audits.items():
+                rows = observe(name, audit, self.model)
+                self.audits += [{"trial": self.number, "step": step, **row} for row in rows]
+        if not loop.is_due(step, loop.population_every):
+            return None
+        return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
+
+    def _note(self, shown: Shown) -> None:
+        """How often each item was shown."""
+        self.exposure += np.bincount(shown.item, minlength=len(self.exposure))
+
+    def _grow(self) -> Interactions:
+        """The log with everything that was rated."""
+        self.log = _with_ratings(self.log, self.pending)
+        self.pending = []
+        return self.log
+
+    # ---- stop and go on --------------------------------------------------------------------------------
+
+    def _save(self, folder: TrialFolder) -> None:
+        checkpoint = Checkpoint(
+            step=self.step,
+            state=self.env.state(),
+            steps=pl.DataFrame(self.steps, STEP_SCHEMA),
+            audits=pl.DataFrame(self.audits, AUDIT_SCHEMA),
+        )
+        done = self.step == self.loop.steps
+        model = self.model if self.loop.goes_on and not done else None
+        folder.save(pl.concat([part.frame() for part in self.unsaved]), checkpoint, model, done=done)
+        self.unsaved = []
+
+    def _resume(self) -> None:
+        checkpoint = self.folder.load() if self.folder else None
+        if checkpoint is None or self.folder is None:
+            return
+        self.step = checkpoint.step
+        self.steps, self.audits = checkpoint.steps.to_dicts(), checkpoint.audits.to_dicts()
+        if self.step < self.loop.steps:
+            self.observation = self.env.restore(checkpoint.state)
+            for part in map(Shown.of, self.folder.slates()):
+                self._note(part)
+                self.log = _with_ratings(self.log, [part])
+            if self.loop.goes_on:
+                self._restore_model(self.folder)
+
+    def _restore_model(self, folder: TrialFolder) -> None:
+        """The model that the next one goes on from: as it was kept, else by going through all fits again."""
+        fits = range(0, self.step, self.loop.retrain or self.step)
+        self.model = folder.model(self._log_before(fits[-1]))
+        if self.model is None:
+            warnings.warn(
+                f"{type(self.loop.recommender).__name__}: its model cannot be kept as arrays, so that trial "
+                f"{self.number} begins with its {len(fits)} fits again.",
+                stacklevel=2,
+            )
+            for step in fits:
+                self.model = self._fitted(self._log_before(step), step)
+
+    def _log_before(self, step: int) -> Interactions:
+        """The log as it was when the model was last fitted."""
+        log = self.loop.scenario.begin(self.loop.seeds(self.number)[0])[0]
+        for part in map(Shown.of, self.folder.slates() if self.folder else ()):
+            log = _with_ratings(log, [part.where(part.step < step)])
+        return log
+
+
+def _with_ratings(log: Interactions, parts: list[Shown]) -> Interactions:
+    taken = [part.taken for part in parts]
+    if not taken:
+        return log
+    users, items, ratings, steps = (
+        np.concatenate([getattr(part, name) for part in taken]) for name in ("user", "item", "rating", "step")
+    )
+    return grown(log, users, items, ratings, steps + 1)

@@ -1,0 +1,148 @@
+"""Where a trial is kept: a stream of what was shown, and a checkpoint from which it goes on after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recaudit.data.interactions import Interactions
+from recaudit.folders import Folder, Manifest, Writer, damaged
+from recaudit.models.base import FittedModel
+from recaudit.models.stored import restored, stored
+from recaudit.simulate.worlds.slates import SLATE_SCHEMA
+from recaudit.version import __version__
+
+Content = TypeVar("Content")
+
+
+def trial_name(number: int) -> str:
+    """The folder of a trial."""
+    return f"trial-{number:03d}"
+
+
+@final
+class _Names:
+    """The files of the checkpoint after so many steps."""
+
+    def __init__(self, step: int) -> None:
+        self.state, self.steps, self.audits, self.model = (
+            f"checkpoints/{step:08d}.{name}"
+            for name in ("state.npz", "steps.parquet", "audits.parquet", "model.safetensors")
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A trial after so many steps."""
+
+    step: int
+    state: Mapping[str, NDArray[Any]]
+    steps: pl.DataFrame
+    audits: pl.DataFrame
+
+
+@final
+@dataclass(frozen=True)
+class TrialFolder:
+    """Writes and reads one trial."""
+
+    folder: Folder
+
+    @classmethod
+    def begin(cls, path: Path, plan: Mapping[str, Any]) -> TrialFolder:
+        """The trial of this plan, as far as it has come; anything else under this name is removed."""
+        new = Manifest(kind="trial", recaudit=__version__, plan=dict(plan), record={"step": 0})
+        folder = Folder.begin(path, new, nested=True)
+        folder.sweep("")
+        return cls(folder)
+
+    @classmethod
+    def open(cls, path: Path) -> TrialFolder:
+        """A trial to be read."""
+        return cls(Folder.open(path, "trial"))
+
+    @property
+    def step(self) -> int:
+        """How many steps are kept."""
+        return int(self.folder.manifest.record["step"])
+
+    def save(self, slates: pl.DataFrame, checkpoint: Checkpoint, model: FittedModel | None, *, done: bool) -> None:
+        """Add what was shown since the last time, and a checkpoint in place of the one before it.
+
+        `model` is the fitted one, where the next goes on from it; one that cannot be kept is fitted again.
+        """
+        new = _Names(checkpoint.step)
+        files: dict[str, Writer | bytes] = {
+            f"parts/{self.step:08d}.parquet": slates.write_parquet,
+            new.state: partial(_write_arrays, checkpoint.state),
+            new.steps: checkpoint.steps.write_parquet,
+            new.audits: checkpoint.audits.write_parquet,
+        }
+        content = None if model is None else stored(model)
+        if content is not None:
+            files[new.model] = content
+        former = [name for name in self.folder.manifest.files if name.startswith("checkpoints/")]
+        status = "complete" if done else "running"
+        self.folder.put(files, without=former, record={"step": checkpoint.step}, status=status)
+
+    def load(self) -> Checkpoint | None:
+        """The checkpoint, if there is one."""
+        if not self.step:
+            return None
+        kept = _Names(self.step)
+        return Checkpoint(
+            step=self.step,
+            state=self._read(kept.state, _read_arrays),
+            steps=self._read(kept.steps, _read_table),
+            audits=self._read(kept.audits, _read_table),
+        )
+
+    def model(self, log: Interactions) -> FittedModel | None:
+        """The model that was kept with the checkpoint, which was fitted to this log; None if none was."""
+        name = _Names(self.step).model
+        return self._read(name, partial(restored, data=log)) if name in self.folder.manifest.files else None
+
+    def slates(self) -> Iterator[pl.DataFrame]:
+        """What was shown, part by part, in order."""
+        for part in self._parts():
+            yield self._read(part, _read_table)
+
+    def scan(self) -> pl.LazyFrame:
+        """What was shown, without reading it."""
+        parts = [pl.scan_parquet(self.folder.checked(part), glob=False) for part in self._parts()]
+        return pl.concat(parts) if parts else pl.LazyFrame(schema=SLATE_SCHEMA)
+
+    def _parts(self) -> list[str]:
+        return sorted(name for name in self.folder.manifest.files if name.startswith("parts/"))
+
+    def _read(self, name: str, how: Callable[[Path], Content]) -> Content:
+        """A file's content. Whoever wrote the digest beside a file that is none wrote no file of ours."""
+        if name not in self.folder.manifest.files:
+            raise damaged(self.folder.path / name, "missing")
+        path = self.folder.checked(name)
+        try:
+            return how(path)
+        except (ValueError, OSError, LookupError, pl.exceptions.PolarsError) as error:
+            raise damaged(path, "damaged") from error
+
+
+def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    with path.open("xb") as file:  # given a name, numpy would add an ending to it
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    return pl.read_parquet(path, glob=False)

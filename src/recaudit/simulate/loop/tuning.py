@@ -1,0 +1,142 @@
+"""Settings chosen by cross-validation on the log that a recommender begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, final
+
+import polars as pl
+from pydantic import Field
+
+from recaudit.arguments import checked
+from recaudit.audits.optuna_study import quiet_study
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, track
+from recaudit.errors import InputError, did_you_mean
+from recaudit.models.base import Recommender
+from recaudit.simulate.offline.metrics import each_offline
+from recaudit.specification import Settings
+
+
+@final
+class Grid(Settings):
+    """Every combination of these values."""
+
+    values: dict[str, tuple[Any, ...]] = Field(min_length=1)
+    """Field by field what to try: {"factors": (10, 20), "regularization": (0.01, 0.1)}."""
+
+
+@final
+class Search(Settings):
+    """A search with Optuna (the extra `tune`)."""
+
+    ranges: dict[str, tuple[float, float]] = Field(min_length=1)
+    """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
+    tries: int = Field(default=30, ge=1)
+    """How many settings are tried."""
+
+
+_NEAR_END = 0.05
+"""Which share of a range, on its logarithmic scale, counts as its end in a search."""
+
+_Measure = Callable[[list[dict[str, Any]]], Iterator[dict[str, Any]]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What was chosen, and what it was chosen from."""
+
+    recommender: Recommender
+    tries: pl.DataFrame
+    """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
+    edges: tuple[str, ...]
+    """Settings that ended at an end of what was tried, in words: a better value may lie beyond."""
+
+
+@checked
+def tune(
+    recommender: Recommender,
+    data: Interactions,
+    how: Grid | Search,
+    *,
+    n: int = 5,
+    k: int = 20,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Tuned:
+    """The settings with the lowest mean RMSE over n folds (equal: the first tried); others stay as they are.
+
+    An Oracle has nothing to tune. Every setting is checked before anything is fitted.
+    """
+    settings = how.values if isinstance(how, Grid) else how.ranges
+    known = type(recommender).model_fields
+    for name in settings:
+        if name not in known:
+            raise InputError(
+                "tuning",
+                received=name,
+                expected=f"a setting of {type(recommender).__name__}",
+                remedy=did_you_mean(name, known),
+            )
+
+    def measured(candidates: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Each with its mean rmse and ndcg; an engine spreads the folds of all of them together."""
+        made = {str(at): type(recommender)(**dict(recommender) | changes) for at, changes in enumerate(candidates)}
+        found = each_offline(made, data, n=n, k=k, population=None, rng=rng, engine=engine)
+        for changes, (_, folds) in zip(candidates, found, strict=True):
+            yield {**changes, "rmse": folds["rmse"].mean(), "ndcg": folds["ndcg"].mean()}
+
+    tried = list(measured(_combinations(how)) if isinstance(how, Grid) else _searched(how, rng, measured))
+    tries = pl.DataFrame(tried, strict=False)
+    return Tuned(chosen(recommender, tries), tries, edges(how, tries))
+
+
+def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
+    """The recommender at the best of what was tried."""
+    best = _best(tries)
+    changes = {name: value for name, value in best.items() if name not in ("rmse", "ndcg")}
+    return type(recommender)(**dict(recommender) | changes)
+
+
+def edges(how: Grid | Search, tries: pl.DataFrame) -> tuple[str, ...]:
+    """The settings whose chosen value is the lowest or the highest of several numbers, or nearly so in a search."""
+    best = _best(tries)
+    found = []
+    for name, values in (how.values if isinstance(how, Grid) else how.ranges).items():
+        if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            continue
+        low, high = min(values), max(values)
+        near = 1.0 if isinstance(how, Grid) else (high / low) ** _NEAR_END
+        at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
+        if at_end and low < high:
+            found.append(f"{name} = {best[name]:g}, the {at_end} tried")
+    return tuple(found)
+
+
+def _best(tries: pl.DataFrame) -> dict[str, Any]:
+    return tries.row(int(tries["rmse"].arg_min() or 0), named=True)
+
+
+def _combinations(how: Grid) -> list[dict[str, Any]]:
+    return [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
+
+
+def _searched(how: Search, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
+    for name, (low, high) in how.ranges.items():
+        if not 0 < low <= high:
+            raise InputError(name, received=(low, high), expected="the lowest and highest value to try, both above 0")
+    with quiet_study(rng, objectives=1, instead="a Grid needs none of it.") as study:
+        for _ in track(range(how.tries), "tuning", how.tries):
+            trial = study.ask()
+            changes = {
+                name: trial.suggest_int(name, int(low), int(high), log=True)
+                if float(low).is_integer() and float(high).is_integer()
+                else trial.suggest_float(name, low, high, log=True)
+                for name, (low, high) in how.ranges.items()
+            }
+            (row,) = measured([changes])
+            study.tell(trial, row["rmse"])
+            yield row

@@ -1,0 +1,1 @@
+"""Offline metrics beside what happens online."""

@@ -1,0 +1,271 @@
+"""`offline_online`: do metrics on a log predict what people think of what they are then shown? (paper 003)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, final
+
+import numpy as np
+import polars as pl
+
+from recaudit.arguments import checked
+from recaudit.engines import Engine, track
+from recaudit.errors import InputError
+from recaudit.folders import Folder, claimed
+from recaudit.models.base import Recommender
+from recaudit.policies import Policy
+from recaudit.simulate.loop.comparison import Comparison, Contender, compared, folder_name
+from recaudit.simulate.loop.observers import Observer, describe
+from recaudit.simulate.loop.run import as_scenario, checked_loop, planned
+from recaudit.simulate.loop.simulation import interval
+from recaudit.simulate.loop.trial import check_room
+from recaudit.simulate.loop.tuning import Grid, Search, chosen, edges, tune
+from recaudit.simulate.offline.metrics import each_offline
+from recaudit.simulate.offline.rank_correlation import rank_correlation
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.population import FloatArray
+from recaudit.simulate.worlds.scenarios import Scenario
+
+METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class OfflineOnline:
+    """What was measured on the log, beside what happened in the loop, for every recommender and environment."""
+
+    folds: pl.DataFrame
+    """One row an environment, recommender and fold: rmse, ndcg."""
+    comparisons: Mapping[str, Comparison]
+    """The loops, by environment."""
+    recommenders: pl.DataFrame
+    """One row an environment and recommender: the settings that were used, in words, whether they were tuned, and which
+    of them ended at an `edge` of what was tried."""
+    k: int
+    """The k of nDCG@k."""
+    scenarios: Mapping[str, Scenario] = field(default_factory=dict)
+    """What was run, by environment."""
+
+    def points(self, *, last: int | None = None) -> pl.DataFrame:
+        """One row an environment and recommender: each number with its interval.
+
+        `ndcg` and `rmse` over folds; `mean_rating` and `distinct_items` over trials; columns `*_lower`, `*_upper`.
+        """
+        rows = []
+        for environment, comparison in self.comparisons.items():
+            for name, simulation in comparison.simulations.items():
+                row: dict[str, object] = {"environment": environment, "recommender": name}
+                for metric in METRICS:
+                    row |= _named(metric, interval(self._folds(environment, name, metric)))
+                for measure in ("mean_rating", "distinct_items"):
+                    row |= _named(measure, interval(simulation.by_trial(measure, last=last)))
+                rows.append(row)
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def spearman(self, *, rng: int = 0) -> pl.DataFrame:
+        """One row an environment and metric: Spearman's rank correlation with the mean rating received.
+
+        A recommender counts once, under however many policies it was run: on the log they are the same
+        (`Comparison.models`). `lower` and `upper` (95%, Bonett and Wright 2000) hold what other recommenders of the
+        kind could have given; fewer than four say nothing, and have none. `p_value` asks whether so few recommenders
+        could be ordered so by chance (all orders equally likely, two-sided).
+        """
+        rows = []
+        for environment, comparison in self.comparisons.items():
+            names = comparison.models
+            online = np.stack([comparison[name].by_trial("mean_rating") for name in names])
+            for metric in METRICS:
+                offline = np.stack([self._folds(environment, name, metric) for name in names])
+                rows.append({"environment": environment, "metric": metric, **rank_correlation(offline, online, rng)})
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def _folds(self, environment: str, name: str, metric: str) -> FloatArray:
+        rows = self.folds.filter((pl.col("environment") == environment) & (pl.col("recommender") == name))
+        return rows[metric].to_numpy()
+
+    def summary(self) -> str:
+        """The points and the correlations, a line each."""
+        lines = []
+        points, spearman = self.points(), self.spearman()
+        width = max(map(len, points["recommender"]))
+        for environment in self.comparisons:
+            lines.append(environment)
+            lines.append(f"  {''.ljust(width)}  {f'nDCG@{self.k}':>8} {'RMSE':>8}  {'rating':>8}")
+            part = points.filter(pl.col("environment") == environment).sort("mean_rating", descending=True)
+            for row in part.iter_rows(named=True):
+                rating = "   nothing" if row["mean_rating"] is None else f"  {row['mean_rating']:8.4f}"
+                lines.append(f"  {row['recommender'].ljust(width)}  {row['ndcg']:8.4f} {row['rmse']:8.4f}{rating}")
+            for row in spearman.filter(pl.col("environment") == environment).iter_rows(named=True):
+                ends = "" if row["lower"] is None else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
+                told = "none, they are in no order" if row["value"] is None else f"{row['value']:.3f}{ends}"
+                lines.append(f"  Spearman of {row['metric']} with mean rating: {told}")
+            ended = self.recommenders.filter((pl.col("environment") == environment) & (pl.col("edge") != ""))
+            for row in ended.iter_rows(named=True):
+                lines.append(f"  {row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
+        return "\n".join(lines)
+
+    __repr__ = summary
+
+
+@checked
+def offline_online(
+    environments: Sequence[Environment | Scenario | str],
+    recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]],
+    trials: int = 10,
+    *,
+    tuning: Mapping[str, Grid | Search] | None = None,
+    folds: int = 5,
+    k: int = 20,
+    policy: Policy | None = None,
+    ratings: int | None = None,
+    steps: int | None = None,
+    retrain: int = 1,
+    warm: bool = False,
+    audits: Mapping[str, Observer] | None = None,
+    audit_every: int = 0,
+    population_every: int = 0,
+    out: str | Path | None = None,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> OfflineOnline:
+    """Measure each recommender on the log that it begins with, then let it loose, and compare.
+
+    For every environment: draw its log; tune those recommenders that have an entry in `tuning` by cross-validation;
+    measure RMSE and nDCG@k over the same folds; run the loop over `trials`. `recommenders` maps names to recommenders
+    (or recommender and policy); or environments' names to such maps, where their settings differ. Other arguments as
+    for `compare`. With `out`, everything is kept, and an interrupted study goes on where it stopped.
+    """
+    scenarios = [as_scenario(environment, ratings=ratings, steps=steps) for environment in environments]
+    _check(scenarios)
+    by_environment = {scenario.name: _contenders(recommenders, scenario.name) for scenario in scenarios}
+    root = None if out is None else Path(out)
+    parts: list[pl.DataFrame] = []
+    used: list[dict[str, object]] = []
+    comparisons: dict[str, Comparison] = {}
+
+    def carried_out(folder: Folder | None) -> OfflineOnline:
+        for scenario in track(scenarios, "environments", len(scenarios)):
+            contenders: dict[str, tuple[Recommender, Policy | None]] = {}
+            bench = _Bench(scenario, folds, k, rng, engine, folder)
+            for name, contender in by_environment[scenario.name].items():
+                recommender, own = contender if isinstance(contender, tuple) else (contender, policy)
+                how = (tuning or {}).get(name)
+                edge: tuple[str, ...] = ()
+                if how is not None:
+                    recommender, edge = bench.tuned(name, recommender, how)
+                contenders[name] = recommender, own
+                named = {"environment": scenario.name, "recommender": name}
+                used.append({**named, "settings": repr(recommender), "tuned": how is not None, "edge": "; ".join(edge)})
+            parts.append(bench.measured({name: recommender for name, (recommender, _) in contenders.items()}))
+            loops = {
+                name: checked_loop(
+                    scenario, recommender, own, retrain, warm, audits, audit_every, population_every, True, rng
+                )
+                for name, (recommender, own) in contenders.items()
+            }
+            inside = None if root is None else root / _loops_of(scenario)
+            comparisons[scenario.name] = compared(loops, trials, inside, engine, nested=True)
+        run = {scenario.name: scenario for scenario in scenarios}
+        return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, run)
+
+    if root is None:
+        return carried_out(None)
+    lines = [f"{scenario.signature} folds={folds} k={k} rng={rng}" for scenario in scenarios]
+    lines += [f"policy={policy!r} retrain={retrain} warm={warm}"]
+    lines += [f"population_every={population_every} audit_every={audit_every}"]
+    lines += [f"{name}={describe(audit)}" for name, audit in sorted((audits or {}).items())]
+    lines += [f"{e}/{name}: {c!r}" for e, each in by_environment.items() for name, c in each.items()]
+    lines += [f"tuning {name}: {how!r}" for name, how in (tuning or {}).items()]
+    inside = [_loops_of(scenario) for scenario in scenarios]
+    with claimed(root, planned("study", lines, inside, trials=trials), owned=("tuning", "offline")) as kept:
+        found = carried_out(kept)
+        kept.complete()
+        return found
+
+
+def _loops_of(scenario: Scenario) -> str:
+    """The folder of one environment's loops."""
+    return f"loops/{folder_name(scenario.name)}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """Offline measurements in one environment; each is made once and kept."""
+
+    scenario: Scenario
+    folds: int
+    k: int
+    rng: int
+    engine: Engine | None
+    folder: Folder | None
+
+    def tuned(self, name: str, recommender: Recommender, how: Grid | Search) -> tuple[Recommender, tuple[str, ...]]:
+        """The recommender with its settings chosen, and those of them that ended at an edge."""
+        kept = self._kept("tuning", name)
+        if kept is not None:
+            return chosen(recommender, kept), edges(how, kept)
+        data = self.scenario.begin(self.rng)[0]
+        found = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine)
+        self._keep("tuning", name, found.tries)
+        return found.recommender, found.edges
+
+    def measured(self, recommenders: Mapping[str, Recommender]) -> pl.DataFrame:
+        """A row a recommender and fold."""
+        kept = {name: self._kept("offline", name) for name in recommenders}
+        found = {name: frame for name, frame in kept.items() if frame is not None}
+        left = {name: each for name, each in recommenders.items() if name not in found}
+        data, people = self.scenario.begin(self.rng)[0], self.scenario.population(self.rng)
+        for name, frame in each_offline(
+            left, data, n=self.folds, k=self.k, population=people, rng=self.rng, engine=self.engine
+        ):
+            self._keep("offline", name, frame)
+            found[name] = frame
+        who = pl.lit(self.scenario.name).alias("environment")
+        return pl.concat([found[name].select(who, pl.lit(name).alias("recommender"), "*") for name in recommenders])
+
+    def _kept(self, kind: str, name: str) -> pl.DataFrame | None:
+        """What was measured before."""
+        file = self._file(kind, name)
+        if self.folder is None or file not in self.folder.manifest.files:
+            return None
+        return pl.read_parquet(self.folder.checked(file), glob=False)
+
+    def _keep(self, kind: str, name: str, frame: pl.DataFrame) -> None:
+        if self.folder is not None:
+            self.folder.put({self._file(kind, name): frame.write_parquet})
+
+    def _file(self, kind: str, name: str) -> str:
+        return f"{kind}/{folder_name(self.scenario.name)}/{folder_name(name)}.parquet"
+
+
+def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:
+    return {name: found["value"], f"{name}_lower": found["lower"], f"{name}_upper": found["upper"]}
+
+
+def _contenders(
+    recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]], environment: str
+) -> dict[str, Contender]:
+    own = recommenders.get(environment)
+    if isinstance(own, Mapping):
+        return dict(own)
+    plain = {name: each for name, each in recommenders.items() if not isinstance(each, Mapping)}
+    if len(plain) != len(recommenders) or not plain:
+        raise InputError(
+            "recommenders",
+            received=f"{list(recommenders)}",
+            expected=f"recommenders by name, or a map of them for every environment, {environment!r} too",
+        )
+    return plain
+
+
+def _check(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        check_room(scenario.environment)
+    names = [scenario.name for scenario in scenarios]
+    if not names or len(set(names)) != len(names):
+        raise InputError(
+            "environments", received=names, expected="at least one environment, each under a name of its own"
+        )

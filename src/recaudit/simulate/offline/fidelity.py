@@ -1,0 +1,153 @@
+"""Fidelity of a simulation: what an environment gets right and wrong about a log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from recaudit.arguments import checked
+from recaudit.data.interactions import Interactions
+from recaudit.models.base import Recommender
+from recaudit.models.factor.sgd import BiasedMF
+from recaudit.seeding import derive
+from recaudit.simulate.loop.learning import MOST_LEVELS
+from recaudit.simulate.offline.fidelity_result import SCHEMA, STATISTICS, SimulationFidelity, Statistic
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.population import FloatArray
+from recaudit.simulate.worlds.portrait import Portrait, Side, correlation, portrait, rank_correlation
+
+
+class Compared(NamedTuple):
+    """One statistic of two logs; None where it has no value for one log alone, or cannot be computed."""
+
+    real: float | None
+    simulated: float | None
+    difference: float | None
+    size: float | None
+
+
+@checked
+def fidelity(
+    environment: Environment, data: Interactions, rng: int = 0, *, reference: Recommender | None = None
+) -> SimulationFidelity:
+    """Have `environment` make an offline log of the size of `data`, and hold the two side by side.
+
+    Users and items are compared one by one where both logs have the same ids. `reference` is the recommender whose
+    held-out error is compared, BiasedMF with 8 factors where nothing is said. If the environment was fitted to `data`
+    itself, that it looks like it is the least to be asked: compare it with a log that it has not seen, too.
+    """
+    recommender = reference or BiasedMF(factors=8, epochs=40, regularization=0.1)
+    size = min(len(data), environment.present_users(0) * environment.present_items(0))
+    made, again = (environment.offline(size, seed) for seed in (rng, derive(rng, "again")))
+    real, first, second = (portrait(log, recommender, rng) for log in (data, made, again))
+    by_chance = _compare(first, second)
+    rows = [_row(STATISTICS[name], found, by_chance[name]) for name, found in _compare(real, first).items()]
+    settings = {
+        "environment": type(environment).__name__,
+        "users": environment.users,
+        "items": environment.items,
+        "ratings": size,
+        "rng": rng,
+    }
+    return SimulationFidelity(settings, pl.DataFrame(rows, SCHEMA, orient="row"))
+
+
+def _row(statistic: Statistic, found: Compared, chance: Compared) -> tuple[object, ...]:
+    known = chance.difference if statistic.by_chance else None
+    noise = 2 * chance.size if statistic.by_chance and chance.size is not None else 0.0
+    if found.size is None or found.difference is None:
+        verdict, meaning = "not measured", ""
+    elif found.size <= max(statistic.right, noise):
+        verdict, meaning = "right", ""
+    else:
+        verdict = "close" if found.size <= statistic.close else "wrong"
+        meaning = statistic.high if found.difference > 0 and statistic.high else statistic.low
+    return statistic.name, found.real, found.simulated, found.difference, known, verdict, meaning
+
+
+def _compare(real: Portrait, simulated: Portrait) -> dict[str, Compared]:
+    """Every statistic, in the order of `STATISTICS`."""
+    sd = float(real.ratings.std()) or 1.0
+    users, items = (real.users, simulated.users), (real.items, simulated.items)
+    return {
+        "rating mean": _apart(float(real.ratings.mean()), float(simulated.ratings.mean()), unit=sd),
+        "rating sd": _ratio(float(real.ratings.std()), float(simulated.ratings.std())),
+        "rating levels": _distance(_total_variation(real.ratings, simulated.ratings)),
+        "mean rating by user": _means(*users, sd),
+        "mean rating by item": _means(*items, sd),
+        "the same users' mean ratings": _same_means(*users),
+        "the same items' mean ratings": _same_means(*items),
+        "item popularity: Gini": _apart(items[0].gini, items[1].gini),
+        "item popularity: distribution": _distance(_kolmogorov(*items)),
+        "the same items' popularity": _same_counts(*items),
+        "user activity: Gini": _apart(users[0].gini, users[1].gini),
+        "user activity: distribution": _distance(_kolmogorov(*users)),
+        "the same users' activity": _same_counts(*users),
+        "popular items are rated higher": _apart(real.popularity_pull, simulated.popularity_pull),
+        "held-out RMSE": _ratio(real.error, simulated.error),
+        "held-out variance explained": _apart(real.explained, simulated.explained),
+        "structure of tastes": _ratio(real.taste_axes, simulated.taste_axes),
+        "structure of choices": _ratio(real.choice_axes, simulated.choice_axes),
+    }
+
+
+def _apart(real: float | None, simulated: float | None, unit: float = 1.0) -> Compared:
+    if real is None or simulated is None:
+        return Compared(real, simulated, None, None)
+    return Compared(real, simulated, simulated - real, abs(simulated - real) / unit)
+
+
+def _ratio(real: float | None, simulated: float | None) -> Compared:
+    return _apart(real, simulated, unit=real or 1.0)
+
+
+def _distance(value: float | None, unit: float = 1.0) -> Compared:
+    return Compared(None, None, value, None if value is None else value / unit)
+
+
+def _short_of(expected: float | None, found: float | None) -> Compared:
+    """Only what a correlation falls short of counts: one that is higher is no fault."""
+    if expected is None or found is None:
+        return Compared(expected, found, None, None)
+    return Compared(expected, found, found - expected, max(0.0, expected - found))
+
+
+def _means(real: Side, simulated: Side, sd: float) -> Compared:
+    ours, theirs = real.means[real.firm], simulated.means[simulated.firm]
+    if not len(ours) or not len(theirs):
+        return _distance(None)
+    return _distance(float(stats.wasserstein_distance(ours, theirs)), unit=sd)
+
+
+def _same_means(real: Side, simulated: Side) -> Compared:
+    if not real.ids.equals(simulated.ids):
+        return _short_of(real.reliability, None)
+    both = real.firm & simulated.firm
+    return _short_of(real.reliability, correlation(real.means[both], simulated.means[both]))
+
+
+def _same_counts(real: Side, simulated: Side) -> Compared:
+    if not real.ids.equals(simulated.ids):
+        return _short_of(real.count_reliability, None)
+    return _short_of(real.count_reliability, rank_correlation(real.counts, simulated.counts))
+
+
+def _kolmogorov(real: Side, simulated: Side) -> float:
+    """Of the counts as multiples of their mean, so that logs of other sizes can be compared."""
+    ours, theirs = (side.counts / side.counts.mean() for side in (real, simulated))
+    return float(stats.ks_2samp(ours, theirs, method="asymp").statistic)
+
+
+def _total_variation(real: FloatArray, simulated: FloatArray) -> float:
+    """Over the real levels, what lies between them counting as wrong; over twenty bins where there are too many."""
+    levels = np.unique(real)
+    if len(levels) <= MOST_LEVELS:
+        shares = [np.array([(ratings == level).mean() for level in levels]) for ratings in (real, simulated)]
+        other = 1 - shares[1].sum()
+        return float((np.abs(shares[0] - shares[1]).sum() + other) / 2)
+    edges = np.linspace(levels[0], levels[-1], MOST_LEVELS + 1)
+    counts = [np.histogram(np.clip(ratings, levels[0], levels[-1]), edges)[0] for ratings in (real, simulated)]
+    return float(np.abs(counts[0] / len(real) - counts[1] / len(simulated)).sum() / 2)

@@ -1,0 +1,1 @@
+"""Environments: people who rate what they are shown."""

@@ -1,0 +1,168 @@
+"""Latent: people and items are vectors; an item is worth their product and biases (paper 003, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from recaudit.arithmetic import product
+from recaudit.seeding import generator
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+
+
+class LatentDynamics(Environment):
+    """What people who are vectors may do: move towards what they take, and tire of what is alike."""
+
+    affinity: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
+    """Whoever takes an item moves towards it: `p_u <- (1 - affinity) p_u + affinity q_i`."""
+    boredom_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """What is taken off a rating when every remembered item points the same way (cosine 1, threshold 0):
+    `boredom_penalty / memory x sum over remembered j of max(0, cos(q_i, q_j) - boredom_threshold)`."""
+    boredom_threshold: float = Field(default=0.0, ge=-1, le=1, allow_inf_nan=False)
+    """The cosine up to which items do not count as alike."""
+    memory: int = Field(default=5, ge=1)
+    """How many of their own last items people remember."""
+
+    def _switches(self) -> dict[str, dict[str, Any]]:
+        return {"affinity": {"affinity": 0.0}, "boredom": {"boredom_penalty": 0.0}}
+
+
+@final
+class Latent(LatentDynamics):
+    """`rating = clip(offset + c_u + b_i + p_u . q_i - boredom + noise)`, all drawn from normal distributions.
+
+    As it stands nobody ever changes: latent-static. With an affinity and a boredom penalty it is latent-dynamic.
+    """
+
+    users: int = Field(default=943, ge=1)
+    """How many people there are, those who come later included."""
+    items: int = Field(default=1682, ge=1)
+    """How many items there are, those that come later included."""
+    users_per_step: int = Field(default=188, ge=1)
+    """How many of those present are online at a step, drawn uniformly."""
+    factors: int = Field(default=100, ge=1)
+    """Length of the vectors p_u and q_i."""
+    factor_variance: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Variance of each entry of a vector. None: `sqrt(0.5 / factors)`, so that `p_u . q_i` has variance 0.5 whatever
+    the length; the paper's N(0, sqrt(0.5 / d)) read as a variance, as RecLab's code does."""
+    user_bias: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    """Standard deviation of c_u."""
+    item_bias: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    """Standard deviation of b_i."""
+    offset: float = Field(default=3.0, allow_inf_nan=False)
+    """What an item is worth on average."""
+
+    def population(self, seed: int = 0) -> LatentPopulation:
+        """Vectors and biases; environments that differ in their dynamics alone have the same."""
+        draw = generator(seed, "latent")
+        variance = np.sqrt(0.5 / self.factors) if self.factor_variance is None else self.factor_variance
+        return LatentPopulation(
+            self,
+            np.sqrt(variance) * draw.standard_normal((self.users, self.factors)),
+            np.sqrt(variance) * draw.standard_normal((self.items, self.factors)),
+            self.offset + self.user_bias * draw.standard_normal(self.users),
+            self.item_bias * draw.standard_normal(self.items),
+        )
+
+
+@final
+class LatentPopulation(Population):
+    """People by their vectors; items stay as they are."""
+
+    def __init__(
+        self,
+        settings: LatentDynamics,
+        user_factors: FloatArray,
+        item_factors: FloatArray,
+        user_level: FloatArray,
+        item_bias: FloatArray,
+    ) -> None:
+        self.settings = settings
+        self.n_users, self.n_items = len(user_factors), len(item_factors)
+        self.scale, self.noise = settings.scale, settings.noise
+        self.user_factors = user_factors.copy()
+        """(users, factors): as they are now."""
+        self.item_factors = item_factors.copy()  # torch wants arrays that could be written to
+        """(items, factors)"""
+        self.user_level = user_level
+        """(users,): the offset and the user's bias."""
+        self.item_bias = item_bias
+        """(items,)"""
+        self._first = user_factors
+        self._gram = item_factors.T @ item_factors
+        norms = np.linalg.norm(item_factors, axis=1, keepdims=True)
+        self._directions = item_factors / np.where(norms > 0, norms, 1.0)
+        self._recent = np.full((self.n_users, settings.memory), -1, dtype=np.int64)
+        """(users, memory): items, the latest last; -1 where there is nothing yet."""
+
+    def utilities(self, users: IntArray) -> FloatArray:
+        """(len(users), items): tastes less boredom."""
+        values = self.tastes(users)
+        if self.settings.boredom_penalty == 0:
+            return values
+        for remembered in self._recent[users].T:
+            rows = np.flatnonzero(remembered >= 0)
+            alike = _products(self._directions[remembered[rows]], self._directions)
+            values[rows] -= self._tired(alike)
+        return values
+
+    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the same, at the cost of one product of vectors a pair."""
+        values: FloatArray = np.einsum("nk,nk->n", self.user_factors[users], self.item_factors[items])
+        values += self.user_level[users] + self.item_bias[items]
+        if self.settings.boredom_penalty == 0:
+            return values
+        recent = self._recent[users]
+        alike = np.einsum("nmk,nk->nm", self._directions[recent], self._directions[items])
+        values -= np.where(recent >= 0, self._tired(alike), 0.0).sum(axis=1)
+        return values
+
+    def tastes(self, users: IntArray) -> FloatArray:
+        """(len(users), items): products and biases, whoever is bored."""
+        values = _products(self.user_factors[users], self.item_factors)
+        values += self.user_level[users][:, None] + self.item_bias
+        return values
+
+    def _tired(self, alike: FloatArray) -> FloatArray:
+        """What one remembered item takes off, by its cosine with the item that is rated."""
+        each = self.settings.boredom_penalty / self.settings.memory
+        off: FloatArray = each * np.maximum(alike - self.settings.boredom_threshold, 0.0)
+        return off
+
+    def take(self, users: IntArray, items: IntArray) -> None:
+        """Move towards the item, and remember it."""
+        self._recent[users, :-1] = self._recent[users, 1:]
+        self._recent[users, -1] = items
+        gain = self.settings.affinity
+        if gain:
+            self.user_factors[users] = (1 - gain) * self.user_factors[users] + gain * self.item_factors[items]
+
+    def forget(self) -> None:
+        """No item was taken of late."""
+        self._recent[:] = -1
+
+    def drift(self) -> float:
+        """`sqrt(mean over u of d_u' (Q'Q / items) d_u)`, with d_u how far the user's vector has moved."""
+        moved = self.user_factors - self._first
+        squares = float(np.einsum("uk,uk->", moved @ self._gram, moved))
+        return float(np.sqrt(max(squares, 0.0) / (self.n_users * self.n_items)))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Vectors and memories."""
+        return super().state() | {"user_factors": self.user_factors, "recent": self._recent}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Be as `state` says."""
+        super().restore(state)
+        self.user_factors, self._recent = (state[name].copy() for name in ("user_factors", "recent"))
+
+
+def _products(rows: FloatArray, columns: FloatArray) -> FloatArray:
+    """`rows @ columns.T`"""
+    values: FloatArray = product(rows, columns).numpy()
+    return values

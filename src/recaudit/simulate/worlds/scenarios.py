@@ -1,0 +1,169 @@
+"""The paper's experiments by name: an environment, the log that a recommender begins with, and how long it lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Self, final
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from recaudit.data import datasets
+from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError, did_you_mean
+from recaudit.simulate.worlds.beta_rank import BetaRank
+from recaudit.simulate.worlds.environment import MOST, Environment
+from recaudit.simulate.worlds.fitted import from_data
+from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.latent_score import LatentScore
+from recaudit.simulate.worlds.libfm import LibFM
+from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.simulate.worlds.topics import Topics
+from recaudit.specification import Settings
+
+
+@final
+class Scenario(Settings):
+    """An environment with a beginning and an end."""
+
+    name: str
+    """What it is called; `id` in Gymnasium's registry has it too."""
+    environment: SerializeAsAny[Environment]
+    """The people and items."""
+    ratings: int = Field(default=100_000, ge=1)
+    """How many ratings a recommender begins with."""
+    steps: int = Field(default=500, ge=1, le=MOST)
+    """How many steps follow."""
+    lived: bool = False
+    """Whether what people rate at the beginning changes their tastes already, as in RecLab's code, which remembers
+    nothing of it that could bore them. Without, scenarios that differ in their dynamics alone begin with the same log
+    and the same people, as the paper says."""
+    version: int = Field(default=0, ge=0)
+    """Goes up when the same seeds come to other numbers."""
+
+    @model_validator(mode="after")
+    def _ratings_fit(self) -> Self:
+        pairs = self.environment.present_users(0) * self.environment.present_items(0)
+        if self.ratings > pairs:
+            raise ValueError(
+                f"ratings: received {self.ratings:,}; expected at most {pairs:,}, the pairs of users and items that "
+                "are there from the start. Lower it, or raise users or items."
+            )
+        return self
+
+    @property
+    def id(self) -> str:
+        """Its name in Gymnasium's registry, once `register` was called."""
+        return f"recaudit/{self.name}-v{self.version}"
+
+    @property
+    def signature(self) -> str:
+        """What the scenario is, in full: the same signature and seeds, the same numbers."""
+        beginning = f"ratings={self.ratings} lived={self.lived}"
+        return f"{self.id} {beginning} steps={self.steps} {self.environment.signature}"
+
+    def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
+        """The log of the initial seed, and the environment, yet to be reset, in which its people go on."""
+        return self._beginning(initial)[0], self.make(initial)
+
+    def make(self, initial: int = 0) -> PopulationEnv:
+        """The environment, of Gymnasium's kind."""
+        return PopulationEnv(self.environment, initial, begin=self._beginning)
+
+    def population(self, initial: int = 0) -> Population:
+        """The people at step 0: as they were made, or as the log has left them."""
+        return self._beginning(initial)[1]
+
+    def _beginning(self, initial: int) -> tuple[Interactions, Population]:
+        people = self.environment.population(initial)
+        log = self.environment.offline(self.ratings, initial, population=people if self.lived else None)
+        return log, people
+
+    def changed(self, **changes: Any) -> Scenario:
+        """The same with other settings, of the scenario or of its environment; all are checked."""
+        own = dict(self)
+        theirs = dict(self.environment)
+        known = {"ratings", "steps", "lived", *theirs}
+        for name, value in changes.items():
+            if name not in known:
+                raise InputError(
+                    "changes",
+                    received=name,
+                    expected=f"ratings, steps, lived, or a setting of {type(self.environment).__name__}",
+                    remedy=did_you_mean(name, known),
+                )
+            (theirs if name in theirs else own)[name] = value
+        # Made anew, since a copy would not be checked.
+        return Scenario(**own | {"environment": type(self.environment)(**theirs)})
+
+
+LATENT_STEPS = 531
+"""188 of 943 users a step, for as many steps as 188.6 of them would take to 100k ratings more."""
+
+VERSION = 1
+"""Of the paper's scenarios: the environments themselves hold to `repeats`, a lived log is not remembered, and ml-100k
+is fitted as LibFM does it."""
+_of_paper = partial(Scenario, version=VERSION)
+
+_TOPICS_DYNAMIC = Topics(affinity=0.1, boredom_penalty=1.0, boredom_threshold=2, memory=5)
+
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {
+        scenario.name: scenario
+        for scenario in (
+            # 100k ratings, then 200 of 1000 users a step until there are 200k.
+            _of_paper(name="topics-static", environment=Topics()),
+            _of_paper(name="topics-dynamic", environment=_TOPICS_DYNAMIC),
+            # What RecLab's code ran under that name: more than 2 of one topic bore, preferences grow past the scale,
+            # and people drift while the log is drawn.
+            _of_paper(
+                name="topics-dynamic-as-run",
+                environment=_TOPICS_DYNAMIC.model_copy(update={"boredom_threshold": 3, "bounded": False}),
+                lived=True,
+            ),
+            _of_paper(name="latent-static", environment=Latent(), steps=LATENT_STEPS),
+            # RecLab's settings; the paper shows no results of it.
+            _of_paper(
+                name="latent-dynamic",
+                environment=Latent(affinity=0.2, boredom_penalty=2.0, boredom_threshold=0.0, memory=5),
+                steps=LATENT_STEPS,
+            ),
+            # 20 of 100 users a step, each rating one item of the slate: 1000 ratings, then 2000.
+            _of_paper(name="latent-score", environment=LatentScore(), ratings=1000, steps=50),
+            _of_paper(name="beta-rank", environment=BetaRank(), ratings=1000, steps=50),
+            # About one rating a user at the beginning: section 6, exploration.
+            _of_paper(name="topics-static-lowdata", environment=Topics(), ratings=1000),
+            _of_paper(name="latent-static-lowdata", environment=Latent(), ratings=1000, steps=LATENT_STEPS),
+        )
+    }
+)
+
+
+ML_100K = "ml-100k"
+"""The scenario that is made from data, so that it is not among those that are there."""
+
+
+def paper(name: str, *, data: Interactions | None = None, **changes: Any) -> Scenario:
+    """The scenario of this name, with the paper's settings but for `changes`: `paper("topics-static", users=500)`.
+
+    "ml-100k" is fitted to `data`; without, to MovieLens 100K, which is loaded.
+    """
+    if name == ML_100K:
+        return _fitted(datasets.load(ML_100K) if data is None else data).changed(**changes)
+    if name not in SCENARIOS:
+        raise InputError(
+            "name", received=name, expected="the name of a scenario", remedy=did_you_mean(name, [*SCENARIOS, ML_100K])
+        )
+    if data is not None:
+        raise InputError("data", received="a log", expected=f"none: only {ML_100K} is made from data")
+    return SCENARIOS[name].changed(**changes)
+
+
+def _fitted(data: Interactions) -> Scenario:
+    """People as in RecLab's committed model of MovieLens 100K: all equally active, ratings not in whole stars."""
+    model = LibFM(factors=8, epochs=100, learning_rate=0.005, regularization=0.1, init_std=0.1)
+    environment = from_data(data, recommender=model, noise=0.5, rounded=False, exposure="uniform")
+    ratings = min(100_000, data.n_users * data.n_items)
+    return _of_paper(name=ML_100K, environment=environment, ratings=ratings, steps=LATENT_STEPS)

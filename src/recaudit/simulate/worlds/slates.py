@@ -1,0 +1,117 @@
+"""What is shown: slates by a policy, from what may be shown, how likely they were, and what came of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from recaudit.audits.calibration.calibrator import Calibrator
+from recaudit.models.base import FittedModel
+from recaudit.policies import Policy
+from recaudit.policies.calibrated import Calibrated
+from recaudit.simulate.worlds.population import FloatArray, IntArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Slates:
+    """What a recommender shows to some users."""
+
+    items: IntArray
+    """(users, slate): -1 where nothing is left to show."""
+    scores: FloatArray
+    """(users, slate): the recommender's scores; 0 where nothing is shown."""
+    propensities: FloatArray
+    """(users, slate): the probability of the item at its place, given the places before it; their product is that of
+    the slate. 0 where nothing is shown."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Everything shown in some steps, one entry an item (n,), by position."""
+
+    step: IntArray
+    user: IntArray
+    item: IntArray
+    place: IntArray
+    score: FloatArray
+    propensity: FloatArray
+    rating: FloatArray
+    """NaN where it was not taken."""
+    expected: FloatArray
+    """What it would have got without noise when it was rated, or, where it was not taken, when the slate was shown.
+    Only an auditor knows."""
+
+    @classmethod
+    def at(cls, step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> Shown:
+        """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, slate)."""
+        row, place = np.nonzero(slates.items >= 0)
+        items = slates.items[row, place]
+        scored = slates.scores[row, place], slates.propensities[row, place]
+        when = np.full(len(row), step, dtype=np.int64)
+        return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, place])
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Shown:
+        """What a frame holds."""
+        filled = frame.with_columns(pl.col("rating").fill_null(np.nan))
+        return cls(*(filled[name].to_numpy() for name in SLATE_SCHEMA))
+
+    def frame(self) -> pl.DataFrame:
+        """Columns as in SLATE_SCHEMA."""
+        columns = {name: getattr(self, name) for name in SLATE_SCHEMA}
+        return pl.DataFrame(columns, SLATE_SCHEMA).with_columns(pl.col("rating").fill_nan(None))
+
+    def where(self, rows: NDArray[np.bool_]) -> Shown:
+        """Only some entries."""
+        return Shown(*(getattr(self, name)[rows] for name in SLATE_SCHEMA))
+
+    @property
+    def taken(self) -> Shown:
+        """What was rated."""
+        return self.where(~np.isnan(self.rating))
+
+
+SLATE_SCHEMA = {
+    "step": pl.Int64,
+    "user": pl.Int64,
+    "item": pl.Int64,
+    "place": pl.Int64,
+    "score": pl.Float64,
+    "propensity": pl.Float64,
+    "rating": pl.Float64,
+    "expected": pl.Float64,
+}
+"""`Shown` as a frame: one row an item shown; `rating` is null where it was not taken."""
+
+
+def slates(model: FittedModel, policy: Policy, users: IntArray, allowed: NDArray[np.bool_], n: int, rng: int) -> Slates:
+    """Slates of n allowed items (users, items) for these users; chance follows from `rng` and the ids."""
+    scores = model.scores(users)
+    if isinstance(policy, Calibrated):
+        items = Calibrator.of(policy, model.data).lists(scores.numpy(), allowed, users, n)
+        propensities = np.ones(items.shape)
+    else:
+        mask = torch.from_numpy(allowed)
+        items = policy.sample(scores, mask, n, rng, model.data.user_keys[users], model.data.item_keys)
+        propensities = np.ones(items.shape) if policy.certain else _sequential(policy, scores, mask, items)
+    shown = items >= 0
+    values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
+    return Slates(items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0))
+
+
+def _sequential(policy: Policy, scores: torch.Tensor, allowed: torch.Tensor, items: IntArray) -> FloatArray:
+    """(users, slate): each place's probability among what the places before it left over."""
+    left, out = allowed.clone(), np.ones(items.shape)
+    rows = np.arange(len(items))
+    for place, shown in enumerate(items.T):
+        logs = policy.log_probabilities(scores, left).numpy()
+        out[:, place] = np.exp(logs[rows, shown])
+        left[rows, shown] = False
+    return out

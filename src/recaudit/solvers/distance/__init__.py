@@ -1,0 +1,1 @@
+"""The largest distance between two recommendation distributions."""

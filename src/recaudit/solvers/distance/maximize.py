@@ -1,0 +1,221 @@
+"""The largest distance between a viewer's recommendations before and after another's ratings (paper 001, section 4).
+
+Scores are affine in the ratings, z(a) = beta (slope @ a + intercept), and one rating may move the scores of many
+items. Paper 001's Proposition 5.2 is right for ratings that move their own item only; here the farthest action need
+not be a vertex of the box, and trying the vertices proves nothing. The answer is an action with its distance, and a
+bound that no action exceeds: sub-boxes are bounded one by one (`bounds`) and cut until the two meet.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recaudit.arithmetic import one_thread
+from recaudit.errors import InputError
+from recaudit.solvers.checks import Array, as_box, as_double, check_finite, check_positive, check_scores
+from recaudit.solvers.distance.dense_search import Search
+from recaudit.solvers.distance.distances import LARGEST, check_distance
+from recaudit.solvers.distance.family import Family, corners
+from recaudit.solvers.distance.space import Space
+from recaudit.status import Status
+
+Tensor = torch.Tensor
+FloatArray = NDArray[np.float64]
+
+# A box of more free actions has too many vertices to look at them all.
+_MOST_ACTIONS = 10
+# Actions of a grid that are listed rather than searched.
+_LISTED = 4096
+_UNIT = float(torch.finfo(torch.float64).eps)
+# The part of the tolerance that the search has to meet; the rest is for rounding.
+_SEARCHED = 0.9
+# How far the baseline's probabilities may be from adding up to 1.
+_NORMALISED = 1e-6
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DistanceSolution:
+    """How far from the baseline the distribution can be moved: at least `lower`, at most `upper`."""
+
+    value: float
+    """The distance that `action` reaches."""
+    lower: float
+    """`value` less what rounding may have added."""
+    upper: float
+    """No allowed action reaches more, whatever the status."""
+    action: FloatArray
+    """(K,)"""
+    status: Status
+    """Solved where the bounds are within the tolerance; bounded where the boxes ran out first, or rounding is wider."""
+    boxes: int
+    """How many boxes were bounded; 0 where every action, or every vertex, was tried and that is proof enough."""
+
+
+def maximize_distance(
+    slope: Array,
+    intercept: Array,
+    before: Array,
+    beta: float,
+    lower: Array,
+    upper: Array,
+    distance: str,
+    *,
+    tol: float = 1e-6,
+    values: Array | None = None,
+    max_boxes: int = 2000,
+    rng: int = 0,
+) -> DistanceSolution:
+    """The largest distance of softmax(beta (slope @ a + intercept)) from a baseline, over lower <= a <= upper.
+
+    `slope` (items, K) and `intercept` (items,): the scores of all candidate items; `before` (items,): the baseline's
+    log-probabilities; `beta` > 0; `lower`, `upper`: numbers or (K,); `distance`: one of `distances.Distance`. With
+    `values` (ratings,), ascending, each rating is one of those from its `lower` to its `upper`.
+
+    Solved when the bounds, rounding included, are at most `tol` apart, in units of the distance; bounded when that
+    takes more than `max_boxes` boxes, with a few random starts from `rng` for a better value, or rounding is wider. At
+    most 10 ratings may be free. One core is used: solve several problems side by side.
+    """
+    problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, values)
+    tol = check_positive("tol", tol)
+    if max_boxes < 1:
+        raise InputError("max_boxes", received=max_boxes, expected="a whole number of 1 or more")
+    if problem.family.moves_straight():
+        return problem.farthest_of(corners(problem.space.lower, problem.space.upper), tol)
+    listed = problem.space.listed(_LISTED)
+    if listed is not None:
+        return problem.farthest_of(listed, tol)
+    search = Search(problem.family, problem.space, _SEARCHED * tol, max_boxes)
+    with one_thread():  # a search is many short steps, and cores would wait for each other between them
+        search.run(rng)
+    return problem.answer(search, tol)
+
+
+def vertex_maximum(
+    slope: Array, intercept: Array, before: Array, beta: float, lower: Array, upper: Array, distance: str
+) -> tuple[float, FloatArray]:
+    """The largest distance at the vertices of the box, and the vertex (K,): in general only a lower bound.
+
+    Arguments as for `maximize_distance`.
+    """
+    problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, None)
+    value, action = problem.family.farthest(corners(problem.space.lower, problem.space.upper))
+    return value, problem.all_actions(action)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Arguments that are checked, without the actions that change nothing."""
+
+    family: Family
+    space: Space
+    free: Tensor
+    """(K,): which of all actions the family and the space have."""
+    start: Tensor
+    """(K,): all actions at their lowest; where those that are not free stay."""
+
+    @classmethod
+    def checked(
+        cls,
+        slope: Array,
+        intercept: Array,
+        before: Array,
+        beta: float,
+        lower: Array,
+        upper: Array,
+        distance: str,
+        values: Array | None,
+    ) -> _Problem:
+        """From arguments as they come."""
+        name, beta = check_distance(distance), check_positive("beta", beta)
+        slopes = as_double("slope", slope, 2, "(items, K)").cpu()
+        intercepts = as_double("intercept", intercept, 1, "(items,)").cpu()
+        check_scores(slopes, intercepts)
+        check_finite("slope", slopes)
+        check_finite("intercept", intercepts)
+        space = Space.checked(*as_box(lower, upper, (slopes.shape[1],), slopes.device), values)
+        log_p = _as_baseline(before, len(intercepts))
+
+        free = (space.lower < space.upper) & (slopes.amin(dim=0) < slopes.amax(dim=0))
+        if int(free.sum()) > _MOST_ACTIONS:
+            raise InputError(
+                "slope",
+                received=f"{int(free.sum())} actions that move scores",
+                expected=f"at most {_MOST_ACTIONS}: a box has 2^K vertices",
+                remedy="Free fewer ratings: give the others equal bounds.",
+            )
+        # What all scores have in common moves no probability, and is gone before it can round: all are relative to the
+        # item that leads at the middle of the box.
+        leader = int((intercepts + slopes @ ((space.lower + space.upper) / 2)).argmax())
+        slopes, ahead = slopes - slopes[leader], intercepts - intercepts[leader]
+        farthest = torch.maximum(space.lower.abs(), space.upper.abs())
+        largest = beta * (ahead.abs() + slopes.abs() @ farthest).max()
+        check_finite("beta * scores", largest)
+        offset = beta * (ahead + slopes[:, ~free] @ space.lower[~free])
+        # No score, no log-probability of the baseline, and none of the parts that they are computed from is larger.
+        size = float(largest + log_p.abs().max())
+        scaled = beta * slopes[:, free]
+        rounding = _rounding(size, scaled.abs() @ (space.upper - space.lower)[free], len(free))
+        # The other distances are norms of differences of probabilities, or of their roots, and move no farther than
+        # log q. KL weighs the differences with logarithms of up to twice `size`.
+        error = rounding * (1 + 2 * size if name == "kl" else 1)
+        return cls(Family(scaled, offset, log_p, name, rounding, error), space.among(free), free, space.lower)
+
+    def farthest_of(self, actions: Tensor, tol: float) -> DistanceSolution:
+        """The farthest of `actions` (n, K), where no other action can be farther."""
+        value, action = self.family.farthest(actions)
+        return self._solution(value, value + self.family.error, action, tol, boxes=0)
+
+    def answer(self, search: Search, tol: float) -> DistanceSolution:
+        """What the search found, with a bound that leaves room for rounding."""
+        value, rounding = float(self.family.distances(search.action)), self.family.rounding
+        # Where a square was bounded, it is the square that has the rounding.
+        squared = self.family.distance in {"hellinger", "l2"}
+        bound = math.sqrt(search.bound**2 + 8 * rounding) if squared else search.bound + 4 * self.family.error
+        return self._solution(value, bound, search.action, tol, search.boxes)
+
+    def _solution(self, value: float, bound: float, action: Tensor, tol: float, boxes: int) -> DistanceSolution:
+        lower, upper = max(value - self.family.error, 0.0), max(value, min(bound, LARGEST[self.family.distance]))
+        status = Status.SOLVED if upper - lower <= tol else Status.BOUNDED
+        return DistanceSolution(value, lower, upper, self.all_actions(action), status, boxes)
+
+    def all_actions(self, free: Tensor) -> FloatArray:
+        """(K,): the free actions among those that stay at their lowest."""
+        actions = self.start.clone()
+        actions[self.free] = free
+        return actions.numpy()
+
+
+def _rounding(size: float, reach: Tensor, columns: int) -> float:
+    """How far rounding moves a log-probability, or the tangent of a log-sum-exp, of scores of at most `size`.
+
+    `reach` (items,): how far an item's score moves over the box of K `columns`. With u the unit roundoff, a score is a
+    sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
+    of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
+    for the sum over the items in its gradient: 2 N u reach. The unit below is 2 u.
+    """
+    return 2 * _UNIT * ((columns + 8) * size + len(reach) * (1 + float(reach.max())) + 16)
+
+
+def _as_baseline(before: Array, items: int) -> Tensor:
+    """(items,): log-probabilities that are finite and add up to 1, to the last digit."""
+    log_p = as_double("before", before, 1, "(items,)").cpu()
+    if len(log_p) != items:
+        raise InputError("before", received=f"{len(log_p)} numbers", expected=f"{items}, one an item")
+    check_finite("before", log_p)
+    total = log_p.logsumexp(dim=0)
+    if abs(float(total)) > _NORMALISED:
+        raise InputError(
+            "before",
+            received=f"log-probabilities whose log-sum-exp is {float(total):.6g}",
+            expected="0, the logarithm of a total of 1",
+            remedy="Give logarithms, of all candidate items and no others.",
+        )
+    return log_p - total

@@ -1,0 +1,374 @@
+"""How far edits can move a softmax distribution, where each edit moves the score of its own item and no other.
+
+The edits of k items, each score anywhere between its lowest and highest, against the distribution p before them: what
+is the largest distance of p from the distribution q after?
+
+It is at a vertex of the box of scores. While one score moves and the others stand still, q moves on a straight line of
+the simplex: towards the distribution in which the item is certain, or away from it. Every distance here is convex in
+q, hence quasi-convex in that score, and is largest at one of its two ends. One score after the other, from any point
+of the box to a vertex, the distance never falls (paper 001, Proposition 5.2, whose proof does not hold). So only the
+lowest and the highest score of an item matter, and it is the same whether ratings are stars or an interval. Where
+one edit moves the scores of several items, q does not move on a line and none of this holds.
+
+At a vertex only the k edited items and the rest as a whole count, since unedited items keep their proportions. With
+masses `w = exp(beta s)` in units of the total before (so that `p = w` before), `e = w - p` and `d = sqrt w - sqrt p`
+of the edited items, `E = sum e`, and Z = 1 + E the total after:
+
+- Hellinger: `1 - (1 - H^2)^2 = (sum d^2 - (sum d sqrt p)^2) / Z`
+- total variation: `(sum |w / Z - p| + rest |1 / Z - 1|) / 2`
+- L2: `L2^2 = (sum e^2 - 2 E sum e p + E^2 S) / Z^2`, S the sum of all squared probabilities before
+- Kullback-Leibler: `KL(q | p) = (sum w log(w / p)) / Z - log Z`
+
+All but total variation are functions of sums with one term an item, so that all vertices together cost a few
+additions each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+
+from recaudit.arithmetic import core_count
+from recaudit.errors import InputError
+from recaudit.ranking import top_items
+from recaudit.solvers.checks import check_finite, check_positive
+from recaudit.solvers.distance.distances import LARGEST, Distance
+from recaudit.solvers.distance.own_item_vertices import Room, Vertices, distance_at, largest_at_vertices, log_sum
+
+Tensor = torch.Tensor
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.int8]
+
+MOST_VERTICES = 2**16
+"""How many vertices of one pair are looked at; more is refused."""
+
+_TAIL, _NO_CANDIDATE = -1, -2
+_NOT_FINITE = -1
+"""Stands for the vertex of a pair with scores that are no numbers."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LargestDistance:
+    """The largest distance of every pair, and the vertex that reaches it."""
+
+    value: Floats
+    """(viewers, editors): NaN for a viewer without candidates, or to whom the target is none."""
+    vertex: Ints
+    """(viewers, editors): two bits an action, the first action lowest; see `choices`."""
+
+    def choices(self, actions: int) -> Bytes:
+        """(viewers, editors, actions): 1 where the item's score is its lowest, 2 its highest, 0 where it is as before
+        or is no candidate of the viewer."""
+        return ((self.vertex[..., None] >> (2 * np.arange(actions))) & 3).astype(np.int8)
+
+
+def largest_distance(
+    distance: Distance,
+    scores: Tensor,
+    items: Ints,
+    edited: Tensor,
+    beta: float,
+    *,
+    target: int | None = None,
+    changes: int | None = None,
+) -> LargestDistance:
+    """The largest distance between the softmax distributions before and after the edits, for every pair.
+
+    `scores` (viewers, items) are the scores without edits, -inf where an item is no candidate; `items` (editors,
+    actions) the positions that each editor edits, -1 for none; `edited` (viewers, editors, actions, ratings + 1) the
+    viewer's score of the edited item at each rating that it may be given and, last, the score before the edits, which
+    need not be the one in `scores`.
+
+    With a `target` (a position), the distance is of the two outcomes "this item is shown" and "it is not". With
+    `changes`, at most that many items of a pair move; the others stay at the score before.
+    """
+    check_positive("beta", beta)
+    _check_edits(items, edited, changes)
+    if target is not None and changes is not None:
+        raise InputError("changes", received=f"{changes} beside a target", expected="None beside a target")
+    candidate = (scores != -torch.inf).numpy()
+    check_finite("scores", scores[torch.from_numpy(candidate)])
+    viewers = _Viewers.of(beta, scores, candidate, items.shape[1] + 1 + (target is not None))
+    vertices = Vertices.of(items.shape[1], changes)
+    pairs = (len(scores), len(items))
+    found = LargestDistance(np.zeros(pairs), np.zeros(pairs, dtype=np.int64))
+
+    def solve(rows: slice) -> None:
+        _solve_rows(
+            list(LARGEST).index(distance),
+            beta,
+            viewers,
+            rows.start,
+            np.ascontiguousarray(items),
+            edited[rows].contiguous().numpy(),
+            -1 if target is None else target,
+            changes is not None,
+            vertices,
+            # A target may stand beside the edited items.
+            Room.of(items.shape[1] + 1, len(vertices.codes)),
+            found.value[rows],
+            found.vertex[rows],
+        )
+
+    cores = core_count()
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(solve, _parts(len(scores), cores)))
+    if (found.vertex == _NOT_FINITE).any():
+        check_finite("edited", edited)
+    found.value[~candidate.any(axis=1)] = np.nan
+    if target is not None:
+        found.value[~candidate[:, target]] = np.nan
+    return found
+
+
+def _parts(rows: int, cores: int) -> Iterator[slice]:
+    """Rows cut for the cores; which core does what has no influence on the answers."""
+    size = max(1, math.ceil(rows / cores))
+    return (slice(start, start + size) for start in range(0, rows, size))
+
+
+def _count_vertices(actions: int, changes: int | None) -> int:
+    """How many vertices a pair has at most: two a moved item."""
+    if changes is None:
+        return int(2**actions)
+    return sum(math.comb(actions, moved) * 2**moved for moved in range(min(changes, actions) + 1))
+
+
+def _check_edits(items: Ints, edited: Tensor, changes: int | None) -> None:
+    if edited.dim() != 4 or edited.shape[1:3] != items.shape or edited.shape[3] < 2:
+        raise InputError(
+            "edited",
+            received=f"shape {tuple(edited.shape)} beside items of shape {items.shape}",
+            expected="shape (viewers, editors, actions, ratings + 1)",
+        )
+    ordered = np.sort(items, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        raise InputError("items", received="an item twice in a row", expected="distinct items for each editor")
+    count = _count_vertices(items.shape[1], changes)
+    if count > MOST_VERTICES:
+        raise InputError(
+            "items",
+            received=f"{items.shape[1]} actions, {count:,} vertices a pair",
+            expected=f"at most {MOST_VERTICES:,} vertices: 16 actions, two vertices for each",
+            remedy="Let editors change fewer ratings.",
+        )
+
+
+class _Viewers(NamedTuple):
+    """A viewer's candidates, so that any few of them can be taken out of the total without cancellation.
+
+    The total minus the edited items is worthless where the edited items are nearly all of it. So the top candidates,
+    more than can be edited, are kept apart from the sum of the tail: one of them is always left, it outweighs
+    every item of the tail, and what is subtracted from the tail's sum costs no more digits than the tail has items.
+    """
+
+    rank: Bytes
+    """(viewers, items): the place among the top ones, _TAIL, or _NO_CANDIDATE."""
+    mass: Floats
+    """(viewers, items): of the items in the tail, in units of the last top one's; 0 elsewhere."""
+    tail: Floats
+    """(viewers,): the sum of `mass`."""
+    tail_squares: Floats
+    """(viewers,): the sum of its squares."""
+    level: Floats
+    """(viewers,): the highest score. All are relative to it before they are multiplied with beta: what they share moves
+    no probability, and must not cost digits."""
+    logits: Floats
+    """(viewers, items): beta times the scores, less the level."""
+    top_logits: Floats
+    """(viewers, places): falling; -inf where there are fewer candidates."""
+
+    @classmethod
+    def of(cls, beta: float, scores: Tensor, candidate: NDArray[np.bool_], places: int) -> _Viewers:
+        level = torch.where(torch.from_numpy(candidate.any(axis=1)), scores.amax(dim=1), 0.0)
+        logits = beta * (scores - level[:, None])
+        tops = top_items(logits, torch.from_numpy(candidate), places)
+        z = logits.numpy()
+        top_logits = np.where(tops >= 0, np.take_along_axis(z, np.maximum(tops, 0), axis=1), -np.inf)
+        rank = np.where(candidate, _TAIL, _NO_CANDIDATE).astype(np.int8)
+        row, place = np.nonzero(tops >= 0)
+        rank[row, tops[row, place]] = place
+        # A viewer with an empty place has no tail, and what stands here for its unit does not matter.
+        unit = np.where(np.isfinite(top_logits[:, -1]), top_logits[:, -1], 0.0)
+        mass = np.exp(np.where(rank == _TAIL, z, -np.inf) - unit[:, None])
+        return cls(rank, mass, mass.sum(axis=1), np.square(mass).sum(axis=1), level.numpy(), z, top_logits)
+
+
+@njit(nogil=True, cache=True)
+def _solve_rows(
+    kind: int,
+    beta: float,
+    viewers: _Viewers,
+    first: int,
+    items: Ints,
+    edited: Floats,
+    target: int,
+    limited: bool,
+    vertices: Vertices,
+    room: Room,
+    value: Floats,
+    vertex: Ints,
+) -> None:
+    """Fill in `value` and `vertex` (rows, editors) of the viewers from `first` on; `edited` is theirs too."""
+    # Unpacked once: taking an array out of a tuple, or a part of an array, counts references, which costs more here
+    # than what is done with it.
+    rank, mass, tails, tails_squared, level, logits, top_logits = viewers
+    logit, slot, root, part, sums, after = room
+    codes, parent, item, option, counts = vertices
+    places = top_logits.shape[1]
+    heavier = np.empty((places, places))  # [i, j]: the mass of the top item j in units of the top item i's
+    for row in range(len(value)):
+        v = first + row
+        for i in range(places):
+            for j in range(i, places):
+                known = top_logits[v, j] > -np.inf
+                heavier[i, j] = math.exp(top_logits[v, j] - top_logits[v, i]) if known else 0.0
+        for e in range(len(items)):
+            m, place, tops_edited, gone, gone_squares = _gather(
+                beta, level[v], v, row, e, target, rank, mass, logits, items, edited, logit, slot
+            )
+            if m == _NOT_FINITE:
+                vertex[row, e] = _NOT_FINITE
+            if m <= 0 or (target >= 0 and place < 0):
+                continue
+            tail, tail_squares = max(tails[v] - gone, 0.0), max(tails_squared[v] - gone_squares, 0.0)
+            unit, rest, squares = _rest(v, top_logits, heavier, tops_edited, tail, tail_squares)
+            for o in range(3):
+                for s in range(m):
+                    logit[o, s] -= unit
+            if target < 0:
+                value[row, e], at = largest_at_vertices(
+                    kind,
+                    m,
+                    rest,
+                    squares,
+                    limited,
+                    codes,
+                    parent,
+                    item,
+                    option,
+                    counts[m],
+                    logit,
+                    root,
+                    part,
+                    sums,
+                    after,
+                )
+                for s in range(m):
+                    vertex[row, e] |= ((codes[at] >> (2 * s)) & 3) << (2 * slot[s])
+            else:
+                value[row, e], vertex[row, e] = _largest_of_target(kind, m, rest, place, edited.shape[2], logit, slot)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _gather(
+    beta: float,
+    level: float,
+    v: int,
+    row: int,
+    e: int,
+    target: int,
+    rank: Bytes,
+    mass: Floats,
+    logits: Floats,
+    items: Ints,
+    edited: Floats,
+    logit: Floats,
+    slot: Ints,
+) -> tuple[int, int, int, float, float]:
+    """Write the edited candidates of viewer v and editor e into `logit` and `slot`; the target too, edited or not.
+
+    How many there are (or _NOT_FINITE), which of them is the target (-1: none); one bit for each top place that is
+    edited; the mass and the squared mass of those in the tail.
+    """
+    actions, ratings = edited.shape[2], edited.shape[3] - 1
+    m, place, tops_edited, gone, gone_squares = 0, -1, 0, 0.0, 0.0
+    for t in range(actions + 1):
+        item = items[e, t] if t < actions else target
+        if item < 0 or rank[v, item] == _NO_CANDIDATE or (t == actions and place >= 0):
+            continue
+        if t < actions:
+            low, high, before = np.inf, -np.inf, edited[row, e, t, ratings]
+            total = before
+            for g in range(ratings):
+                score = edited[row, e, t, g]
+                low = score if score < low else low
+                high = score if score > high else high
+                total += score
+            if not math.isfinite(total):
+                return _NOT_FINITE, -1, 0, 0.0, 0.0
+            logit[0, m], logit[1, m], logit[2, m] = beta * (before - level), beta * (low - level), beta * (high - level)
+        else:
+            # The target is not edited: it only stands apart from the rest.
+            logit[0, m], logit[1, m], logit[2, m] = logits[v, item], logits[v, item], logits[v, item]
+        if item == target:
+            place = m
+        slot[m] = t
+        m += 1
+        if rank[v, item] >= 0:
+            tops_edited |= 1 << rank[v, item]
+        else:
+            gone += mass[v, item]
+            gone_squares += mass[v, item] ** 2
+    return m, place, tops_edited, gone, gone_squares
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _rest(
+    v: int, top_logits: Floats, heavier: Floats, tops_edited: int, tail: float, tail_squares: float
+) -> tuple[float, float, float]:
+    """The logit of viewer v's best unedited candidate; in its units the mass of all unedited, and of its squares.
+
+    `heavier` (places, places) as in `_solve_rows`, `tops_edited` one bit a place, `tail` in units of the last place.
+    All 0 where everything is edited.
+    """
+    last = top_logits.shape[1] - 1
+    best = 0
+    while best <= last and (tops_edited >> best) & 1:
+        best += 1
+    if best > last or top_logits[v, best] == -np.inf:
+        return 0.0, 0.0, 0.0
+    rest, squares = tail * heavier[best, last], tail_squares * heavier[best, last] ** 2
+    for place in range(best, last + 1):
+        if not (tops_edited >> place) & 1:
+            rest += heavier[best, place]
+            squares += heavier[best, place] ** 2
+    return top_logits[v, best], rest, squares
+
+
+@njit(nogil=True, cache=True)
+def _largest_of_target(
+    kind: int, m: int, rest: float, target: int, actions: int, logit: Floats, slot: Ints
+) -> tuple[float, int]:
+    """The largest distance of the two outcomes "the target" and "another", and its vertex.
+
+    Both distributions are told by the target's probability alone, and the distance grows with the difference on
+    either side: only the lowest and the highest probability count. The target highest and the others lowest, or
+    the other way round. `target` is its place among the `m` items.
+    """
+    log_rest = math.log(rest) if rest > 0.0 else -np.inf
+    own = (logit[0, target], logit[1, target], logit[2, target])
+    logit[:, target] = -np.inf  # what is left are the others
+    before, after = np.empty(2), np.empty(2)
+    before[0], before[1] = own[0], log_sum(logit[0], m, log_rest)
+    best, code = -1.0, 0
+    for of_target in range(1, 3):
+        of_others = 3 - of_target
+        after[0], after[1] = own[of_target], log_sum(logit[of_others], m, log_rest)
+        found = distance_at(kind, before, after, 2, -np.inf, 0.0)
+        if found > best:
+            best, code = found, 0
+            for s in range(m):
+                if slot[s] < actions:
+                    code |= (of_target if s == target else of_others) << (2 * slot[s])
+    return best, code

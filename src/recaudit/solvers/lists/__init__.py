@@ -1,0 +1,1 @@
+"""Whole lists: calibrated re-ranking with its certificate."""

@@ -1,0 +1,237 @@
+"""How good the best possible calibrated list can be: an upper bound for each user, from two arguments.
+
+Relaxation. With x_ir the (fractional) choice of item i for rank r, the objective of Equation 6 for a list of k items is
+
+    f = (1 - lambda) t - lambda sum_g m_g p_g log(p_g / ((1 - alpha) S_g / W + alpha p_g)),
+
+which depends on x only through t = sum of s and S_g = sum of w_r p(g|i), and is concave in them. So at any point x,
+with c the gradient in S, no list is above f(x) + max over lists y of (1 - lambda) (t_y - t) + c.(S_y - S). Frank and
+Wolfe's steps towards the maximising y make it tighter. A list y is worth the sum of a_i + w_r(i) b_i, with
+a = (1 - lambda) s and b_i = c.p(.|i) >= 0; with equal rank weights the maximum is the k largest. Otherwise, for any
+level v,
+
+    sum of a_i + w_r b_i <= (k largest a_i + v b_i) + sum_r max(0, w_r - v) b_(r),    b_(r) the r-th largest b,
+
+of which the smallest over a few levels is taken.
+
+Submodularity (equal rank weights). With W fixed and scores shifted so that the list's lowest is 0, adding items of the
+list never hurts, and gains only fall: no list is above f(list) + the k largest positive gains of the other items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+
+from recaudit.arithmetic import aligned
+from recaudit.solvers.lists.category_vectors import CategoryVectors
+from recaudit.solvers.lists.kernel import BoolArray, FloatArray, IntArray, Scores
+from recaudit.solvers.lists.objective import list_distribution
+
+Tensor = torch.Tensor
+
+ROUNDS = 12
+"""Steps of Frank and Wolfe: with 21,000 items and lists of 50, a hundred steps lower the bound by another 2%."""
+_SEARCH = 20
+"""Halvings of a step's length."""
+_CHUNK = 4_000_000
+"""(user, item) pairs at a time."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a list is judged by; one number lambda, and lists of the same users."""
+
+    vectors: CategoryVectors
+    interests: FloatArray
+    """(users, genres)"""
+    importance: FloatArray
+    """(genres,)"""
+    weight: float
+    rank_weights: FloatArray
+    """(n,)"""
+    smoothing: float
+
+
+def upper_bound(
+    problem: Problem, scores: Scores, allowed: BoolArray, must: BoolArray | None, lists: IntArray
+) -> FloatArray:
+    """(users,): no list of as many items as the given one, with all that must be in it, has a higher objective.
+
+    `scores`, `allowed`, `must` (users, items); `lists` (users, n). Caps are left out: with them it is still a bound.
+    """
+    users, items = scores.shape
+    step = max(1, _CHUNK // max(1, items))
+    shares = aligned(problem.vectors.shares().toarray())
+    return np.concatenate(
+        [
+            _bound(
+                problem,
+                shares,
+                aligned(np.asarray(scores[rows], dtype=np.float64)),
+                torch.from_numpy(allowed[rows]),
+                None if must is None else torch.from_numpy(must[rows]),
+                lists[rows],
+                aligned(problem.interests[rows]),
+            )
+            for rows in (slice(start, start + step) for start in range(0, max(1, users), step))
+        ]
+    )
+
+
+def _bound(
+    problem: Problem, shares: Tensor, scores: Tensor, allowed: Tensor, must: Tensor | None, lists: IntArray, p: Tensor
+) -> FloatArray:
+    """`upper_bound` of a chunk of users; `shares` (vectors, genres), `p` (users, genres)."""
+    chunk = _Chunk.of(problem, shares, scores, allowed, must, lists, p)
+    held, total = chunk.held, chunk.total
+    best = torch.full_like(total, torch.inf)
+    if bool((problem.rank_weights == problem.rank_weights[0]).all()):
+        best = chunk.by_submodularity()
+    for _ in range(ROUNDS):
+        c = chunk.slope(held)
+        bound, to_held, to_total = chunk.best_response(c)
+        bound = bound + chunk.value(held, total) - (1 - chunk.weight) * total - (c * held).sum(dim=1)
+        best = torch.minimum(best, bound)
+        length = chunk.search(held, to_held - held, to_total - total)
+        held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
+    return np.asarray(best, dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """Some users' lists and candidates; k, the length of a list, may differ between them."""
+
+    weight: float
+    alpha: float
+    mp: Tensor
+    """(users, genres): m p."""
+    p: Tensor
+    scores: Tensor
+    """(users, items): -inf for items that are not allowed."""
+    must: Tensor | None
+    shares: Tensor
+    """(vectors, genres)"""
+    vector_of: Tensor
+    w: Tensor
+    """(users, n): the rank weights, 0 beyond the list's end."""
+    filled: Tensor
+    """(users, n): whether the rank is within the list."""
+    chosen: Tensor
+    """(users, n): the lists."""
+    held: Tensor
+    """(users, genres): S of the lists."""
+    total: Tensor
+    """(users,): t of the lists."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        shares: Tensor,
+        scores: Tensor,
+        allowed: Tensor,
+        must: Tensor | None,
+        lists: IntArray,
+        p: Tensor,
+    ) -> _Chunk:
+        chosen = torch.from_numpy(lists)
+        filled = chosen >= 0
+        w = torch.from_numpy(problem.rank_weights) * filled
+        vectors = np.where(lists >= 0, problem.vectors.vector_of[np.maximum(lists, 0)], -1)
+        q = list_distribution(vectors.astype(np.int64), problem.vectors.shares(), problem.rank_weights)
+        return cls(
+            problem.weight,
+            problem.smoothing,
+            p * torch.from_numpy(problem.importance),
+            p,
+            scores.masked_fill(~allowed, -torch.inf),
+            must,
+            shares,
+            torch.from_numpy(problem.vectors.vector_of.astype(np.int64)),
+            w,
+            filled,
+            chosen,
+            torch.from_numpy(q) * w.sum(dim=1, keepdim=True),
+            (scores.gather(1, chosen.clamp(min=0)) * filled).sum(dim=1),
+        )
+
+    def smoothed(self, held: Tensor) -> Tensor:
+        """(users, genres): q~ / p for genres that the user has an interest in, 1 for the others."""
+        ratio = (1 - self.alpha) * held / self._all_weight() / self.p + self.alpha
+        return torch.where(self.p > 0, ratio, 1.0)
+
+    def _all_weight(self) -> Tensor:
+        """(users, 1): W; 1 for an empty list, whose S is 0."""
+        all_weight = self.w.sum(dim=1, keepdim=True)
+        return torch.where(all_weight > 0, all_weight, 1.0)
+
+    def value(self, held: Tensor, total: Tensor) -> Tensor:
+        """(users,): f."""
+        return (1 - self.weight) * total + self.weight * (self.mp * self.smoothed(held).log()).sum(dim=1)
+
+    def slope(self, held: Tensor) -> Tensor:
+        """(users, genres): c, the derivative of f with respect to S."""
+        c = self.weight * self.mp * (1 - self.alpha) / self._all_weight() / self.p / self.smoothed(held)
+        return torch.where(self.p > 0, c, 0.0)
+
+    def of_items(self, of_vectors: Tensor) -> Tensor:
+        """(users, items) from (users, vectors)."""
+        return of_vectors.index_select(1, self.vector_of)
+
+    def best_response(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A bound on the sum of a_i + w_r b_i over all lists, and a list that is good for it: its S and t."""
+        n = min(self.w.shape[1], self.scores.shape[1])
+        w, filled = self.w[:, :n], self.filled[:, :n]
+        a, b = self._relevance(self.scores), self.of_items(c @ self.shares.T)
+        b_largest = b.masked_fill(self.scores == -torch.inf, 0.0).topk(n, dim=1).values
+        k = filled.sum(dim=1, keepdim=True).clamp(min=1)
+        mean, first, last = w.sum(dim=1, keepdim=True) / k, w[:, :1], w.gather(1, k - 1)
+        bounds, lists = [], []
+        for level in [mean] if bool((first == last).all()) else [mean, first, last]:
+            worth = a + level * b
+            lists.append((worth if self.must is None else worth.masked_fill(self.must, torch.inf)).topk(n).indices)
+            sums = torch.where(filled, worth.gather(1, lists[-1]), 0.0).sum(dim=1)
+            bounds.append(sums + ((w - level).clamp(min=0) * b_largest).sum(dim=1))
+        # What matters most for the genres goes to the ranks that weigh most.
+        order = torch.where(filled, b.gather(1, lists[0]), -torch.inf).argsort(dim=1, descending=True, stable=True)
+        items = lists[0].gather(1, order)
+        held = (w[:, :, None] * self.shares[self.vector_of[items]]).sum(dim=1)
+        total = torch.where(filled, self.scores.gather(1, items), 0.0).sum(dim=1)
+        return torch.stack(bounds).amin(dim=0), held, total
+
+    def _relevance(self, scores: Tensor) -> Tensor:
+        """(1 - lambda) times the scores, and -inf where they are: lambda may be 1."""
+        return torch.where(scores == -torch.inf, -torch.inf, (1 - self.weight) * scores)
+
+    def search(self, held: Tensor, to_held: Tensor, to_total: Tensor) -> Tensor:
+        """(users,): how far to go, from 0 to 1: f is concave on the way, its slope is halved in."""
+        low, high = torch.zeros(len(held), dtype=held.dtype), torch.ones(len(held), dtype=held.dtype)
+        for _ in range(_SEARCH):
+            middle = (low + high) / 2
+            rise = (1 - self.weight) * to_total + (self.slope(held + middle[:, None] * to_held) * to_held).sum(dim=1)
+            low, high = torch.where(rise > 0, middle, low), torch.where(rise > 0, high, middle)
+        return (low + high) / 2
+
+    def by_submodularity(self) -> Tensor:
+        """(users,): the bound from the gains of what is not in the list."""
+        n = min(self.w.shape[1], self.scores.shape[1])
+        unit = self.w[:, :1]
+        sums = torch.zeros(len(self.p), len(self.shares), dtype=self.p.dtype)
+        before = self.smoothed(self.held) * self.p * self._all_weight()
+        for genre in range(self.p.shape[1]):
+            added = (1 - self.alpha) * unit * self.shares[:, genre]
+            here = torch.where(self.p[:, genre] > 0, before[:, genre], 1.0)[:, None]
+            sums += self.mp[:, genre, None] * torch.log1p(added / here)
+        lowest = self.scores.gather(1, self.chosen.clamp(min=0)).masked_fill(~self.filled, torch.inf).amin(dim=1)
+        lowest = torch.where(self.filled[:, 0], lowest, 0.0)
+        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * self.of_items(sums)
+        row, rank = torch.nonzero(self.filled, as_tuple=True)
+        gains[row, self.chosen[row, rank]] = 0.0
+        largest = torch.where(self.filled[:, :n], gains.topk(n, dim=1).values, 0.0)
+        return self.value(self.held, self.total) + largest.clamp(min=0).sum(dim=1)

@@ -1,0 +1,1 @@
+"""Search where there is no exact solver: gradients, or queries alone."""

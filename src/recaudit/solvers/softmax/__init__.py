@@ -1,0 +1,1 @@
+"""The largest softmax probability over a box of ratings."""

@@ -1,0 +1,199 @@
+"""The term that all targets of a problem share: g(u) = log sum_j exp(S u + t)_j over the box [-1, 1]^K.
+
+A batch holds several problems, padded to the same number of items. Points are kept as flat rows, sorted by the
+problem they belong to, because after a few Newton steps the problems have different numbers of open targets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from recaudit.solvers.softmax.scaled import Scaled
+
+Tensor = torch.Tensor
+
+# Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
+_SAFE_SPREAD = 500.0
+# How many weights a CPU holds at once: 3 MB, which the cache of a core or two keeps.
+_CPU_BLOCK = 400_000
+_DOUBLE = 8
+# An item that is this far below another one on the whole box adds nothing to a sum: exp(-50) is 2e-22.
+_FAR_BELOW = 50.0
+
+
+@final
+class Ragged:
+    """Rows that belong to problems, and the padded block (problems, width, ...) that they fill."""
+
+    def __init__(self, owner: Tensor, problems: int) -> None:
+        """`owner` (rows,): the problem of each row, ascending."""
+        self.problems = problems
+        self.owner = owner
+        counts = torch.bincount(owner, minlength=problems)
+        self.starts = counts.cumsum(0) - counts
+        self.slot = torch.arange(len(owner), device=owner.device) - self.starts[owner]
+        self.width = int(counts.max())
+
+    def pad(self, rows: Tensor, fill: float = 0.0) -> Tensor:
+        """(rows, ...) as (problems, width, ...), with `fill` where a problem has fewer rows."""
+        if self.problems == 1:
+            return rows[None]
+        block = rows.new_full((self.problems, self.width, *rows.shape[1:]), fill)
+        block[self.owner, self.slot] = rows
+        return block
+
+    def unpad(self, block: Tensor) -> Tensor:
+        """(problems, width, ...) back as (rows, ...)."""
+        return block[0] if self.problems == 1 else block[self.owner, self.slot]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """g and its derivatives at some points."""
+
+    value: Tensor
+    """(rows,)"""
+    gradient: Tensor
+    """(rows, K)"""
+    hessian: Tensor
+    """(rows, K, K), or (0, K, K) where it was not asked for."""
+
+
+@final
+class LogSumExp:
+    """g and its derivatives for a batch of problems.
+
+    Offsets are lowered by g(0), kept as `level` (problems,), so that g(0) = 0: a constant added to every score changes
+    no probability. `work_bytes` is what the evaluations may hold beside their input and output; `block` the numbers
+    that one intermediate array should have at most.
+
+    What a bound on a log-probability must leave for rounding is `rounding` (problems,), plus `own_rounding` (problems,
+    items) of the target: from the scores as they were given to g, g(u) - b_i.u, and the gap of a tangent there.
+    """
+
+    def __init__(self, scores: Scaled, work_bytes: int) -> None:
+        slopes, offsets = scores.slopes, scores.offsets
+        self.problems, self.items, self.actions = slopes.shape
+        self._scores, self._work_bytes = scores, work_bytes
+        self.slopes = slopes
+        self.level = torch.logsumexp(offsets, dim=1)
+        self.offsets = offsets - self.level[:, None]
+        # A finite stand-in for -inf keeps the matrix product free of inf - inf; its exponential is 0 all the same.
+        self._logits = torch.cat([slopes, self.offsets.clamp(min=-1e200).unsqueeze(2)], dim=2)
+        self._first = torch.cat([torch.ones_like(self.offsets).unsqueeze(1), slopes.mT], dim=1)
+        self._products: Tensor | None = None
+        pairs = torch.triu_indices(self.actions, self.actions, device=slopes.device)
+        self._pair_rows, self._pair_columns = pairs[0], pairs[1]
+        position = torch.empty(self.actions, self.actions, dtype=torch.long, device=slopes.device)
+        position[pairs[0], pairs[1]] = position[pairs[1], pairs[0]] = torch.arange(pairs.shape[1], device=slopes.device)
+        self._pair_position = position.reshape(-1)
+        self.block = work_bytes // (4 * _DOUBLE)
+        if slopes.device.type == "cpu":
+            self.block = min(self.block, _CPU_BLOCK)
+        self._rows_at_once = max(1, self.block // (self.problems * self.items))
+        self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
+        self._buffer = slopes.new_empty(self.problems * self.items * self._rows_at_once)
+        reach = slopes.abs().sum(dim=2)
+        self.spread = self._spread(reach)
+        self.rounding, self.own_rounding = self._rounding(reach)
+
+    def cooled(self, factor: float) -> LogSumExp:
+        """The same problems with every score multiplied by `factor`: a smaller beta."""
+        return LogSumExp(self._scores.times(factor), self._work_bytes)
+
+    def evaluate(self, points: Tensor, owner: Tensor, *, hessian: bool) -> Evaluation:
+        """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).
+
+        With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T. Both are one matrix product
+        for all rows: p times the slopes and times the products of slope columns.
+        """
+        rows = Ragged(owner, self.problems)
+        block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
+        first = block.new_empty(self.problems, 1 + self.actions, rows.width)
+        second = block.new_empty(self.problems, len(self._pair_rows) if hessian else 0, rows.width)
+        peak = block.new_zeros(self.problems, 1, rows.width)
+        for start in range(0, rows.width, self._rows_at_once):
+            part = slice(start, min(start + self._rows_at_once, rows.width))
+            weights = self._weights(block[:, :, part], peak[:, :, part])
+            first[:, :, part] = torch.bmm(self._first, weights)
+            if hessian:
+                second[:, :, part] = self._second_moments(weights)
+        moments = rows.unpad(first.mT.contiguous())
+        total = moments[:, :1]
+        gradient = moments[:, 1:] / total
+        curvature = gradient.new_empty(0, self.actions, self.actions)
+        if hessian:
+            raw = (rows.unpad(second.mT.contiguous()) / total).index_select(1, self._pair_position)
+            outer = gradient[:, :, None] * gradient[:, None, :]
+            curvature = raw.view(len(points), self.actions, self.actions).sub_(outer)
+        return Evaluation(total[:, 0].log() + rows.unpad(peak.mT)[:, 0], gradient, curvature)
+
+    def _weights(self, block: Tensor, peak: Tensor) -> Tensor:
+        """(problems, items, rows): exp(S u + t), less the row's largest exponent where it could overflow.
+
+        Items come first because the sums over them are then the fastest matrix products; the buffer is kept because
+        the system takes longer to hand out new pages than to fill them.
+        """
+        shape = (self.problems, self.items, block.shape[2])
+        weights = self._buffer[: math.prod(shape)].view(shape)
+        torch.bmm(self._logits, block, out=weights)
+        if self.spread > _SAFE_SPREAD:
+            peak.copy_(weights.amax(dim=1, keepdim=True))
+            weights -= peak
+            # Denormal numbers are many times slower, and e^-600 of the largest adds nothing to a sum.
+            weights.clamp_(min=-600.0)
+        return weights.exp_()
+
+    def _rounding(self, reach: Tensor) -> tuple[Tensor, Tensor]:
+        """(problems,) and (problems, items): how far rounding moves a log-probability or the gap of its tangent.
+
+        In a few lines, with N items, C_j = A_j + |t_j| from the sizes A and the offsets t, and R_j = |S_j|_1, `reach`
+        (problems, items). Inputs being exact, rounding moves the score of item j by at most d_j = (2 K + 16) u C_j:
+        (K + 13) u A_j before, u |t_j| by the level, (K + 2) u (R_j + |t_j|) in the product.
+
+        - g: the weights are those of scores moved by d_j, so that log-sum-exp moves by max d_j at most. The
+          exponentials, their sum in any order and the logarithm add (N + 16) u + 4 u |g|, where |g| <= max C_j + log N.
+        - The tangent: whatever the weights q are, g(v) >= q.(S v + t) + entropy(q) for all v (Gibbs). With the weights
+          of moved scores the right side is the tangent at u, lower by max d_j: the slopes do not multiply the error.
+          The sums over items and over actions in the gap add 2 (N + K + 8) u max R_j.
+        - The target's own score: d_i, and 4 (K + 4) u C_i in b_i.u, its part of the gap and the sums of the bounds.
+
+        Each maximum is over the items that can have any weight somewhere in the box. The unit below is 2 u.
+        """
+        unit, K = torch.finfo(reach.dtype).eps, self.actions
+        sizes = self._scores.sizes + torch.where(self.offsets.isinf(), 0.0, self.offsets.abs())
+        shared = unit * ((K + 16) * sizes + (self.items + K + 8) * reach)
+        nowhere = self.offsets + reach + shared + _FAR_BELOW <= (self.offsets - reach - shared).amax(dim=1)[:, None]
+        widest = shared.masked_fill(nowhere, 0.0).amax(dim=1)
+        return widest + unit * (self.items + 32), unit * (3 * K + 16) * sizes
+
+    def _second_moments(self, weights: Tensor) -> Tensor:
+        """(problems, K (K + 1) / 2, rows): the weighted sums of S_jk S_jl over the items j, k <= l."""
+        if self._items_at_once >= self.items:
+            if self._products is None:
+                self._products = self._pairwise(slice(None))
+            return torch.bmm(self._products, weights)
+        total = weights.new_zeros(self.problems, len(self._pair_rows), weights.shape[2])
+        for start in range(0, self.items, self._items_at_once):
+            part = slice(start, start + self._items_at_once)
+            total.baddbmm_(self._pairwise(part), weights[:, part])
+        return total
+
+    def _pairwise(self, items: slice) -> Tensor:
+        slopes = self._first[:, 1:, items]
+        return slopes[:, self._pair_rows] * slopes[:, self._pair_columns]
+
+    def _spread(self, reach: Tensor) -> float:
+        """An upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1.
+
+        g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0.
+        """
+        top = torch.logsumexp(self.offsets + reach, dim=1)
+        at_centre = torch.softmax(self.offsets, dim=1).unsqueeze(1)
+        bottom = -torch.bmm(at_centre, self.slopes).abs().sum(dim=2).squeeze(1)
+        return float((top - bottom).max())

@@ -1,0 +1,215 @@
+"""The largest softmax probability of an item over a box of actions (paper 000, section 3.2).
+
+Scores are affine in the action, s = slope @ a + intercept, so that -log of the softmax probability of a target,
+f(a) = log sum_j exp(beta s_j(a)) - beta s_i(a), is convex, and any point with its gradient bounds the minimum:
+f(a) - f* <= sum_k max(g_k (a_k - lower_k), g_k (a_k - upper_k)). Every answer carries this certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+
+from recaudit.errors import InputError
+from recaudit.solvers.batches import Batch, plan_batches
+from recaudit.solvers.checks import (
+    Array,
+    as_box,
+    as_double,
+    as_positions,
+    check_finite,
+    check_positive,
+    check_scores,
+)
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.newton import minimize
+from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
+from recaudit.solvers.solution import SoftmaxSolution
+from recaudit.solvers.workers import run_on_cores
+
+Tensor = torch.Tensor
+
+DEFAULT_MEMORY = 1 << 29
+"""Bytes that a solve may hold for each core beside its input and its answer, unless it is told otherwise."""
+
+
+def maximize_softmax(
+    slope: Array,
+    intercept: Array,
+    targets: Array,
+    beta: float,
+    lower: Array,
+    upper: Array,
+    tol: float = 1e-6,
+    *,
+    device: str = "cpu",
+    memory_limit: int | None = None,
+    max_steps: int = 500,
+    actions: bool = True,
+) -> SoftmaxSolution:
+    """The largest softmax probability of each target over the actions a with lower <= a <= upper.
+
+    `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
+    `targets` (targets,): positions of items; `beta` > 0; `lower`, `upper`: numbers or (K,).
+
+    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart, and bounded
+    when that takes more than `max_steps` Newton steps or the rounding of its scores alone is as wide. `memory_limit` is
+    in bytes for each core, beside the input and the answer; by default 512 MiB, or a sixth of a CUDA `device`.
+    `actions=False` leaves the maximisers out.
+    """
+    slope = as_double("slope", slope, 2, "(items, K)")
+    intercept = as_double("intercept", intercept, 1, "(items,)").to(slope.device)
+    check_scores(slope, intercept)
+    check_finite("slope", slope)
+    check_finite("intercept", intercept)
+    positions = as_positions("targets", targets, len(intercept)).to(slope.device)
+    ends = as_box(lower, upper, (1, slope.shape[1]), slope.device)
+    solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
+    return solver.solve(slope[None], intercept[None], torch.zeros_like(positions), positions, *ends)
+
+
+def maximize_softmax_batch(
+    slope: Array,
+    intercept: Array,
+    targets: Array,
+    beta: float,
+    lower: Array,
+    upper: Array,
+    tol: float = 1e-6,
+    *,
+    device: str = "cpu",
+    memory_limit: int | None = None,
+    max_steps: int = 500,
+    actions: bool = False,
+) -> SoftmaxSolution:
+    """`maximize_softmax` for many problems of the same number of actions.
+
+    `slope` (problems, items, K); `intercept` (problems, items), -inf where an item is no candidate; `targets`
+    (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers
+    come in the order of the True entries, row by row. What else is in the batch moves an answer by rounding only,
+    or, where it is not yet exact, within its bounds.
+    """
+    slope = as_double("slope", slope, 3, "(problems, items, K)")
+    intercept = as_double("intercept", intercept, 2, "(problems, items)").to(slope.device)
+    check_scores(slope, intercept)
+    check_finite("slope", slope)
+    if bool((intercept.isnan() | intercept.isposinf()).any()):
+        raise InputError(
+            "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
+        )
+    mask = targets if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
+    if mask.dtype != torch.bool or mask.shape != intercept.shape:
+        raise InputError(
+            "targets",
+            received=f"an array of shape {tuple(mask.shape)} and type {mask.dtype}",
+            expected=f"booleans of shape {tuple(intercept.shape)}, True where an item is a target",
+        )
+    owner, positions = mask.to(slope.device).nonzero().unbind(dim=1)
+    if bool(intercept[owner, positions].isinf().any()):
+        raise InputError("targets", received="a target with the intercept -inf", expected="targets that are candidates")
+    ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]), slope.device)
+    solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
+    return solver.solve(slope, intercept, owner, positions, *ends)
+
+
+@final
+@dataclass(frozen=True)
+class _Solver:
+    """How to solve: everything but the numbers of the problems."""
+
+    beta: float
+    tol: float
+    device: torch.device
+    memory_limit: int
+    max_steps: int
+    actions: bool
+
+    @classmethod
+    def checked(
+        cls, beta: float, tol: float, device: str, memory_limit: int | None, max_steps: int, actions: bool
+    ) -> _Solver:
+        """From arguments as they come."""
+        place = torch.device(device)
+        if place.type == "cuda" and not torch.cuda.is_available():
+            raise InputError("device", received=device, expected="'cpu': torch finds no CUDA device here")
+        if memory_limit is None:
+            # What is there, not what is free: batches, and so the last bits, must not depend on who else computes.
+            on_gpu = place.type == "cuda"
+            memory_limit = torch.cuda.get_device_properties(place).total_memory // 6 if on_gpu else DEFAULT_MEMORY
+        beta, tol = check_positive("beta", beta), check_positive("tol", tol)
+        if max_steps < 1:
+            raise InputError("max_steps", received=max_steps, expected="a whole number of 1 or more")
+        return cls(beta, tol, place, memory_limit, max_steps, actions)
+
+    def solve(
+        self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
+    ) -> SoftmaxSolution:
+        """The targets `positions` (pairs,) of the problems `owner` (pairs,), ascending."""
+        pairs, (_, items, columns) = len(owner), slope.shape
+        log_value, gap, rounding = np.empty(pairs), np.empty(pairs), np.empty(pairs)
+        evaluations = np.empty(pairs, dtype=np.int64)
+        actions = np.empty((pairs if self.actions else 0, columns))
+
+        def work(batch: Batch) -> None:
+            rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
+            local = torch.searchsorted(chosen, owner[rows])
+            parts = (slope[chosen], intercept[chosen], local, positions[rows], lower[chosen], upper[chosen])
+            found = self._solve_batch(*(part.to(self.device) for part in parts))
+            for array, part in zip((log_value, gap, rounding, evaluations), found[:4], strict=True):
+                array[rows] = part.cpu().numpy()
+            if self.actions:
+                actions[rows] = found[4].cpu().numpy()
+
+        on_cpu = self.device.type == "cpu"
+        counts = torch.bincount(owner, minlength=len(slope)).tolist()
+        batches = plan_batches(counts, items, columns, self.memory_limit, on_cpu)
+        if on_cpu:
+            run_on_cores(work, batches)
+        else:
+            for batch in batches:
+                work(batch)
+        # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
+        found = np.isfinite(log_value) & np.isfinite(gap) & np.isfinite(rounding)
+        log_lower = np.where(found, log_value - rounding, -np.inf)
+        log_upper = np.where(found, np.minimum(log_value + gap + rounding, 0.0), 0.0)
+        return SoftmaxSolution(
+            problem=owner.cpu().numpy(),
+            target=positions.cpu().numpy(),
+            log_value=np.where(found, log_value, np.nan),
+            log_lower=log_lower,
+            log_upper=log_upper,
+            solved=found & (log_upper - log_lower <= self.tol),
+            evaluations=evaluations,
+            actions=actions,
+        )
+
+    def _solve_batch(
+        self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Log-probability, gap, rounding, evaluations (pairs,) and action (pairs, K) of each pair."""
+        half = (upper - lower) / 2
+        middle = lower + half
+        slope, intercept, places = _without_gaps(slope, intercept, owner, positions)
+        scores = Scaled.of(slope, intercept, self.beta, middle, half)
+        family = LogSumExp(scores, self.memory_limit // 2)
+        rounding = family.rounding[owner] + family.own_rounding[owner, places]
+        tol = tolerance_beside(self.tol, rounding)
+        found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
+        log_value = (family.offsets[owner, places] - found.value).clamp(max=0.0)
+        actions = middle[owner] + half[owner] * found.points
+        actions = torch.minimum(torch.maximum(actions, lower[owner]), upper[owner])
+        return log_value, found.gap, rounding, found.evaluations, actions
+
+
+def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The candidates alone, padded to the largest number of them, and the places of `positions` (pairs,) among them."""
+    candidates = intercept > -torch.inf
+    width = int(candidates.sum(dim=1).max())
+    if width == candidates.shape[1]:
+        return slope, intercept, positions
+    order = candidates.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
+    places = candidates.cumsum(dim=1)[owner, positions] - 1
+    return slope.gather(1, order.unsqueeze(2).expand(-1, -1, slope.shape[2])), intercept.gather(1, order), places

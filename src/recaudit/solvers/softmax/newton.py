@@ -1,0 +1,338 @@
+"""Damped projected Newton for all targets of a batch of problems: minimise g(u) - b_i.u over [-1, 1]^K.
+
+Three things keep the number of evaluations of g low:
+
+- g does not depend on the target. A few targets, spread evenly over the list, are solved first; the points found,
+  with the derivatives of g there, are where later targets start, and certify those that they already solve.
+- A Hessian costs as much as two evaluations. It is computed after a long step (in the norm of the old one) or a
+  poor one; after a short step the secant (BFGS) update is enough.
+- Where g is nearly piecewise linear (a large beta), the same problem with smaller scores gives the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import final
+
+import torch
+
+from recaudit.solvers.softmax.box_qp import minimize_box_quadratics
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Ragged
+
+Tensor = torch.Tensor
+
+# Targets of a problem that are solved before the next wave starts from them.
+_WAVES = (64, 512)
+_GOLDEN = 0.6180339887498949
+# s^T H s of a step after which the old Hessian, corrected by the secant, no longer serves.
+_LONG_STEP = 0.03
+# A step that leaves more than this part of the gap calls for a new Hessian.
+_STALLED = 0.2
+# Above this spread of g the problem is first solved, roughly, with every score multiplied by `_COOLING`.
+_WIDE_SPREAD = 300.0
+_COOLING, _COOLINGS = 0.25, 12
+_COOLED_TOL = 0.1
+_COOLED_ROUNDS = 40
+# Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
+_FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
+# A step is kept when the objective falls by at least this part of what the model predicts.
+_ACCEPTED = 1e-3
+# Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
+_RIDGE = 1e-13
+_SECANT = 1e-16
+_TINY = 1e-200
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Minima:
+    """What was found for each target."""
+
+    points: Tensor
+    """(rows, K)"""
+    value: Tensor
+    """(rows,): g(u) - b_i.u at `points`."""
+    gap: Tensor
+    """(rows,): how much lower the minimum can be at most."""
+    evaluations: Tensor
+    """(rows,): evaluations of g made for this target alone."""
+
+
+def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> Minima:
+    """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
+
+    `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most its `tol` (rows,), or after
+    `rounds` steps of a row from each of two starts.
+    """
+    warm, spent = None, torch.zeros_like(owner)
+    rough_tol = torch.full_like(tol, _COOLED_TOL)
+    for factor in _coolings(family.spread):
+        cooled = family.cooled(factor)
+        rough = _minimize_from(cooled, slopes * factor, owner, rough_tol, _COOLED_ROUNDS, warm)
+        warm, spent = rough.points, spent + rough.evaluations
+    found = _minimize_from(family, slopes, owner, tol, rounds, warm)
+    found = replace(found, evaluations=found.evaluations + spent)
+    missed = (found.gap > tol).nonzero().squeeze(1)
+    if len(missed):
+        # A borrowed start can lead into a corner that damping does not leave; the centre of the box leads elsewhere.
+        again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None)
+        found.evaluations[missed] += again.evaluations
+        better = again.gap < found.gap[missed]
+        rows = missed[better]
+        found.points[rows], found.value[rows], found.gap[rows] = (
+            again.points[better],
+            again.value[better],
+            again.gap[better],
+        )
+    return found
+
+
+def _coolings(spread: float) -> list[float]:
+    """Ascending factors, a power of `_COOLING` each, that bring the spread of g down step by step; or none."""
+    factors = [1.0]
+    while spread * factors[-1] > _WIDE_SPREAD and len(factors) <= _COOLINGS:
+        factors.append(factors[-1] * _COOLING)
+    return factors[:0:-1]
+
+
+def _minimize_from(
+    family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int, warm: Tensor | None
+) -> Minima:
+    """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
+    rows = len(slopes)
+    found = Minima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
+    pool = _Pool.at_centre(family)
+    solved: list[_Targets] = []
+    for wave in _waves(owner, family.problems):
+        pool = pool.joined(solved)
+        solved = []
+        nearest = pool.best_for(slopes[wave], owner[wave], family.block)
+        targets = _Targets.starting(wave, slopes[wave], tol[wave], pool, nearest)
+        if warm is not None:
+            targets.try_points(family, warm[wave])
+        for _ in range(rounds):
+            done = targets.gap <= targets.tol
+            if done.any():
+                solved.append(targets.take(done.nonzero().squeeze(1)))
+                _record(found, solved[-1])
+                targets = targets.take((~done).nonzero().squeeze(1))
+            if not len(targets.row):
+                break
+            targets.step(family)
+        _record(found, targets)
+    return found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Points of each problem at which g and its derivatives are known, sorted by problem."""
+
+    problems: int
+    owner: Tensor
+    u: Tensor
+    value: Tensor
+    gradient: Tensor
+    hessian: Tensor
+
+    @classmethod
+    def at_centre(cls, family: LogSumExp) -> _Pool:
+        """One point a problem: the centre of the box."""
+        owner = torch.arange(family.problems, device=family.slopes.device)
+        u = family.slopes.new_zeros(family.problems, family.actions)
+        known = family.evaluate(u, owner, hessian=True)
+        return cls(family.problems, owner, u, known.value, known.gradient, known.hessian)
+
+    def joined(self, solved: list[_Targets]) -> _Pool:
+        """With the points that were computed for these targets; those taken from the pool are in it already."""
+        new = [targets.take((targets.evaluations > 0).nonzero().squeeze(1)) for targets in solved]
+        owner = torch.cat([self.owner, *(targets.owner for targets in new)])
+        order = owner.argsort(stable=True)
+        return _Pool(
+            self.problems,
+            owner[order],
+            *(
+                torch.cat([getattr(self, name), *(getattr(targets, name) for targets in new)])[order]
+                for name in ("u", "value", "gradient", "hessian")
+            ),
+        )
+
+    def best_for(self, slopes: Tensor, owner: Tensor, block: int) -> Tensor:
+        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`.
+
+        At most `block` values are held at once.
+        """
+        known, rows = Ragged(self.owner, self.problems), Ragged(owner, self.problems)
+        value, points = known.pad(self.value, torch.inf).unsqueeze(1), known.pad(self.u)
+        wanted = rows.pad(slopes)
+        best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
+        height = max(1, block // (self.problems * known.width))
+        for start in range(0, rows.width, height):
+            part = slice(start, start + height)
+            best[:, part] = torch.baddbmm(value, wanted[:, part], points.mT, alpha=-1).argmin(dim=2)
+        return rows.unpad(best) + known.starts[owner]
+
+
+@final
+@dataclass(eq=False)
+class _Targets:
+    """Targets under way: where each stands, what is known of g there, and how the last step went."""
+
+    row: Tensor
+    owner: Tensor
+    slopes: Tensor
+    tol: Tensor
+    """The gap at which a target is done."""
+    u: Tensor
+    value: Tensor
+    gradient: Tensor
+    hessian: Tensor
+    objective: Tensor
+    """g(u) - b.u"""
+    floor: Tensor
+    """The best lower bound of the minimum so far; every evaluated point gives one."""
+    damping: Tensor
+    stalled: Tensor
+    evaluations: Tensor
+
+    @classmethod
+    def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _Targets:
+        """Targets that stand at the pool's points `at` (rows,)."""
+        u, value, gradient, hessian = (
+            part.index_select(0, at) for part in (pool.u, pool.value, pool.gradient, pool.hessian)
+        )
+        objective = value - (slopes * u).sum(dim=1)
+        return cls(
+            row,
+            pool.owner[at],
+            slopes,
+            tol,
+            u,
+            value,
+            gradient,
+            hessian,
+            objective,
+            objective - _gap(gradient - slopes, u),
+            torch.zeros_like(value),
+            torch.zeros_like(at, dtype=torch.bool),
+            torch.zeros_like(at),
+        )
+
+    @property
+    def gap(self) -> Tensor:
+        """(rows,): how much lower the minimum can be at most."""
+        return self.objective - self.floor
+
+    def take(self, index: Tensor) -> _Targets:
+        """The targets at these positions."""
+        return _Targets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
+
+    def try_points(self, family: LogSumExp, points: Tensor) -> None:
+        """Move to `points` (rows, K) where they are better."""
+        known = family.evaluate(points, self.owner, hessian=True)
+        objective = known.value - (self.slopes * points).sum(dim=1)
+        self.floor = torch.maximum(self.floor, objective - _gap(known.gradient - self.slopes, points))
+        better = objective < self.objective
+        self.hessian = torch.where(better[:, None, None], known.hessian, self.hessian)
+        self._move(better, points, known.value, known.gradient, objective)
+        self.evaluations += 1
+
+    def step(self, family: LogSumExp) -> None:
+        """One damped Newton step of every target: kept where the objective falls as the model says."""
+        residual = self.gradient - self.slopes
+        largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
+        # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
+        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
+        # H is a difference of second moments: what is below their rounding is no curvature.
+        damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
+        inner_tol = 0.01 * torch.maximum(self.gap * 0.01, self.tol)
+        points = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
+        step = points - self.u
+        product = torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)
+        length = (step * product).sum(dim=1)
+        renew = (length > _LONG_STEP) | (self.damping > 0) | self.stalled
+        value, gradient, new_hessian = self._evaluate(family, points, renew)
+
+        objective = value - (self.slopes * points).sum(dim=1)
+        gap = _gap(gradient - self.slopes, points)
+        predicted = -(step * residual).sum(dim=1) - length / 2
+        fall = self.objective - objective
+        ratio = fall / predicted.clamp(min=_TINY)
+        in_rounding = (fall.abs() <= family.rounding[self.owner]) & (gap <= self.gap)
+        accepted = (ratio > _ACCEPTED) | in_rounding
+        self.stalled = gap > _STALLED * self.gap
+        self.floor = torch.maximum(self.floor, objective - gap)
+        self.damping = _next_damping(self.damping, accepted, ratio)
+        self.evaluations += 1
+
+        change = gradient - self.gradient
+        self._move(accepted, points, value, gradient, objective)
+        self.hessian[(accepted & renew).nonzero().squeeze(1)] = new_hessian[accepted[renew]]
+        self._update_hessian(accepted & ~renew & (self.gap > self.tol), change, step, product, length)
+
+    def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """g and its gradient at `points` (rows, K), and the Hessian of those rows that `renew` (rows,) names."""
+        value, gradient = torch.empty_like(self.value), torch.empty_like(points)
+        new, old = renew.nonzero().squeeze(1), (~renew).nonzero().squeeze(1)
+        if len(old):
+            known = family.evaluate(points[old], self.owner[old], hessian=False)
+            value[old], gradient[old] = known.value, known.gradient
+        if not len(new):
+            return value, gradient, self.hessian[:0]
+        known = family.evaluate(points[new], self.owner[new], hessian=True)
+        value[new], gradient[new] = known.value, known.gradient
+        return value, gradient, known.hessian
+
+    def _update_hessian(self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor) -> None:
+        """The secant update of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s (BFGS).
+
+        `change` y and `step` s (rows, K), `product` H s (rows, K), `length` s.H s (rows,).
+        """
+        along = (step * change).sum(dim=1)
+        rows = (chosen & (along > _SECANT) & (length > _SECANT)).nonzero().squeeze(1)
+        change, product = change[rows], product[rows]
+        hessian = self.hessian.index_select(0, rows)
+        hessian.addcmul_(change[:, :, None], (change / along[rows, None])[:, None, :])
+        hessian.addcmul_(product[:, :, None], (product / length[rows, None])[:, None, :], value=-1)
+        self.hessian[rows] = hessian
+
+    def _move(self, accepted: Tensor, points: Tensor, value: Tensor, gradient: Tensor, objective: Tensor) -> None:
+        self.u = torch.where(accepted[:, None], points, self.u)
+        self.value = torch.where(accepted, value, self.value)
+        self.gradient = torch.where(accepted[:, None], gradient, self.gradient)
+        self.objective = torch.where(accepted, objective, self.objective)
+
+
+def _gap(residual: Tensor, points: Tensor) -> Tensor:
+    """(rows,): the certificate sum_k max(r_k (u_k + 1), r_k (u_k - 1)) for the gradient r at u."""
+    return (residual * points + residual.abs()).sum(dim=1)
+
+
+def _next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
+    """Levenberg-Marquardt: less where the model was right, more where it was wrong."""
+    kept = torch.where(ratio > 0.75, damping * _DECAY, torch.where(ratio < 0.25, damping * _GROWTH, damping))
+    kept = torch.where(kept < _LAST_DAMPING, 0.0, kept)
+    return torch.where(accepted, kept, (damping * _GROWTH).clamp(min=_FIRST_DAMPING))
+
+
+def _record(found: Minima, targets: _Targets) -> None:
+    found.points[targets.row] = targets.u
+    found.value[targets.row] = targets.objective
+    found.gap[targets.row] = targets.gap
+    found.evaluations[targets.row] += targets.evaluations
+
+
+def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:
+    """Row positions in the order of solution: few of each problem, then more, then the rest.
+
+    Multiples of the golden ratio spread each wave evenly over a problem's rows, whatever their number.
+    """
+    counts = torch.bincount(owner, minlength=problems)
+    position = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
+    rank = ((position + 1).double() * _GOLDEN).frac() * counts[owner]
+    wave = torch.bucketize(rank, torch.tensor(_WAVES, device=owner.device).cumsum(0), right=True)
+    for number in range(len(_WAVES) + 1):
+        rows = (wave == number).nonzero().squeeze(1)
+        if len(rows):
+            yield rows
