@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import sparse
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.lists.calibrated import CalibratedLists, CategoryVectors, Horizon, calibrated_lists
 
 ITEMS, GENRES, FACTORS, HISTORY = 21_000, 20, 50, 100
@@ -32,9 +33,6 @@ SIZE, WEIGHT, ALPHA = 50, 0.99, 0.01
 ROUNDS = 5
 BAR, GOAL = 1.0, 0.3
 """Milliseconds a user and core."""
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

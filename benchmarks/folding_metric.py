@@ -18,10 +18,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.folding import Relatedness
 from recaudit.audits.folding.metric import PIECE, STRIPE, Overshoot, overshoot
 from recaudit.engines import Serial
-from recaudit.models.arrays import FloatArray
 
 USERS, ITEMS, FACTORS, RANK = 71_567, 10_681, 50, 30
 ROUNDS = 3

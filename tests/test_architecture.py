@@ -16,6 +16,7 @@ ORDER = [
     "version",
     "errors",
     "machine",
+    "arrays",
     "arguments",
     "specification",
     "atomic",

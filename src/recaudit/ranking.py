@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numba import njit
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ties import TIE
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _FEW = 64
 """Up to so many places are filled in one pass over the scores; for more, sorting them all is quicker."""

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.calibration.comparators import binomial_diversity, disproportionality, genre_counts
 from recaudit.audits.calibration.homogeneity import homogeneity
 from recaudit.audits.calibration.interests import interests, recency_weights, with_prior
@@ -22,7 +22,6 @@ from recaudit.audits.calibration.measures import (
 )
 from recaudit.errors import InputError
 
-FloatArray = NDArray[np.float64]
 quick = settings(max_examples=100)
 distributions = arrays.arrays(np.float64, (3, 5), elements=st.floats(0, 1)).map(
     lambda rows: np.where(

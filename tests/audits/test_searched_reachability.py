@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from numpy.typing import NDArray
 
 import recaudit as ra
+from recaudit.arrays import IntArray
 from recaudit.audits.reachability.ask import Ask
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.audits.reachability.search import Search, check_pairs, search_distance
@@ -22,7 +22,6 @@ from recaudit.models.given.black_box import BlackBox, History, as_black_box, fro
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
 from recaudit.solvers.distance.distances import Distance, distance_between
 
-IntArray = NDArray[np.int64]
 USERS = np.array([0, 5, 11])
 PAST = Past(4)
 

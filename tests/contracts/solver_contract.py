@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from recaudit.arrays import FloatArray
 from recaudit.solvers import SoftmaxSolution
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from contracts.model_contract import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import FittedModel
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.factor.bayes import BayesMF, BayesMFModel

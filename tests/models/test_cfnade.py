@@ -8,13 +8,14 @@ import polars as pl
 import pytest
 import torch
 from pydantic import ValidationError
+from torch import Tensor
 
 from contracts.model_contract import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
+from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step as Report
 from recaudit.engines.progress import listening
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, Tensor
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neural.cfnade import CFNADE, CFNADEModel
 from recaudit.models.neural.cfnade_network import Levels, Network, Rows, Table, costs

@@ -10,10 +10,10 @@ import torch
 from pydantic import ValidationError
 
 from contracts.model_contract import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
+from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray
 from recaudit.models.neural.recurrent import RecurrentRecommender
 from recaudit.models.neural.recurrent_model import RecurrentModel
 from recaudit.models.neural.recurrent_network import Network, Reading

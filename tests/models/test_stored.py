@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from recaudit import models
+from recaudit.arrays import IntArray
 from recaudit.data import Interactions
 from recaudit.data.growth import blank, grown
 from recaudit.folders.arrays import encoded
 from recaudit.models import FittedModel, Recommender
-from recaudit.models.arrays import IntArray, Tensor
 from recaudit.models.stored import restored, stored
 
 WARM: list[Recommender] = [

@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import polars as pl
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.simulate.loop.exposure import drawn_pairs
 from recaudit.simulate.worlds.fitted import FromData, from_data
 from recaudit.simulate.worlds.latent import Latent
-from recaudit.simulate.worlds.population import FloatArray
 
 TRUTH = Latent(users=200, items=150, users_per_step=40, factors=3, noise=0.5, offset=3.3)
 RATINGS = 12_000

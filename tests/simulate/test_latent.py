@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from contracts.environment_contract import EnvironmentContract
+from recaudit.arrays import FloatArray
 from recaudit.simulate.worlds.latent import Latent, LatentPopulation
-from recaudit.simulate.worlds.population import FloatArray
 from recaudit.simulate.worlds.population_env import PopulationEnv
 
 EVERYBODY = np.arange(20)

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 import recaudit as ra
 from recaudit import atomic, simulate
+from recaudit.arrays import IntArray
 from recaudit.data import Interactions
 from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import verify
 from recaudit.models import FittedModel
-from recaudit.models.arrays import IntArray, Tensor
 from recaudit.policies import EpsilonGreedy
 from recaudit.simulate.loop import trial
 

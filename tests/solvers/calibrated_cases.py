@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.solvers.lists.calibrated import CalibratedLists, CategoryVectors, calibrated_lists
 from recaudit.ties import TIE
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,15 +5,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.solvers import maximize_softmax
 from recaudit.solvers.search.ascent import ascend
 from recaudit.solvers.search.box import Box
 
-Tensor = torch.Tensor
-FloatArray = NDArray[np.float64]
 UNIT = Box(np.zeros(2), np.ones(2))
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from recaudit.solvers.softmax.box_qp import minimize_box_quadratics, minimize_together
 
-Tensor = torch.Tensor
 Minimizer = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 ways = pytest.mark.parametrize("minimize", [minimize_box_quadratics, minimize_together], ids=["each", "together"])

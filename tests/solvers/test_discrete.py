@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from contracts.solver_contract import FloatArray, Problem, random_problem, trained_like
+from contracts.solver_contract import Problem, random_problem, trained_like
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers import SoftmaxSolution, maximize_softmax
 from recaudit.solvers.discrete import maximize_softmax_discrete

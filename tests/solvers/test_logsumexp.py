@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from recaudit.solvers.softmax.logsumexp import LogSumExp
 from recaudit.solvers.softmax.scaled import Scaled
-
-Tensor = torch.Tensor
 
 
 def family(scale: float, work_bytes: int = 1 << 24) -> tuple[LogSumExp, Tensor, Tensor]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, minimize
 from scipy.special import softmax
 
-from contracts.solver_contract import FloatArray, Problem, SoftmaxContract, random_problem, trained_like
+from contracts.solver_contract import Problem, SoftmaxContract, random_problem, trained_like
+from recaudit.arrays import FloatArray
 from recaudit.solvers import SoftmaxSolution, maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.batches import least_memory
 from recaudit.solvers.softmax import box_qp, newton

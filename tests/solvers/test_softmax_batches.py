@@ -8,14 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from contracts.solver_contract import FloatArray
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers import maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.batches import least_memory, plan_batches
-
-BoolArray = NDArray[np.bool_]
 
 
 def problems(count: int = 12, items: int = 30) -> tuple[FloatArray, FloatArray, BoolArray]:

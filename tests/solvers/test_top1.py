@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers import top1_margin
-
-FloatArray = NDArray[np.float64]
 
 
 def largest_margin(slope: FloatArray, intercept: FloatArray, target: int) -> float:

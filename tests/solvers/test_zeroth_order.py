@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.search.box import Box
 from recaudit.solvers.search.zeroth_order import maximize_black_box
 
-FloatArray = NDArray[np.float64]
 STARS = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.instability.ask import ANSWERS, ask_distance
@@ -36,8 +36,6 @@ from recaudit.solvers.distance.distances import Distance
 if TYPE_CHECKING:
     import pandas as pd
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 METHODS = ("exact", "gradient", "black_box")
 _LABELS = {"exact": "exact", "gradient": "gradient", "black_box": "black box"}
 _ROUNDING = 1e-6

@@ -20,18 +20,16 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox, as_black_box
 from recaudit.models.given.queries import CONFIDENCE, Memory, Queries, binomial_at_least
 from recaudit.solvers.search.box import Box
 from recaudit.solvers.search.zeroth_order import maximize_black_box
-
-FloatArray = NDArray[np.float64]
 
 FAILURES = (SystemFailedError, BudgetSpentError)
 """What leaves a pair without an answer, and the others as they are."""

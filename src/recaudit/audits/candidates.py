@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval
 from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Candidates = Literal["unseen", "all"]
 """The items that are neither seen nor acted on (films), or all but the acted on (music, news)."""
 

@@ -10,15 +10,13 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from recaudit.arguments import checked
+from recaudit.arrays import BoolArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Bounds = tuple[int, int]
 _MOST_PAIRS = 10**10
 """Each pair of a user and an item is drawn."""

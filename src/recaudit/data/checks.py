@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arrays import IntArray
 from recaudit.errors import DataError, InputError, did_you_mean
-
-IntArray = NDArray[np.int64]
 
 
 def offending(column: pl.Series, wrong: NDArray[np.bool_], limit: int = 3, before: int = 0) -> str:

@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-
-IntArray = NDArray[np.int64]
 
 
 def blank(users: int, items: int, scale: tuple[float, float]) -> Interactions:

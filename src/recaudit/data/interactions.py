@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import check_argument, checked
+from recaudit.arrays import IntArray
 from recaudit.data.categories import Categories
 from recaudit.data.checks import (
     as_text,
@@ -34,7 +35,6 @@ from recaudit.seeding import Keys, keys_of
 
 Duplicates = Literal["error", "last", "mean"]
 Unknown = Literal["error", "ignore"]
-IntArray = NDArray[np.int64]
 
 
 @final

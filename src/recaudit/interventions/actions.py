@@ -8,10 +8,10 @@ from typing import Annotated, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
@@ -20,9 +20,6 @@ from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1, top_items
 from recaudit.seeding import derive, uniforms
 from recaudit.specification import Count, Id
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class Actions(ABC):

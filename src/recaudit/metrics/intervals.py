@@ -16,14 +16,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from recaudit.arrays import FloatArray, StatusArray
 from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.status import Status
 
-FloatArray = NDArray[np.float64]
 Bools = NDArray[np.bool_] | np.bool_
-StatusArray = NDArray[np.str_]
 MOST_SAMPLES = 10_000_000
 """More bootstrap samples move no digit that anybody reads."""
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from recaudit.arguments import shown
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-Tensor = torch.Tensor
 
 
 def check_fit(setting: str, received: object, remedy: str, *arrays: NDArray[np.floating[Any]]) -> None:

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Settings

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned, product
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
+from recaudit.arrays import FloatArray, IntArray
 
 
 class Response(ABC):

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.updates import AlsSolve, SgdStep
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.specification import Settings
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.arrays import FloatArray
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.given.own_model import own_model

@@ -8,13 +8,12 @@ from typing import ClassVar, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.ranking import top_items
 from recaudit.seeding import Keys, uniforms
 from recaudit.specification import Settings
-
-Tensor = torch.Tensor
 
 
 class Policy(Settings, ABC):

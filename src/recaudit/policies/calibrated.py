@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Annotated, Literal, NoReturn, Self, final
 
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from recaudit.errors import NotSupportedError
-from recaudit.policies.base import Policy, Tensor
+from recaudit.policies.base import Policy
 from recaudit.specification import Id
 
 MOST_IMPORTANT = 1e6

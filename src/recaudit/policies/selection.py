@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
+from torch import Tensor
 
-from recaudit.policies.base import Policy, Tensor
+from recaudit.policies.base import Policy
 from recaudit.ranking import top_items
 from recaudit.seeding import Keys, derive, uniforms
 

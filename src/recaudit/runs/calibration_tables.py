@@ -10,9 +10,9 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from recaudit import audits
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.audit import WORST, calibration
 from recaudit.audits.calibration.curve import calibration_curve
 from recaudit.audits.calibration.measures import list_distribution, rank_weights, representation
@@ -30,9 +30,6 @@ from recaudit.metrics.intervals import Bootstrap, aggregate, mean
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 from recaudit.policies.calibrated import Calibrated
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _DISTANCES = ("calibration_kl", "calibration_hellinger", "calibration_tv")
 _QUALITIES = ("ndcg", "recall")

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.errors import InputError
 
-Tensor = torch.Tensor
 Array = ArrayLike | Tensor
 
 

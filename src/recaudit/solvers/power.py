@@ -21,10 +21,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
+from recaudit.arrays import FloatArray
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
 
 _BISECTIONS = 60
 _UNIT = float(np.finfo(np.float64).eps)

@@ -8,11 +8,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @final

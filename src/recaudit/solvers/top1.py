@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ranking import rank_of
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.status import Status
 from recaudit.ties import TIE
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 # (target, item) pairs whose largest margins are computed at once: 8 MB for each array of them.
 _BLOCK = 1 << 20

@@ -8,6 +8,7 @@ from typing import Literal, final
 import numpy as np
 import polars as pl
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.agency.fits import Fits
 from recaudit.audits.agency.sweeps import AuditName, Kind, sweep_beta, sweep_horizon
 from recaudit.audits.instability.audit import instability
@@ -20,7 +21,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import Future, Past
 from recaudit.metrics.groups import Grouping
-from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Softmax
 from recaudit.solvers.distance.distances import Distance

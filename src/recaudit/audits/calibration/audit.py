@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.homogeneity import homogeneity
 from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.measures import (
@@ -38,9 +39,6 @@ from recaudit.policies.calibrated import HistoryWeights
 from recaudit.seeding import derive, keys_of, uniforms
 from recaudit.solvers.lists.objective import RankWeighting
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 DRAWS = 199
 """Random lists a user that the test compares with."""

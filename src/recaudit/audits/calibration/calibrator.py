@@ -7,8 +7,8 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.calibration.measures import rank_weights
 from recaudit.audits.calibration.target import Target, Taste
 from recaudit.data.interactions import Interactions
@@ -17,10 +17,6 @@ from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.ranking import ranks
 from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.category_vectors import CategoryVectors
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @final

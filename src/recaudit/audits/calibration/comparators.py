@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import binom
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def genre_counts(lists: IntArray, shares: sparse.csr_array) -> IntArray:

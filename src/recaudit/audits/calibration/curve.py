@@ -8,10 +8,10 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.measures import kl, list_distribution, rank_weights
 from recaudit.audits.lists.recommend import check_length
@@ -23,9 +23,6 @@ from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean
 from recaudit.models.base import FittedModel
 from recaudit.policies.calibrated import Calibrated
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 """The paper's."""

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlogy
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.seeding import generator
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 Statistic = Literal["g", "chi2"]
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
-
-FloatArray = NDArray[np.float64]
 
 Prior = Literal["uniform", "population"]
 DAY = 86_400.0

@@ -11,15 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.checks import as_numbers, check_ids, found, offending, same_type
 from recaudit.data.frames import as_polars
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.readers import read_table
 from recaudit.errors import DataError
 from recaudit.ties import TIE
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @final

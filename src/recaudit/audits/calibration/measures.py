@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution, rank_weights
 
@@ -28,8 +29,6 @@ __all__ = [
     "representation",
     "total_variation",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def measurable(p: FloatArray, q: FloatArray) -> NDArray[np.bool_]:

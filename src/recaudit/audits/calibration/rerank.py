@@ -11,9 +11,9 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists
@@ -24,9 +24,6 @@ from recaudit.engines.base import BLOCK
 from recaudit.engines.progress import track
 from recaudit.errors import DataError, InputError
 from recaudit.policies.calibrated import Calibrated
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CELLS = 4_000_000
 """Scores of a block of lists, users x items, that are held at a time."""

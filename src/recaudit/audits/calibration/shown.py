@@ -7,9 +7,9 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import IntArray
 from recaudit.audits.calibration.lists import ListColumns, given_lists
 from recaudit.audits.lists.recommend import Recommend, check_length
 from recaudit.data.interactions import Interactions, Unknown
@@ -18,8 +18,6 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
-
-IntArray = NDArray[np.int64]
 
 DEFAULT_K = 50
 """The paper's list length."""

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.calibration.interests import interests, recency_weights, with_prior
 from recaudit.audits.calibration.measures import measurable
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import MOST_IMPORTANT, HistoryWeights
 
-FloatArray = NDArray[np.float64]
 Distance = Callable[[FloatArray, FloatArray], FloatArray]
 PriorSetting = Literal["uniform", "population"] | Mapping[str, float]
 

@@ -18,7 +18,8 @@ import polars as pl
 import torch
 
 from recaudit.arguments import checked
-from recaudit.audits.candidates import BoolArray, Candidates, FloatArray, IntArray, candidate_items
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.fidelity.refits import Edit, Refit, causes, log_error
 from recaudit.audits.fidelity.result import SCHEMA, Fidelity
 from recaudit.audits.reachability.audit import reachability

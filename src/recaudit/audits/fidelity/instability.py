@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 import torch
 
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.audits.agency.fits import Fits
-from recaudit.audits.candidates import BoolArray, Candidates, FloatArray, candidate_items
+from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.fidelity.refits import Edit, Refit, causes, log_error
 from recaudit.audits.fidelity.result import DISTANCE_SCHEMA, Fidelity
 from recaudit.audits.instability.audit import instability

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from recaudit.audits.candidates import FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import RecauditError

@@ -8,10 +8,10 @@ from typing import final
 import numpy as np
 from scipy import sparse
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.arrays import FloatArray, IntArray
 
 
 @final

@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recaudit.arguments import check_count
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.about import About
 from recaudit.audits.folding.metric import overshoot
 from recaudit.audits.folding.relatedness import Relatedness
@@ -14,7 +15,6 @@ from recaudit.audits.folding.shown import Shown
 from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.metric import Overshoot, overshoot
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.result import Folding
@@ -20,8 +21,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
 from recaudit.metrics.groups import Grouping, groupings
-from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean
-from recaudit.models.arrays import IntArray
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean
 from recaudit.models.base import FittedModel
 from recaudit.seeding import derive, uniforms
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recaudit.models.arrays import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from recaudit.arrays import BoolArray, FloatArray
 
 
 def on_front(first: FloatArray, second: FloatArray) -> BoolArray:

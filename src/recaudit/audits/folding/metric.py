@@ -18,10 +18,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arithmetic import core_count
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
-from recaudit.models.arrays import FloatArray, IntArray
 
 Counts = NDArray[np.int64]
 

@@ -14,12 +14,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import svds
+from torch import Tensor
 
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
+from recaudit.models.arrays import checked_array
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import generator
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arguments import check_count
+from recaudit.arrays import FloatArray
 from recaudit.audits.folding.clusters import co_clusters
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.shown import Shown, Spurious, shown
@@ -16,7 +17,6 @@ from recaudit.audits.folding.spurious import Evidence, clearest, least_related
 from recaudit.audits.folding.vectors import MIN_RATINGS, user_at
 from recaudit.audits.result import Result
 from recaudit.engines import Engine, Serial
-from recaudit.models.arrays import FloatArray
 from recaudit.models.base import FittedModel
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import final
 import numpy as np
 import torch
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import FittedModel
 from recaudit.policies import top_items
 

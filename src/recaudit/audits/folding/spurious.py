@@ -8,11 +8,11 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.about import About
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.shown import Shown, Spurious
 from recaudit.audits.folding.vectors import unit_rows, vectors_of
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.base import FittedModel
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {

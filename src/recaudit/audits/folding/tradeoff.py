@@ -13,6 +13,7 @@ import polars as pl
 from scipy.stats import rankdata
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray
 from recaudit.audits.folding.bench import FOLDING, MEASURED, Bench, Row
 from recaudit.audits.folding.folding import Similarity
 from recaudit.audits.folding.fronts import knee, on_front
@@ -21,7 +22,6 @@ from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.arrays import FloatArray
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import derive
 

@@ -6,9 +6,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
-from recaudit.models.arrays import FloatArray, checked_array
+from recaudit.models.arrays import checked_array
 from recaudit.models.base import FittedModel
 
 MIN_RATINGS = 5

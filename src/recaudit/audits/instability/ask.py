@@ -14,9 +14,9 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import stats
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, Outcome, Visit, check_budget
 from recaudit.audits.instability.question import InstabilityQuestion, Pairs, Part
 from recaudit.audits.reachability.search import rating_box
@@ -28,9 +28,6 @@ from recaudit.models.given.queries import CONFIDENCE
 from recaudit.models.response import OpaqueResponse
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 ANSWERS = 1, 2
 """A distance takes one answer beside the baseline's; asked afresh, both."""

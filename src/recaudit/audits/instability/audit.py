@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from recaudit.arguments import checked
+from recaudit.arrays import IntArray
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.clicks import told_ratings
 from recaudit.audits.instability.ask import AskPairs
@@ -36,7 +36,6 @@ from recaudit.models.response import OpaqueResponse
 from recaudit.policies import Policy, Softmax, Top1
 from recaudit.solvers.distance.distances import Distance, check_distance
 
-IntArray = NDArray[np.int64]
 _MOST_PAIRS = 1_000_000
 """Pairs kept where nothing is said."""
 

@@ -14,9 +14,9 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.instability.question import InstabilityQuestion, Pairs, Part, masked
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future
@@ -24,9 +24,6 @@ from recaudit.policies import Power, Softmax
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST
 from recaudit.solvers.distance.own_item import largest_distance
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 _DRAWS = 128
 """Trajectories of an editor by which ratings are chosen, and again as many on which they are judged."""

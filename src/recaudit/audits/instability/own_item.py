@@ -9,15 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.instability.question import InstabilityQuestion, Pairs, Part, masked
 from recaudit.engines.base import blocks
 from recaudit.interventions import Actions
 from recaudit.models.response import EditedItems
 from recaudit.solvers.distance.distances import LARGEST
 from recaudit.solvers.distance.own_item import largest_distance
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 VIEWERS = 64
 """Viewers solved together: their scores of every editor's items stay in tens of megabytes."""

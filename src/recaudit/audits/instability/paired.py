@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.instability.question import InstabilityQuestion, Pairs, Part
 from recaudit.audits.reachability.search import search_distance
 from recaudit.engines.base import blocks
@@ -20,9 +21,6 @@ from recaudit.models.response import AffineResponse
 from recaudit.seeding import derive
 from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.status import Status
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @final

@@ -10,6 +10,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import Asked
 from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.instability.result import PAIR_SCHEMA, user_groupings
@@ -23,10 +24,6 @@ from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse
 from recaudit.solvers.distance.distances import Distance
 from recaudit.status import Status
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _GRID = 33
 """Ratings tried on an interval where scores are no affine function of them."""

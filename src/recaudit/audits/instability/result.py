@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.instability.tally import BINS, Tally, bin_edges
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.result import Result, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.metrics.groups import Grouping, groupings
-from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, mean, standing, weakest
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean, standing, weakest
 from recaudit.solvers.distance.distances import Distance
 from recaudit.status import Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IntArray = NDArray[np.int64]
 
 PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "value": pl.Float64,

@@ -7,14 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recaudit.metrics.intervals import StatusArray, standing
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
+from recaudit.metrics.intervals import standing
 from recaudit.solvers.distance.distances import LARGEST, Distance
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 BINS = 1000
 """Equal steps from 0 to the largest value that a distance can have, into which values are counted."""

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import checked
-from recaudit.audits.lists.recommend import IntArray, Recommend, check_length
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.lists.recommend import Recommend, check_length
 from recaudit.audits.result import Result, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.metrics.groups import Grouping, groupings
-from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 

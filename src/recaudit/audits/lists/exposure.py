@@ -11,13 +11,14 @@ import polars as pl
 from scipy import sparse, stats
 
 from recaudit.arguments import checked
-from recaudit.audits.lists.recommend import IntArray, Recommend, check_length
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.lists.recommend import Recommend, check_length
 from recaudit.audits.result import SUMMARY_SCHEMA, Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.metrics.groups import groupings
-from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, aggregate, identity, mean, row
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 

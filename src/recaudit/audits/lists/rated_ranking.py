@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.ties import TIE
-
-FloatArray = NDArray[np.float64]
 
 
 def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArray:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.arguments import checked
+from recaudit.arrays import IntArray
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -22,7 +23,6 @@ from recaudit.models.given.black_box import BlackBox
 from recaudit.policies import Policy, Softmax, Top1
 from recaudit.policies.calibrated import Calibrated
 
-IntArray = NDArray[np.int64]
 LONGEST = 1_000_000
 """Most places of a list."""
 

@@ -17,8 +17,9 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, Best, Outcome, Visit, check_budget, expected_log
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer
@@ -33,11 +34,6 @@ from recaudit.models.response import OpaqueResponse
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.status import Status
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-Tensor = torch.Tensor
 
 
 @final

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.models.devices import check_device as check_present
@@ -23,8 +24,6 @@ from recaudit.solvers.batches import Batch
 from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.workers import run_on_cores
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
 
 
 @final

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.reachability.lifts import Lifts
 from recaudit.audits.reachability.result import Reachability
 from recaudit.audits.result import SUMMARY_SCHEMA
@@ -20,8 +21,6 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap, weakest
 from recaudit.seeding import Keys, derive, uniforms
-
-FloatArray = NDArray[np.float64]
 
 _SIZE = 30
 _RANKS = (200, 300)

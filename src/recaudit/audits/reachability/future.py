@@ -12,9 +12,9 @@ from typing import Literal, final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, IntArray
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.inquiry import Inquiry
@@ -42,8 +42,6 @@ from recaudit.solvers.trajectories import (
 from recaudit.solvers.workers import run_on_cores
 from recaudit.status import Status
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 FutureSolver = Literal["exact", "gradient"]
 """Certified, sequence by sequence; or the paper's projected gradient, a lower bound, for comparison."""
 

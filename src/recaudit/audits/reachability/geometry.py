@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import polars as pl
 
-from recaudit.audits.candidates import Candidates, IntArray, OwnScores
+from recaudit.arrays import IntArray
+from recaudit.audits.candidates import Candidates, OwnScores
 from recaudit.audits.reachability.result import STATUS
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError

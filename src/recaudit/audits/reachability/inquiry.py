@@ -7,8 +7,8 @@ from typing import Literal, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.result import STATUS
@@ -18,9 +18,6 @@ from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
 from recaudit.status import Status
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Baseline = Literal["scores", "predicted", "factual"]
 
 

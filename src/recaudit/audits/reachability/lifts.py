@@ -13,14 +13,11 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, StatusArray
 from recaudit.audits.reachability.result import Reachability
-from recaudit.metrics.intervals import StatusArray, standing
+from recaudit.metrics.intervals import standing
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @final

@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import stats
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, item_table, user_table
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.machine import check_memory
 from recaudit.metrics.groups import groupings
-from recaudit.metrics.intervals import Bootstrap, FloatArray, Ratio, StatusArray, aggregate, mean, standing
+from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean, standing
 from recaudit.status import Status
 from recaudit.ties import TIE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 STATUS = pl.Enum([status.value for status in Status])
 PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {

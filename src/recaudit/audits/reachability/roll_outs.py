@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from recaudit.arrays import BoolArray
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.audits.reachability.search import check_policy
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future
 from recaudit.policies import Top1, top_items
-
-BoolArray = NDArray[np.bool_]
-Tensor = torch.Tensor
 
 
 def check_roll_outs(inquiry: Inquiry, future: Future) -> None:

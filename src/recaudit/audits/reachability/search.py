@@ -13,9 +13,10 @@ from typing import NamedTuple, final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.arithmetic import aligned, product
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.inquiry import Inquiry
@@ -32,11 +33,6 @@ from recaudit.solvers.distance.distances import LARGEST, Distance, distance_betw
 from recaudit.solvers.search.ascent import ascend
 from recaudit.solvers.search.box import Box
 from recaudit.status import Status
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-Tensor = torch.Tensor
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""

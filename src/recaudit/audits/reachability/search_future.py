@@ -12,9 +12,10 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import LOWEST
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer
@@ -31,11 +32,6 @@ from recaudit.seeding import derive
 from recaudit.solvers.search.ascent import EXHAUSTIVE, Objective, ascend
 from recaudit.solvers.search.box import Box
 from recaudit.status import Status
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-Tensor = torch.Tensor
 
 _GRID = 243
 """Roll-outs of a user that are tried before any is climbed: every third of the way, for five steps."""

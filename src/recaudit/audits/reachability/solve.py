@@ -8,9 +8,9 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, IntArray
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer, Question, best_response
 from recaudit.audits.reachability.inquiry import Inquiry
@@ -18,9 +18,6 @@ from recaudit.interventions import Actions
 from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.response import AffineResponses
 from recaudit.ranking import rank_of, ranks
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @final

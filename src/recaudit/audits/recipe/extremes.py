@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 import torch
 
-from recaudit.audits.candidates import BoolArray, FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.recipe.functionals import Change, Functional
 from recaudit.audits.recipe.given import compared
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import torch
 
-from recaudit.audits.candidates import FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.recipe.functionals import Change, Distance, Functional, Lift, RankGain
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating, RecommendedList
 from recaudit.audits.recipe.quantifiers import At

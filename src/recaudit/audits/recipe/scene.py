@@ -9,7 +9,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from recaudit.audits.candidates import BoolArray, Candidates, FloatArray, IntArray, candidate_items
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating

@@ -8,9 +8,10 @@ from typing import Literal, final
 import numpy as np
 import torch
 from pydantic import Field
+from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.seeding import derive, uniforms
 

@@ -9,10 +9,11 @@ from numba import prange
 from numpy.typing import NDArray
 from pydantic import Field
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray, check_fit
+from recaudit.models.arrays import check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factor.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
 from recaudit.models.factor.model import FactorModel

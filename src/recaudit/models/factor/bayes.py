@@ -8,12 +8,14 @@ from typing import Self, final
 import numpy as np
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from recaudit.arithmetic import product
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
-from recaudit.models.arrays import IntArray, Tensor, check_fit
+from recaudit.models.arrays import check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factor.bayes_kernel import Chain, Units
 from recaudit.models.given.own_model import own_model

@@ -12,9 +12,9 @@ from typing import final
 import numpy as np
 from numba import njit, prange
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.factor.least_squares import IN_ORDER, Indices
 
 _LANES = 32

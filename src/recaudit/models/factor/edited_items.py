@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numba import njit, prange
+from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.response import EditedItems
 from recaudit.models.updates import AlsSolve, SgdStep
 

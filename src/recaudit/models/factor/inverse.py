@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import one_thread
 from recaudit.errors import InputError
-from recaudit.models.arrays import Tensor
 
 _ALONE = 4096
 """Up to so many rows one thread inverts: a second or two at most, and the same numbers on any machine of a kind."""

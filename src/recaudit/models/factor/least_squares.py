@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recaudit.models.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 
 Indices = NDArray[np.int32] | IntArray
 IN_ORDER = {"contract"}

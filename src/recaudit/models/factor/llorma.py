@@ -8,11 +8,12 @@ from typing import Literal, Self, final
 import numpy as np
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.devices import check_device
 from recaudit.models.factor.llorma_kernel import Singles

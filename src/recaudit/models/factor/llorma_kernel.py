@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recaudit.models.arrays import IntArray
+from recaudit.arrays import IntArray
 from recaudit.models.factor.least_squares import IN_ORDER, Indices
 from recaudit.models.neural.autorec_kernel import vector_sum
 

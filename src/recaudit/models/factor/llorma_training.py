@@ -11,10 +11,11 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.factor.least_squares import Indices
 from recaudit.models.factor.llorma_kernel import Singles, pass_ratings, push_vectors
 from recaudit.seeding import generator

@@ -8,12 +8,14 @@ from typing import final
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from recaudit.arguments import checked
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
+from recaudit.models.arrays import checked_array
 from recaudit.models.base import FittedModel, check_action_rows, check_actions
 from recaudit.models.factor.edited_items import edited_factors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.factor.model import FactorModel
 
 

@@ -7,9 +7,10 @@ from typing import final
 import numpy as np
 from pydantic import Field
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, check_fit
+from recaudit.models.arrays import check_fit
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.sgd_kernel import Ratings, Vectors, walk

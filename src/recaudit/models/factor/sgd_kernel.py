@@ -20,8 +20,8 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.arrays import FloatArray, IntArray
 
 _LANES = 8
 _VECTOR = ir.VectorType(ir.DoubleType(), _LANES)

@@ -21,8 +21,8 @@ import torch
 from numba import prange
 from scipy import sparse
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.models.factor.inverse import inverted
 from recaudit.models.neighbour.similarity import Rows, products
 

@@ -11,10 +11,11 @@ from numba import njit, prange
 from pydantic import Field, model_validator
 from scipy import sparse
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray, check_fit
+from recaudit.models.arrays import check_fit
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.baseline.popularity import item_means
 from recaudit.models.factor.least_squares import IN_ORDER, Indices, add_ratings, cholesky_solve, padded

@@ -11,11 +11,13 @@ from typing import ClassVar, final
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
+from recaudit.models.arrays import checked_array
 from recaudit.models.base import FittedModel, check_actions
 from recaudit.models.given.queries import Memory, Queries, Retry, Sampling
 from recaudit.models.response import OpaqueResponse, Response

@@ -11,8 +11,8 @@ from typing import TypeVar, final
 
 from scipy import stats
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, SystemFailedError
-from recaudit.models.arrays import FloatArray
 
 CONFIDENCE = 0.975
 """With which an estimate from random answers is not below its lower limit."""

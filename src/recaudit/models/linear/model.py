@@ -12,13 +12,15 @@ from numba import prange
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy import sparse
+from torch import Tensor
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.errors import NotSupportedError
 from recaudit.machine import check_memory
-from recaudit.models.arrays import FloatArray, IntArray, Tensor, checked_array
+from recaudit.models.arrays import checked_array
 from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
 from recaudit.models.baseline.popularity import item_means
 from recaudit.models.factor.inverse import inverted

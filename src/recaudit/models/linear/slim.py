@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray
 
 _BLOCK = 128
 """Items between two reports of progress; no number depends on it."""

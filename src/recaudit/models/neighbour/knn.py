@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from pydantic import Field
 from scipy import sparse
+from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
 from recaudit.models.baseline.popularity import item_means
 from recaudit.models.neighbour.similarity import Rows, Similarity, nearest, weighted_averages

@@ -14,9 +14,9 @@ from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, IntArray
 from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]

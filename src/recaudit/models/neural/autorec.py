@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from pydantic import Field
 from scipy import sparse
+from torch import Tensor
 
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.devices import check_device
 from recaudit.models.given.own_model import own_model

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from pydantic import Field
 from scipy import sparse
+from torch import Tensor
 
 from recaudit.arithmetic import product
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.arrays import IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender, check_data
 from recaudit.models.devices import check_device
 from recaudit.models.given.own_model import own_model

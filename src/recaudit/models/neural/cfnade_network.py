@@ -10,11 +10,11 @@ from typing import Literal, final
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 
 Rows = Literal["user", "item"]
 

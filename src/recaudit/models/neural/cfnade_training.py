@@ -14,10 +14,10 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
-from recaudit.models.arrays import Tensor
 from recaudit.models.neural.cfnade_network import Blocks, Network, Table, costs
 from recaudit.seeding import generator
 

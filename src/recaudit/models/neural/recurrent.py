@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.devices import check_device
 from recaudit.models.neural.recurrent_model import RecurrentModel, Side

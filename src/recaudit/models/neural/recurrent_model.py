@@ -9,11 +9,12 @@ from typing import ClassVar, final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned, product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.base import FittedModel, check_actions
 from recaudit.models.neural.recurrent_network import Histories, Level, Network, Reading, State
 from recaudit.models.response import DifferentiableResponse, EditedItems, Response

@@ -14,11 +14,11 @@ from typing import TypeVar, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 
 Numbers = TypeVar("Numbers", FloatArray, Tensor)
 

@@ -11,11 +11,12 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.atomic import write
 from recaudit.errors import InputError
 from recaudit.folders.arrays import encoded, read
-from recaudit.models.arrays import FloatArray, IntArray, Tensor
 from recaudit.models.neural.recurrent_network import Histories, Network, Reading
 
 _CLIP = 1.0

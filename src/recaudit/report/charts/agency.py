@@ -9,10 +9,11 @@ from typing import Literal
 import altair as alt
 import numpy as np
 
+from recaudit.arrays import FloatArray
 from recaudit.report.charts.figure import Figure, Rows, by_series, data, drawn, finished, in_series, tooltip
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.numbers import TIMES, Estimate, figure, percent
-from recaudit.report.sections.agency import WHEN, FloatArray, When
+from recaudit.report.sections.agency import WHEN, When
 
 _HEIGHT = 220
 _STEPS = 25

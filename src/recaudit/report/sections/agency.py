@@ -8,13 +8,11 @@ from typing import Literal, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.result import SERIES_SCHEMA
 from recaudit.report.kit.reading import scan_of, table_of
 from recaudit.runs import Run
-
-FloatArray = NDArray[np.float64]
 
 AUDIT = "agency"
 

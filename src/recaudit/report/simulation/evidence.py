@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.report.kit.numbers import Estimate, finite
 from recaudit.report.simulation.finished import Finished, finished_parts
@@ -24,7 +25,6 @@ from recaudit.simulate.loop.comparison import Comparison
 from recaudit.simulate.loop.simulation import Simulation, interval
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.simulate.worlds.population import FloatArray
 from recaudit.status import Status
 
 Published = Mapping[tuple[str, str], Mapping[str, float]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recaudit.simulate.worlds.population import FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 
 _BLOCK = 2**21
 """How many pairs are drawn at once."""

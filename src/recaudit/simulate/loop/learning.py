@@ -9,6 +9,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import ndtr
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
@@ -17,7 +18,6 @@ from recaudit.models.factor.als import ALS
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.simulate.loop.exposure import rates_of
-from recaudit.simulate.worlds.population import FloatArray, IntArray
 
 LEAST_RATINGS = 500
 """A tenth of them is held out; from fewer the noise would be off by more than a tenth."""

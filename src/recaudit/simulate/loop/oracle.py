@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import NoReturn, final
 
 import torch
+from torch import Tensor
 
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
-from recaudit.models.arrays import IntArray, Tensor
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.simulate.worlds.population import Population
 

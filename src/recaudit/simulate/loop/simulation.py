@@ -12,10 +12,10 @@ import polars as pl
 from scipy import stats
 
 from recaudit import policies
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
-from recaudit.simulate.worlds.population import FloatArray
 
 CONFIDENCE = 0.95
 

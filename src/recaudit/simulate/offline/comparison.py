@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
 from recaudit.folders import Folder, claimed
@@ -25,7 +26,6 @@ from recaudit.simulate.loop.tuning import Grid, Search, chosen, edges, tune
 from recaudit.simulate.offline.metrics import each_offline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import FloatArray
 from recaudit.simulate.worlds.scenarios import Scenario
 
 METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")

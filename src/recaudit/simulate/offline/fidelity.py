@@ -9,6 +9,7 @@ import polars as pl
 from scipy import stats
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.models.base import Recommender
 from recaudit.models.factor.sgd import BiasedMF
@@ -16,7 +17,6 @@ from recaudit.seeding import derive
 from recaudit.simulate.loop.learning import MOST_LEVELS
 from recaudit.simulate.offline.fidelity_result import SCHEMA, STATISTICS, SimulationFidelity, Statistic
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import FloatArray
 from recaudit.simulate.worlds.portrait import Portrait, Side, correlation, portrait, rank_correlation
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from recaudit.arrays import FloatArray
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.population import FloatArray
 
 LEAST = 4
 """From so many recommenders on there is an interval."""

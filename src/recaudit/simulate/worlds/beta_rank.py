@@ -7,10 +7,11 @@ from typing import final
 import numpy as np
 from pydantic import Field, SerializeAsAny
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import Choice, PicksBest
 from recaudit.simulate.worlds.environment import Environment, Repeats
-from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+from recaudit.simulate.worlds.population import Population
 
 
 @final

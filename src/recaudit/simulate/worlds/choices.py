@@ -6,13 +6,10 @@ from abc import ABC, abstractmethod
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.specification import Settings
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class Choice(Settings, ABC):

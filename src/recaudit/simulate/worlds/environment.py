@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializeAsAny, model_validator
 
+from recaudit.arrays import IntArray
 from recaudit.data.growth import blank, grown
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.loop.exposure import drawn_pairs
 from recaudit.simulate.worlds.choices import Choice, TakesAll
-from recaudit.simulate.worlds.population import IntArray, Population
+from recaudit.simulate.worlds.population import Population
 from recaudit.specification import Settings
 
 Repeats = Literal["never", "unrated", "always"]

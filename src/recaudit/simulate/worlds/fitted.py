@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, field_serializer, model_validator
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.base import Recommender
@@ -21,7 +22,7 @@ from recaudit.simulate.offline.fidelity_result import SimulationFidelity
 from recaudit.simulate.worlds.choices import Choice, TakesAll
 from recaudit.simulate.worlds.environment import Repeats
 from recaudit.simulate.worlds.latent import LatentDynamics, LatentPopulation
-from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+from recaudit.simulate.worlds.population import Population
 
 Exposure = Literal["log", "uniform"]
 OfflineLog = Literal["made", "real"]

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+from recaudit.simulate.worlds.population import Population
 
 
 class LatentDynamics(Environment):

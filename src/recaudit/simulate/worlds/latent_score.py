@@ -8,10 +8,11 @@ import numpy as np
 from pydantic import Field, SerializeAsAny
 
 from recaudit.arithmetic import product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import Choice, PicksBest
 from recaudit.simulate.worlds.environment import Environment, Repeats
-from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+from recaudit.simulate.worlds.population import Population
 
 
 @final

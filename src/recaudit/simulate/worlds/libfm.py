@@ -9,9 +9,10 @@ from numba import njit
 from numpy.typing import NDArray
 from pydantic import Field
 
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.models.arrays import FloatArray, check_fit
+from recaudit.models.arrays import check_fit
 from recaudit.models.base import Recommender, check_data
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.updates import SgdStep

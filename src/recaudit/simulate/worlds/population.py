@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class Population(ABC):

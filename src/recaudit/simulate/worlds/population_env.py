@@ -11,13 +11,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from recaudit.arguments import check_argument
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.loop.exposure import drawn_users
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+from recaudit.simulate.worlds.population import Population
 
 Observation = dict[str, Any]
 Beginning = tuple[Interactions, Population]

@@ -10,12 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.lists.exposure import gini
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.models.base import Recommender
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.population import FloatArray, IntArray
 
 LEAST_COUNT = 10
 """Means of fewer ratings are too noisy to be compared."""

@@ -10,11 +10,11 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
 from recaudit.policies.calibrated import Calibrated
-from recaudit.simulate.worlds.population import FloatArray, IntArray
 
 
 @final

@@ -10,10 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import FloatArray, IntArray, Population
+from recaudit.simulate.worlds.population import Population
 
 Memory = Literal["recommendations", "steps"]
 

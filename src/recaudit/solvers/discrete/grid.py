@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_double, check_finite
 
-FloatArray = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Choices = NDArray[np.int16]
 """Positions among the options of each coordinate."""

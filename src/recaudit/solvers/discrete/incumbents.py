@@ -6,12 +6,12 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
+from recaudit.arrays import FloatArray
+from recaudit.solvers.discrete.grid import Choices, Grid, Rows
 from recaudit.solvers.softmax.logsumexp import LogSumExp
-
-Tensor = torch.Tensor
 
 # (target, action) pairs whose objectives are held at once: 2 MB on a CPU, which a core's cache keeps.
 _CPU_BLOCK, _DEVICE_BLOCK = 1 << 18, 1 << 25

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recaudit.solvers.discrete.grid import FloatArray, Rows
+from recaudit.arrays import FloatArray
+from recaudit.solvers.discrete.grid import Rows
 
 
 class Model(NamedTuple):

@@ -19,7 +19,8 @@ import math
 import numba
 import numpy as np
 
-from recaudit.solvers.discrete.grid import Choices, FloatArray, Rows, Space
+from recaudit.arrays import FloatArray
+from recaudit.solvers.discrete.grid import Choices, Rows, Space
 from recaudit.solvers.discrete.model import Model, Models
 
 # A node with at most so many actions is listed, if no more than `_LISTED` of them survive the bounds.

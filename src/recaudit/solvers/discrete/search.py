@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.arithmetic import aligned
-from recaudit.solvers.discrete.grid import Choices, FloatArray, Grid, Rows
+from recaudit.arrays import FloatArray
+from recaudit.solvers.discrete.grid import Choices, Grid, Rows
 from recaudit.solvers.discrete.incumbents import Incumbents
 from recaudit.solvers.discrete.model import Models
 from recaudit.solvers.discrete.nodes import branch, suggest

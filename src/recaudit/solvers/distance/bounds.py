@@ -42,11 +42,10 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recaudit.solvers.distance.distances import LARGEST
 from recaudit.solvers.distance.family import Family, corners
-
-Tensor = torch.Tensor
 
 _TINY = torch.finfo(torch.float64).tiny
 

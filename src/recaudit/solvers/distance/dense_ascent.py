@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from recaudit.solvers.distance.family import Family
-
-Tensor = torch.Tensor
 
 # Steps that are tried along a gradient, as parts of the box, and how many gradients are followed.
 _STEPS = 0.25 ** torch.arange(8, dtype=torch.float64)

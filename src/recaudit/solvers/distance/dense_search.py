@@ -6,14 +6,13 @@ import heapq
 from typing import NamedTuple, final
 
 import torch
+from torch import Tensor
 
 from recaudit.seeding import generator
 from recaudit.solvers.distance.bounds import bound_boxes
 from recaudit.solvers.distance.dense_ascent import ascend
 from recaudit.solvers.distance.family import Family
 from recaudit.solvers.distance.space import Space
-
-Tensor = torch.Tensor
 
 # Probabilities at the vertices of the boxes that are bounded at once: what a core's cache holds, or a box if more.
 _BLOCK = 1 << 17

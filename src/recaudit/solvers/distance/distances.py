@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from recaudit.errors import InputError, did_you_mean
 
-Tensor = torch.Tensor
 Distance = Literal["hellinger", "tv", "l2", "kl"]
 """Hellinger `sqrt(1 - sum sqrt(p q))` and total variation `sum |p - q| / 2`, both from 0 to 1; L2
 `sqrt(sum (p - q)^2)`, from 0 to sqrt(2); Kullback-Leibler `sum q log(q / p)`, p before and q after, from 0 on."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recaudit.solvers.distance.distances import Distance, distance_between
-
-Tensor = torch.Tensor
 
 # Probabilities computed at once: 8 MB for each array of them.
 _BLOCK = 1 << 20

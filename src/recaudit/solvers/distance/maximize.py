@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.arithmetic import one_thread
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_box, as_double, check_finite, check_positive, check_scores
 from recaudit.solvers.distance.dense_search import Search
@@ -24,9 +24,6 @@ from recaudit.solvers.distance.distances import LARGEST, check_distance
 from recaudit.solvers.distance.family import Family, corners
 from recaudit.solvers.distance.space import Space
 from recaudit.status import Status
-
-Tensor = torch.Tensor
-FloatArray = NDArray[np.float64]
 
 # A box of more free actions has too many vertices to look at them all.
 _MOST_ACTIONS = 10

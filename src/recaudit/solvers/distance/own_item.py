@@ -35,6 +35,7 @@ import numpy as np
 import torch
 from numba import njit
 from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.arithmetic import core_count
 from recaudit.errors import InputError
@@ -43,7 +44,6 @@ from recaudit.solvers.checks import check_finite, check_positive
 from recaudit.solvers.distance.distances import LARGEST, Distance
 from recaudit.solvers.distance.own_item_vertices import Room, Vertices, distance_at, largest_at_vertices, log_sum
 
-Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.int8]

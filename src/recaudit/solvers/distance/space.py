@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_double, check_finite
-
-Tensor = torch.Tensor
 
 
 @final

@@ -25,13 +25,13 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.solvers.lists.category_vectors import CategoryVectors
-from recaudit.solvers.lists.kernel import BoolArray, FloatArray, IntArray, Scores
+from recaudit.solvers.lists.kernel import Scores
 from recaudit.solvers.lists.objective import list_distribution
-
-Tensor = torch.Tensor
 
 ROUNDS = 12
 """Steps of Frank and Wolfe: with 21,000 items and lists of 50, a hundred steps lower the bound by another 2%."""

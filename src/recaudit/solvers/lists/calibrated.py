@@ -13,19 +13,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from recaudit.arithmetic import core_count
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.solvers.checks import check_finite
 from recaudit.solvers.lists.bound import Problem, upper_bound
 from recaudit.solvers.lists.category_vectors import CategoryVectors
-from recaudit.solvers.lists.kernel import (
-    NOT_FINITE,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Scores,
-    Setting,
-    greedy_lists,
-)
+from recaudit.solvers.lists.kernel import NOT_FINITE, Scores, Setting, greedy_lists
 from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution, rank_weights
 from recaudit.solvers.lists.swaps import whole_lists
 from recaudit.status import Status

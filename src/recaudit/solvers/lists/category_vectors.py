@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.solvers.lists.kernel import LANES, FloatArray, IndexArray
+from recaudit.solvers.lists.kernel import LANES, IndexArray
 
 
 class CategoryVectors(NamedTuple):

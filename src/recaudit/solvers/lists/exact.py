@@ -12,9 +12,9 @@ from typing import final
 
 import numpy as np
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.solvers.lists.category_vectors import CategoryVectors
-from recaudit.solvers.lists.kernel import BoolArray, FloatArray, IntArray
 from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution
 
 MOST_ITEMS = 30

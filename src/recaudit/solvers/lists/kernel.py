@@ -21,15 +21,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ties import TIE
 
 if TYPE_CHECKING:
     from recaudit.solvers.lists.category_vectors import CategoryVectors
 
-IntArray = NDArray[np.int64]
 IndexArray = NDArray[np.int32]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Scores = NDArray[np.float64] | NDArray[np.float32]
 
 LANES = 16

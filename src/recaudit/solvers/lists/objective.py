@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError, did_you_mean
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SMOOTHING = 0.01
 """The paper's alpha (Equation 5). Every C_KL depends on it."""

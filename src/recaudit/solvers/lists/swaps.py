@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.solvers.lists.kernel import (
     NOT_FINITE,
-    BoolArray,
-    FloatArray,
-    IntArray,
     Scores,
     Setting,
     State,

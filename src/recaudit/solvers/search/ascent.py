@@ -13,14 +13,14 @@ from typing import final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.solvers.search.box import Box
 
-FloatArray = NDArray[np.float64]
-Tensor = torch.Tensor
 Objective = Callable[[Tensor], Tensor]
 """(points, K) to (points, problems), double precision: several objectives of the same variables; gradients flow."""
 

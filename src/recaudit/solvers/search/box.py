@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 
 @final

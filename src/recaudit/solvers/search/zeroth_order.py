@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError
 from recaudit.seeding import generator
 from recaudit.solvers.search.box import Box
-
-FloatArray = NDArray[np.float64]
 
 _PERTURBATION = 0.1
 """The most that a pair of questions moves a variable either way, as a share of the box."""

@@ -18,16 +18,14 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import entr, softmax
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.top1 import top1_margin
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
 
 LARGEST_BETA = 1e4
 """The largest finite beta that is looked at, and that a softmax policy takes."""

@@ -14,8 +14,8 @@ import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 
 # Newton steps on the free coordinates; what is still inexact then, the outer method corrects.

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.solvers.checks import Array, as_double, as_positions, check_finite, check_positive, check_scores
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.top1 import top1_margin
 from recaudit.status import Status
-
-FloatArray = NDArray[np.float64]
 
 # The softmax over points of size 1 at this beta is nearly the maximum: its best direction separates most vertices.
 _BETA = 500.0

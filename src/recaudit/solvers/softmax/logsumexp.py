@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recaudit.solvers.softmax.scaled import Scaled
-
-Tensor = torch.Tensor
 
 # Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
 _SAFE_SPREAD = 500.0

@@ -12,6 +12,7 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.solvers.batches import Batch, plan_batches
@@ -29,8 +30,6 @@ from recaudit.solvers.softmax.newton import minimize
 from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
 from recaudit.solvers.solution import SoftmaxSolution
 from recaudit.solvers.workers import run_on_cores
-
-Tensor = torch.Tensor
 
 DEFAULT_MEMORY = 1 << 29
 """Bytes that a solve may hold for each core beside its input and its answer, unless it is told otherwise."""

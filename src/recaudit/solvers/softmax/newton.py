@@ -16,11 +16,10 @@ from dataclasses import dataclass, fields, replace
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recaudit.solvers.softmax.box_qp import minimize_box_quadratics
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Ragged
-
-Tensor = torch.Tensor
 
 # Targets of a problem that are solved before the next wave starts from them.
 _WAVES = (64, 512)

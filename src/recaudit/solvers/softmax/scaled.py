@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-
-Tensor = torch.Tensor
+from torch import Tensor
 
 
 @final

@@ -17,13 +17,11 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_box, as_double, as_positions
 from recaudit.solvers.softmax.maximize import maximize_softmax
-
-FloatArray = NDArray[np.float64]
 
 _UNIT = float(np.finfo(np.float64).eps)
 # Below this a probability has no digits left as a double.

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.models.rollouts import RollOut
-from recaudit.solvers.trajectories.polytope import FloatArray, Polytope, region_of_top, single_point, with_interval
-
-BoolArray = NDArray[np.bool_]
+from recaudit.solvers.trajectories.polytope import Polytope, region_of_top, single_point, with_interval
 
 
 @final

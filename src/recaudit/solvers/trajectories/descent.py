@@ -12,12 +12,11 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.solvers.softmax.logsumexp import Evaluation, LogSumExp
 from recaudit.solvers.trajectories.quadratic import minimize_over_hull
-
-Tensor = torch.Tensor
 
 # Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
 _FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5

@@ -11,15 +11,15 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, top_items
 from recaudit.seeding import generator
-from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution
+from recaudit.solvers.trajectories.solution import TrajectorySolution
 from recaudit.status import Status
-
-Tensor = torch.Tensor
 
 _REMEMBERED = 2000
 """Roll-outs of a user that are kept; with a few thousand items, 300 MB."""

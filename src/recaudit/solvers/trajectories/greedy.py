@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.trajectories.cells import enumerate_cells, top_regions
-from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged
+from recaudit.solvers.trajectories.solution import TrajectorySolution, judged
 
 
 def reach_top_after_top1(

@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from recaudit.arrays import FloatArray
 from recaudit.ties import TIE
 
-FloatArray = NDArray[np.float64]
 Bits = NDArray[np.uint64]
 
 _FACETS = 64

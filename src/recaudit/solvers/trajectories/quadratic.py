@@ -11,10 +11,8 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from recaudit.arrays import FloatArray, IntArray
 
 # Vertices that may enter; what is inexact then, the outer method corrects.
 _ENTERING = 60

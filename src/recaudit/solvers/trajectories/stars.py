@@ -11,13 +11,13 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax, top_items
-from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged
-
-Tensor = torch.Tensor
+from recaudit.solvers.trajectories.solution import TrajectorySolution, judged
 
 # Scores held at once: 32 MB.
 _BLOCK = 1 << 22

@@ -24,8 +24,10 @@ from typing import final
 import numpy as np
 import torch
 from scipy import stats
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
@@ -33,10 +35,8 @@ from recaudit.solvers.softmax.logsumexp import LogSumExp
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.softmax.scaled import Scaled
 from recaudit.solvers.trajectories.gradient import Ascent, Paths
-from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution
+from recaudit.solvers.trajectories.solution import TrajectorySolution
 from recaudit.status import Status
-
-Tensor = torch.Tensor
 
 # Ratings at which a one-dimensional problem is bounded.
 _RATINGS = 9

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import check_positive
@@ -21,7 +22,7 @@ from recaudit.solvers.softmax.logsumexp import LogSumExp
 from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
 from recaudit.solvers.trajectories.cells import Cell, enumerate_cells
 from recaudit.solvers.trajectories.descent import Hull, Start, minimize
-from recaudit.solvers.trajectories.solution import BoolArray, FloatArray, IntArray, TrajectorySolution, judged
+from recaudit.solvers.trajectories.solution import TrajectorySolution, judged
 
 # What the evaluations of one cell may hold, in bytes.
 _WORK_BYTES = 1 << 26
