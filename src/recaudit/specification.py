@@ -1,47 +1,230 @@
-"""What all settings have in common: frozen, strict about names, and no value is turned into another.
+"""What every part that can be named has in common: a frozen, validated configuration that travels as data.
 
-pydantic would take True for 1 and "3" for 3. Here that is a mistake, told like any other.
+A specification is written once, as a class. Python makes one with keywords, a configuration file with a table, and
+both refuse the same mistakes; `as_data` is what run folders keep, and reads back as the same value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, final
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     FiniteFloat,
+    GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
     PositiveInt,
+    TypeAdapter,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
+from recaudit.errors import InputError, did_you_mean
+from recaudit.registry import Registry
+
+Made = TypeVar("Made")
+Place = tuple[int | str, ...]
 _NO_NUMBER = (bool, np.bool_, str, bytes)
 
 
-class Settings(BaseModel):
-    """A frozen, validated configuration."""
+class Specification(BaseModel):
+    """A frozen configuration: unknown settings are refused, with the known ones; no value is turned into another.
+
+    pydantic would take True for 1 and "3" for 3. Here that is a mistake like any other.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="wrap")
     @classmethod
     def _as_given(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        made = handler(value)
+        try:
+            made = handler(value)
+        except ValidationError as error:
+            raise with_known_keys(error, keys_of(cls)) from None
         if isinstance(value, Mapping):
-            wrong = []
             for name, field in cls.model_fields.items():
                 given = value.get(field.alias or name)
                 if _turned(given, getattr(made, name)):
-                    wrong.append(InitErrorDetails(type=_mistake(), loc=(field.alias or name,), input=given))
-            if wrong:
-                raise ValidationError.from_exception_data(cls.__name__, wrong)
+                    raise mistake((field.alias or name,), given, "a number")
         return made
+
+
+def as_data(part: Any, registry: Registry | None = None) -> dict[str, Any]:
+    """A specification as plain values: what a configuration file would say, `kind` first where it has one."""
+    plain = TypeAdapter(type(part)).dump_python(part, mode="json")
+    return plain if registry is None else {"kind": registry.kind_of(part), **plain}
+
+
+@final
+class OneOf:
+    """`Annotated[Policy, OneOf(POLICIES)]`: a policy, or a table whose key `kind` names one."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def read(value: object, info: ValidationInfo) -> object:
+            return value if isinstance(value, source) else from_table(self.registry, value, info)
+
+        return core_schema.with_info_plain_validator_function(
+            read,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda part: as_data(part, self.registry), when_used="always"
+            ),
+        )
+
+
+def from_table(registry: Registry, value: object, info: ValidationInfo, *also: str) -> Any:
+    """The part that a table with the key `kind` describes; `also` are keys of it that were read already."""
+    kind, table = take_kind(registry, value)
+    return build(registry[kind], table, info, "kind", *also)
+
+
+def take_kind(registry: Registry, value: object) -> tuple[str, dict[str, object]]:
+    """The known `kind` of a table, and the table without it."""
+    if not isinstance(value, Mapping):
+        raise mistake((), value, f"{registry.what}: a table with the key 'kind'")
+    expected = f"one of {', '.join(registry)}"
+    if "kind" not in value:
+        raise missing("kind", expected)
+    table = dict(value)
+    kind = table.pop("kind")
+    if not isinstance(kind, str) or kind not in registry:
+        near = did_you_mean(str(kind), registry)
+        raise mistake(("kind",), kind, expected, near if near.startswith("Did") else "")
+    return kind, table
+
+
+def build(cls: type[Made], table: Mapping[str, object], info: ValidationInfo, *also: str) -> Made:
+    """The specification from its table; an unknown key is refused with the known ones and `also`."""
+    try:
+        return TypeAdapter(cls).validate_python(dict(table), context=info.context)
+    except ValidationError as error:
+        raise with_known_keys(error, [*also, *keys_of(cls)]) from None
+
+
+def keys_of(cls: type) -> list[str]:
+    """The keys that a specification, a pydantic model or dataclass, is written with."""
+    if issubclass(cls, BaseModel):
+        return [field.alias or name for name, field in cls.model_fields.items()]
+    return [field.name for field in fields(cls)] if is_dataclass(cls) else []
+
+
+# ---- mistakes: collected while something is validated, so that all are told together ---------------------
+
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+"""How pydantic calls a key that a model, and one that a dataclass, does not have."""
+_WORDS = {
+    "missing": "a value",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "string_type": "a text",
+}
+"""What pydantic expects, where its own words are Python's."""
+
+
+def mistake(place: Place, received: object, expected: str, remedy: str = "") -> ValidationError:
+    """One mistake at `place`, counted from the part that is being validated."""
+    return _error([_details("wrong_value", place, received, {"expected": expected, "remedy": remedy})])
+
+
+def missing(key: str, expected: str) -> ValidationError:
+    """A key that must be there and is not."""
+    return _error([_details("missing", (key,), None, {"expected": expected})])
+
+
+def together(errors: Iterable[ValidationError]) -> ValidationError:
+    """The mistakes of several parts as one error."""
+    return _error([_again(line) for error in errors for line in _lines(error)])
+
+
+def within(key: str, error: ValidationError) -> ValidationError:
+    """The mistakes of the part under this key, counted from the table that holds it."""
+    return _error([_again(line) | {"loc": (key, *line["loc"])} for line in _lines(error)])
+
+
+def with_known_keys(error: ValidationError, known: Iterable[str]) -> ValidationError:
+    """The same mistakes, where each unknown key of this very table carries the keys that are known in it."""
+    names = list(known)
+
+    def here(line: ErrorDetails) -> bool:
+        unknown = line["type"] in _UNKNOWN_KEY and len(line["loc"]) == 1
+        return unknown and "known" not in line.get("ctx", {})
+
+    return _error([_again(line, **({"known": names} if here(line) else {})) for line in _lines(error)])
+
+
+def mistakes(error: ValidationError) -> list[InputError]:
+    """Each mistake: its key as it is written in a file, what came, what was expected, what to do."""
+    return [_input_error(line) for line in _lines(error)]
+
+
+def _input_error(line: ErrorDetails) -> InputError:
+    key, context = _written(line["loc"]), line.get("ctx", {})
+    if line["type"] in _UNKNOWN_KEY:
+        remedy = did_you_mean(str(line["loc"][-1]), context.get("known", []))
+        return InputError(key, received="a key that is not known here", expected="a known key", remedy=remedy)
+    cause = context.get("error")
+    if isinstance(cause, InputError):  # raised by the part itself, which names what does not go together
+        names = [name.strip() for name in cause.argument.split(",")]
+        at = _written((*line["loc"], names[0])) if len(names) == 1 and line["loc"][-1:] != (names[0],) else key
+        return InputError(at, received=cause.received, expected=cause.expected, remedy=cause.remedy)
+    message = str(context.get("message", line["msg"]))
+    expected = _WORDS.get(line["type"]) or message.removeprefix("Input should be ").rstrip(".")
+    return InputError(
+        key,
+        received="nothing" if line["type"] == "missing" else _shown(line["input"]),
+        expected=str(context.get("expected", expected)),
+        remedy=str(context.get("remedy", "")),
+    )
+
+
+def _lines(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False)
+
+
+def _error(details: list[InitErrorDetails]) -> ValidationError:
+    return ValidationError.from_exception_data("specification", details)
+
+
+def _details(kind: str, place: Place, received: object, context: dict[str, object]) -> InitErrorDetails:
+    # The message is written in `_input_error`: pydantic's own template is never shown.
+    error = PydanticCustomError(kind, context.get("message", ""), context)  # type: ignore[arg-type]  # LiteralString
+    return InitErrorDetails(type=error, loc=place, input=received)
+
+
+def _again(line: ErrorDetails, **context: object) -> InitErrorDetails:
+    """A line of a caught error, to be raised once more from an outer part."""
+    return _details(
+        line["type"], line["loc"], line["input"], {"message": line["msg"], **line.get("ctx", {}), **context}
+    )
+
+
+def _written(place: Place) -> str:
+    """A place as it is written in a file: model[1].factors."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".") or "the file"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# ---- what settings hold --------------------------------------------------------------------------------
 
 
 def _turned(given: object, made: object) -> bool:
@@ -53,20 +236,20 @@ def _turned(given: object, made: object) -> bool:
     return isinstance(given, _NO_NUMBER) and isinstance(made, int | float) and not isinstance(made, bool)
 
 
-def _mistake(expected: str = "a number") -> PydanticCustomError:
+def _not_turned(expected: str) -> PydanticCustomError:
     return PydanticCustomError("not_turned", "Input should be {expected}", {"expected": expected})
 
 
 def _number(value: object) -> object:
     if isinstance(value, _NO_NUMBER):
-        raise _mistake()
+        raise _not_turned("a number")
     return value
 
 
 def _id(value: object) -> object:
     plain = value.item() if isinstance(value, np.generic) else value
     if type(plain) not in (int, str):
-        raise _mistake("an id: a whole number or a text")
+        raise _not_turned("an id: a whole number or a text")
     return plain
 
 
@@ -76,3 +259,34 @@ Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 """Any finite number."""
 Id = Annotated[int | str, BeforeValidator(_id)]
 """What the log calls a user or item."""
+
+
+def _listed(value: object) -> object:
+    """Ids in any container, as a tuple; a count stays one."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return value
+    return tuple(value)
+
+
+Some = Annotated[Count | tuple[Id, ...], BeforeValidator(_listed)]
+"""How many, drawn at random and the same for every model; or which ones, by id."""
+
+
+def _resolved(path: Path, info: ValidationInfo) -> Path:
+    return Path((info.context or {}).get("folder", Path())) / path.expanduser()
+
+
+def _existing(kind: str) -> AfterValidator:
+    def check(path: Path) -> Path:
+        if not (path.is_file() if kind == "file" else path.is_dir()):
+            remedy = "A relative path starts at the configuration file."
+            raise mistake((), str(path), f"a {kind} that exists", remedy)
+        return path
+
+    return AfterValidator(check)
+
+
+InputFile = Annotated[Path, AfterValidator(_resolved), _existing("file")]
+"""A file that exists; a relative path starts at the folder of the configuration file."""
+InputFolder = Annotated[Path, AfterValidator(_resolved), _existing("folder")]
+"""The same for a folder."""

@@ -184,7 +184,7 @@ def test_lists_can_be_another_policys(split: Split) -> None:
     model = BiasedMF(factors=4, epochs=10).fit(split.train)
     own, same, other = (
         ra.accuracy(model, split.test, policy=policy, samples=5)["ndcg"]
-        for policy in (None, Calibrated(weight=0.0, size=10), Calibrated(weight=1.0, size=10))
+        for policy in (ra.policies.Top1(), Calibrated(weight=0.0, size=10), Calibrated(weight=1.0, size=10))
     )
     assert own == same
     assert own != other

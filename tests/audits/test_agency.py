@@ -11,12 +11,13 @@ import pytest
 import recaudit as ra
 from recaudit.audits import METRICS
 from recaudit.audits.agency.audit import agency
-from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Past
-from recaudit.metrics.groups import groupings
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.models import ALS, EASE, RecurrentRecommender, TopPop
 from recaudit.policies import Softmax
 

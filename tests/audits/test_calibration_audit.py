@@ -106,7 +106,7 @@ class TestGivenLists:
         expected = calibration(lists, films, samples=20)
         for name in ("lists.parquet", "lists.csv"):
             found = calibration(tmp_path / name, films, samples=20)
-            assert all(found.tables()[table].equals(frame) for table, frame in expected.tables().items())
+            assert all(found.tables[table].equals(frame) for table, frame in expected.tables.items())
 
     def test_columns_may_have_other_names(self, films: Interactions) -> None:
         lists = lists_of(ann=ROMANCE).rename({"user": "who", "item": "what", "rank": "place"})
@@ -161,7 +161,7 @@ class TestModels:
     def test_lists_of_a_frame_equal_lists_of_the_model(self, model: Any) -> None:
         from_model = calibration(model, k=10, samples=20)
         from_frame = calibration(ra.recommend(model, n=10), model.data, samples=20)
-        assert all(from_frame.tables()[name].equals(table) for name, table in from_model.tables().items())
+        assert all(from_frame.tables[name].equals(table) for name, table in from_model.tables.items())
 
     def test_the_policy_that_calibrates_does(self, model: Any) -> None:
         plain, calibrated = (calibration(model, k=20, policy=p, samples=2) for p in (None, Calibrated()))
@@ -171,7 +171,7 @@ class TestModels:
     def test_engines_agree(self, model: Any) -> None:
         first = calibration(model, k=10, samples=10)
         again = calibration(model, k=10, samples=10, engine=ra.engines.Threads(3))
-        assert all(first.tables()[name].equals(table) for name, table in again.tables().items())
+        assert all(first.tables[name].equals(table) for name, table in again.tables.items())
 
     def test_groups_of_users_and_of_items(self, model: Any) -> None:
         result = calibration(model, k=10, by=["history", "genre"], samples=10)

@@ -76,7 +76,7 @@ def test_the_summary_stands_at_the_knee_beside_the_start(curve: ra.Result) -> No
 def test_engines_agree(curve: ra.Result, model: Any, split: Split) -> None:
     engine = ra.engines.Threads(3)
     again = calibration_curve(model, split.test, weights=(0.9, 0, 0.5), k=(20, 5), samples=10, engine=engine)
-    assert all(curve.tables()[name].equals(table) for name, table in again.tables().items())
+    assert all(curve.tables[name].equals(table) for name, table in again.tables.items())
 
 
 def test_relevance_follows_the_threshold(model: Any, split: Split) -> None:

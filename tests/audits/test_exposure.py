@@ -95,7 +95,7 @@ def test_a_stochastic_policy_spreads_exposure_and_follows_the_seed(model: Any) -
 def test_numbers_do_not_depend_on_the_engine(model: Any) -> None:
     first = ra.exposure(model, policy=Softmax(beta=1), samples=10)
     again = ra.exposure(model, policy=Softmax(beta=1), samples=10, engine=ra.engines.Threads(3))
-    assert all(first.tables()[name].equals(table) for name, table in again.tables().items())
+    assert all(first.tables[name].equals(table) for name, table in again.tables.items())
 
 
 def test_users_who_have_seen_everything_are_excluded() -> None:

@@ -181,7 +181,7 @@ class TestTheFastPath:
     def test_numbers_do_not_depend_on_the_engine(self) -> None:
         model, relatedness = random_model(2100, 40), random_relatedness(2100, 40)
         first, *others = (
-            folding(model, relatedness, samples=3, engine=engine).tables()
+            folding(model, relatedness, samples=3, engine=engine).tables
             for engine in (Serial(), Threads(3), Travelling())
         )
         for tables in others:
@@ -196,14 +196,14 @@ class TestTheResult:
 
     def test_it_is_that_of_the_log_where_nothing_is_said(self, result: Folding, model: FactorModel) -> None:
         said = folding(model, Relatedness.from_log(model.data), samples=100)
-        assert all(said.tables()[name].equals(table) for name, table in result.tables().items())
+        assert all(said.tables[name].equals(table) for name, table in result.tables.items())
 
     def test_what_is_shown_is_judged_by_its_own_pairs(self, result: Folding, model: FactorModel) -> None:
         twin = dense(model, result.relatedness)
         lists = ra.recommend(model, n=10)
         row, column = model.data.users_at(lists["user"]), model.data.items_at(lists["item"])
         assert result["shown_folding"] == pytest.approx(twin[row, column].mean())
-        pairs = result.tables()["pairs"]
+        pairs = result.tables["pairs"]
         assert pairs.select("user", "item", "rank").equals(lists.select("user", "item", "rank"))
         np.testing.assert_allclose(pairs["overshoot"], twin[row, column], atol=1e-12)
         spurious = (pairs["relatedness"] < 0.1) & (pairs["similarity"] > 0.3)

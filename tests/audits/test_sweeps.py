@@ -10,11 +10,11 @@ from polars.testing import assert_frame_equal
 
 import recaudit as ra
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
-from recaudit.audits.result import SERIES_SCHEMA
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.interventions import Future, Past
+from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.models import ALS
 from recaudit.policies import Softmax
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.audits.reachability.result import STATUS
-from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import Result
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.runs import Manifest, Run
 from recaudit.runs.journal import Journal
 from recaudit.runs.manifest import DataRecord, ModelRecord

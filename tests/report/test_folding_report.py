@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from recaudit import report
-from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import Result
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report import charts
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of

@@ -12,11 +12,11 @@ from polars.testing import assert_frame_equal
 from recaudit import audits, report, runs
 from recaudit.audits.calibration.audit import calibration
 from recaudit.audits.calibration.curve import calibration_curve
-from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.data import Interactions, datasets, splits
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.errors import ConfigError, InputError
+from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.models import ALS, EASE
 from recaudit.policies.calibrated import Calibrated
 from recaudit.runs import Configuration, Run, execute

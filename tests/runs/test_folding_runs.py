@@ -10,10 +10,10 @@ from polars.testing import assert_frame_equal
 
 from recaudit import audits, runs
 from recaudit.audits import Relatedness
-from recaudit.audits.result import SERIES_SCHEMA
 from recaudit.data import Interactions, datasets, splits
 from recaudit.data.synthetic import World
 from recaudit.errors import ConfigError, InputError
+from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.models import ALS, WALS
 from recaudit.runs import Configuration, Run, execute
 

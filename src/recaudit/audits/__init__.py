@@ -3,6 +3,7 @@
 from recaudit.audits.access import Access, compare_access, compare_access_instability
 from recaudit.audits.agency.audit import agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
+from recaudit.audits.audit import Audit
 from recaudit.audits.calibration.audit import calibration
 from recaudit.audits.calibration.curve import calibration_curve
 from recaudit.audits.calibration.lists import ListColumns
@@ -30,12 +31,10 @@ from recaudit.audits.reachability.best_beta import best_beta
 from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
 from recaudit.audits.reachability.geometry import Geometry, geometry
 from recaudit.audits.reachability.result import Reachability
-from recaudit.audits.recipe import Audit, catalog
 from recaudit.audits.result import Result
-from recaudit.metrics.metric import METRICS, Metric
+from recaudit.metrics.metric import Metric
 
 __all__ = [
-    "METRICS",
     "Access",
     "Audit",
     "Fidelity",
@@ -55,7 +54,6 @@ __all__ = [
     "best_beta",
     "calibration",
     "calibration_curve",
-    "catalog",
     "compare_access",
     "compare_access_instability",
     "contrast_items",

@@ -1,93 +1,114 @@
-"""What an audit gives back: a frozen object with frames, a summary that prints well, and its settings."""
+"""What an audit gives back: the audit that was asked, as data, and its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from recaudit.data.interactions import Interactions
+from recaudit import folders
 from recaudit.errors import InputError, did_you_mean
-from recaudit.metrics.metric import METRICS
+from recaudit.metrics.intervals import Bootstrap, aggregate, mean
+from recaudit.metrics.metric import Metric
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
+from recaudit.registry import AUDITS
+from recaudit.specification import as_data
 from recaudit.status import Status
+from recaudit.version import __version__
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
 
-SUMMARY_SCHEMA = {
-    "metric": pl.String,
-    "value": pl.Float64,
-    "lower": pl.Float64,
-    "upper": pl.Float64,
-    "status": pl.String,
-    "baseline": pl.Float64,
-    "users": pl.Int64,
-    "excluded": pl.Int64,
-}
-"""`lower` and `upper` enclose the value (here: a bootstrap interval over users); `baseline` is what the value
-is compared with, where there is one; `users` is how many users it stands on, `excluded` how many had nothing
-to measure. A value whose `status` is bounded is made of lower bounds: the truth may lie above it, and above `upper`."""
+    from recaudit.audits.audit import Audit
 
-SERIES_SCHEMA = {"over": pl.String, "at": pl.Float64, **SUMMARY_SCHEMA}
-"""`over` is what is varied (horizon, beta, weight, ...), `at` its value."""
-
-GROUP_SCHEMA = {"by": pl.String, "group": pl.String, **SUMMARY_SCHEMA}
+Table = pl.DataFrame | Callable[[], pl.DataFrame]
+"""A table, or what makes it when it is first looked at."""
+_EMPTY = {"summary": SUMMARY_SCHEMA, "groups": GROUP_SCHEMA, "series": SERIES_SCHEMA}
 
 
-def user_table(ids: pl.Series, values: Mapping[str, NDArray[np.float64]]) -> pl.DataFrame:
-    """One row a user: the id, and each user's own value (users,), NaN becoming null."""
-    columns = {name: pl.Series(column).fill_nan(None) for name, column in values.items()}
-    return pl.DataFrame({"user": ids, **columns})
-
-
-def item_table(data: Interactions) -> pl.DataFrame:
-    """One row an item: the id, its title if it has one, how often it was rated and how well."""
-    titles = pl.Series([None] * data.n_items, dtype=pl.String) if data.titles is None else data.titles
-    rated = np.where(data.item_counts > 0, data.item_counts, np.nan)
-    means = np.bincount(data.items, data.ratings, data.n_items) / rated
-    return pl.DataFrame(
-        {
-            "item": data.item_ids,
-            "title": titles,
-            "ratings": data.item_counts,
-            "mean_rating": pl.Series(means).fill_nan(None),
-        }
-    )
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The answer of one audit."""
+    """The answer of one audit: tables by name, the metrics among them, and what the numbers depend on."""
 
-    audit: str
-    settings: Mapping[str, object]
-    """What the numbers depend on: the list length, the confidence level, the seed."""
-    frame: pl.DataFrame
-    """One row a metric, columns as in SUMMARY_SCHEMA."""
-    groups: pl.DataFrame
-    """The same by group of users or items, columns as in GROUP_SCHEMA."""
-    users: pl.DataFrame
-    """One row a user: the id and the user's own value of each metric, null where it has none."""
-    items: pl.DataFrame
-    """One row an item, where the audit says something about items; else empty."""
-    pairs: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """One row a pair, where the audit asks about pairs; else empty."""
-    series: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """One row a point of a curve, columns as in SERIES_SCHEMA, where the audit varies something; else empty."""
-    further: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    """Tables that only this audit has, by name."""
+    def __init__(self, audit: Audit, tables: Mapping[str, Table], *, rng: int, facts: Mapping[str, Any] | None = None):
+        self.audit = audit
+        self.rng = rng
+        self.facts = dict(facts or {})
+        """What turned out while measuring: counts by status, the ratings that were free, what was left out and why."""
+        self._tables = dict(tables)
+
+    @property
+    def kind(self) -> str:
+        """The audit's name, as a configuration calls it."""
+        return AUDITS.kind_of(self.audit)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, as plain values."""
+        return {**as_data(self.audit), "rng": self.rng, **self.facts}
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The definitions of the audit's metrics, by name."""
+        return {metric.name: metric for metric in self.audit.metrics}
+
+    def table(self, name: str) -> pl.DataFrame:
+        """One table by its name; `tables` has them all."""
+        if name not in self._tables:
+            if name in _EMPTY:
+                return pl.DataFrame(schema=_EMPTY[name])
+            remedy = did_you_mean(name, self._tables)
+            raise InputError("name", received=name, expected=f"a table of {self.kind}", remedy=remedy)
+        found = self._tables[name]
+        if not isinstance(found, pl.DataFrame):
+            found = self._tables[name] = found()
+        return found
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Every non-empty table by name, as a run folder stores them."""
+        return {name: table for name in self._tables if (table := self.table(name)).width}
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row a metric, columns as in SUMMARY_SCHEMA."""
+        return self.table("summary")
+
+    @property
+    def groups(self) -> pl.DataFrame:
+        """The same by group of users or items, columns as in GROUP_SCHEMA."""
+        return self.table("groups")
+
+    @property
+    def users(self) -> pl.DataFrame:
+        """One row a user: the id and the user's own value of each metric, null where it has none."""
+        return self.table("users")
+
+    @property
+    def items(self) -> pl.DataFrame:
+        """One row an item, where the audit says something about items."""
+        return self.table("items")
+
+    @property
+    def pairs(self) -> pl.DataFrame:
+        """One row a pair, where the audit asks about pairs."""
+        return self.table("pairs")
+
+    @property
+    def series(self) -> pl.DataFrame:
+        """One row a point of a curve, columns as in SERIES_SCHEMA, where the audit varies something."""
+        return self.table("series")
 
     def __getitem__(self, metric: str) -> float:
         """The overall value of one metric."""
         rows = self.frame.filter(pl.col("metric") == metric)
         if rows.is_empty():
             remedy = did_you_mean(metric, self.frame["metric"])
-            raise InputError("metric", received=metric, expected=f"a metric of {self.audit}", remedy=remedy)
+            raise InputError("metric", received=metric, expected=f"a metric of {self.kind}", remedy=remedy)
         value, status = rows["value"][0], rows["status"][0]
         if value is None:
             raise InputError("metric", received=f"{metric}, which is {status}", expected="a metric that has a value")
@@ -101,32 +122,57 @@ class Result:
             raise InputError("name", received=name, expected="a way of grouping in this result", remedy=remedy)
         return rows
 
+    def grouped(self, groups: pl.DataFrame) -> pl.DataFrame:
+        """Every metric that users, or items, have a value of their own of, by any grouping of them.
+
+        `groups` has a column `user` or `item` with ids, and a column for each grouping; who is in no group has null.
+        Rows as in `groups`: the average of the members' own values, with a bootstrap interval over them.
+        """
+        over = next((name for name in ("user", "item") if name in groups.columns), None)
+        if over is None:
+            raise InputError("groups", received=groups.columns, expected="a column 'user' or 'item' with ids")
+        joined = self.table(f"{over}s").join(groups, on=over, how="left", maintain_order="left")
+        names = [name for name in self.metrics if name in joined.columns]
+        ratios = [
+            mean(name, joined[name].cast(pl.Float64).fill_null(np.nan).to_numpy(), inside.to_numpy(), by, str(group))
+            for by in groups.columns
+            if by != over
+            for group in joined[by].drop_nulls().unique().sort()
+            for inside in [(joined[by] == group).fill_null(value=False).cast(pl.Float64)]
+            for name in names
+        ]
+        if not ratios:
+            raise InputError("groups", received=groups.columns, expected=f"groups of the {over}s of this result")
+        return aggregate(ratios, Bootstrap(self.audit.confidence, self.audit.samples, self.rng))[1]
+
     def to_pandas(self) -> pd.DataFrame:
         """The `frame` as a pandas frame (needs the `pandas` extra)."""
         return self.frame.to_pandas()
 
-    def tables(self) -> dict[str, pl.DataFrame]:
-        """Every non-empty frame by name, as a run folder stores them."""
-        named = {
-            "summary": self.frame,
-            "groups": self.groups,
-            "users": self.users,
-            "items": self.items,
-            "pairs": self.pairs,
-            "series": self.series,
-            **self.further,
-        }
-        return {name: frame for name, frame in named.items() if frame.width}
+    def save(self, path: str | Path) -> None:
+        """Keep the result in a folder of its own, every file with its digest."""
+        record = {"kind": self.kind, "audit": as_data(self.audit), "rng": self.rng, "facts": self.facts}
+        manifest = folders.Manifest(kind="result", recaudit=__version__, status="complete", plan={}, record=record)
+        folder = folders.Folder.begin(Path(path), manifest, fresh=True)
+        folder.put({f"{name}.parquet": table.write_parquet for name, table in self.tables.items()})
+
+    @staticmethod
+    def load(path: str | Path) -> Result:
+        """The result that `save` kept; a file that is not as it was written is refused."""
+        folder = folders.Folder.open(Path(path), "result")
+        record: dict[str, Any] = folder.manifest.record
+        audit: type[Audit] = AUDITS[record["kind"]]
+        tables = {Path(file).stem: pl.read_parquet(folder.checked(file)) for file in folder.manifest.files}
+        return audit.result(audit.model_validate(record["audit"]), tables, rng=record["rng"], facts=record["facts"])
 
     def summary(self) -> str:
         """The overall values with their intervals, a line each."""
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        lines = [f"{self.audit} ({settings})"]
-        k = str(self.settings.get("k", "k"))
-        labels = [METRICS[name].label.replace("@k", f"@{k}") for name in self.frame["metric"]]
-        width = max(map(len, labels))
-        for name, row in zip(labels, self.frame.iter_rows(named=True), strict=True):
-            label = name.ljust(width)
+        lines = [f"{self.kind} ({settings})"]
+        labels = {name: self.metrics[name].titled(self.settings.get("k", "k")) for name in self.frame["metric"]}
+        width = max(map(len, labels.values()), default=0)
+        for row in self.frame.iter_rows(named=True):
+            label = labels[row["metric"]].ljust(width)
             if row["value"] is None:
                 lines.append(f"  {label}  {row['status']}")
                 continue
@@ -136,4 +182,16 @@ class Result:
             lines.append(f"  {label}  {row['value']:8.4f}{interval}  {row['users']:,} users{left_out}{bound}")
         return "\n".join(lines)
 
-    __repr__ = summary
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from recaudit.audits.notebook import html  # noqa: PLC0415  only in a notebook
+
+        return html(self)
+
+    def plot(self) -> alt.FacetChart:
+        """A chart of the metrics with their intervals."""
+        from recaudit.audits.notebook import chart  # noqa: PLC0415  altair takes a while to import
+
+        return chart(self)

@@ -15,13 +15,14 @@ from recaudit.errors import DamagedError, InputError
 MANIFEST = "manifest.json"
 
 Fault = Literal["damaged", "missing"]
-Kind = Literal["audit", "simulation", "comparison", "study", "trial"]
+Kind = Literal["audit", "simulation", "comparison", "study", "trial", "result"]
 KINDS: dict[Kind, str] = {
     "audit": "an audit",
     "simulation": "a simulation",
     "comparison": "a comparison of simulations",
     "study": "a simulation study",
     "trial": "a trial",
+    "result": "a result",
 }
 """The kinds of run folders, in words."""
 

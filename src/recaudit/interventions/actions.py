@@ -8,7 +8,7 @@ from typing import Annotated, final
 
 import numpy as np
 import torch
-from pydantic import Field, InstanceOf
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from recaudit.arrays import FloatArray, IntArray
@@ -17,9 +17,10 @@ from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions.ratings import STRICT, Ratings, Stars, rating_range
 from recaudit.models.base import FittedModel
-from recaudit.policies import Policy, Top1, top_items
+from recaudit.policies import AnyPolicy, Top1, top_items
+from recaudit.registry import ACTIONS
 from recaudit.seeding import derive, uniforms
-from recaudit.specification import Count, Id
+from recaudit.specification import Count, Id, OneOf
 
 
 class Actions(ABC):
@@ -197,7 +198,7 @@ class Future:
     """How many items are shown and rated."""
     ratings: Ratings | None = None
     """What a rating may be, or None for any number on the log's scale, or 0 or 1 in a log of clicks."""
-    follows: InstanceOf[Policy] = Top1()
+    follows: AnyPolicy = Top1()
     """How each next item is chosen: the top one, or drawn by this policy."""
 
 
@@ -214,3 +215,7 @@ def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> Non
         if item in items[:place]:
             both = f"{ids[items.index(item)]!r} and {ids[place]!r}, the same item"
             raise InputError("ids", received=both, expected="each item once: it has one rating to give")
+
+
+AnyActions = Annotated[Actions | Future, OneOf(ACTIONS)]
+"""Which ratings are free, or the table that says so."""

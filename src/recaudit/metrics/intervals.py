@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from recaudit.arrays import FloatArray, StatusArray
-from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.errors import InputError
+from recaudit.metrics.tables import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.seeding import generator
 from recaudit.status import Status
 

@@ -15,10 +15,10 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 
-class Recommender(Settings, ABC):
+class Recommender(Specification, ABC):
     """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
 
     @abstractmethod

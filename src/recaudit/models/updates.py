@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 
 @final
@@ -40,7 +40,7 @@ class Row:
 
 
 @final
-class SgdStep(Settings):
+class SgdStep(Specification):
     """One full-batch gradient step on the acted-on ratings alone.
 
     `v+ = (1 - step * regularization) v + step * X_A^T (a - offset_A - X_A v)`: rows of X_A are the fixed vectors
@@ -63,7 +63,7 @@ class SgdStep(Settings):
 
 
 @final
-class AlsSolve(Settings):
+class AlsSolve(Specification):
     """The vector that minimises the regularised squared error over all its ratings, old and acted on.
 
     `v+ = (X^T X + penalty I)^-1 X^T (r - offset)` with X over the union of kept and acted-on ratings; an edited

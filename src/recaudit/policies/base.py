@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 import torch
@@ -12,11 +12,12 @@ from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.ranking import top_items
+from recaudit.registry import POLICIES
 from recaudit.seeding import Keys, uniforms
-from recaudit.specification import Settings
+from recaudit.specification import OneOf, Specification
 
 
-class Policy(Settings, ABC):
+class Policy(Specification, ABC):
     """A frozen configuration that turns scores into recommendations.
 
     A user without any allowed item gets no recommendation: a row of -inf, never NaN.
@@ -70,3 +71,7 @@ def check_finite(scores: Tensor, allowed: Tensor) -> None:
             expected="finite scores",
             remedy="Check the model: it may have diverged.",
         )
+
+
+AnyPolicy = Annotated[Policy, OneOf(POLICIES)]
+"""A policy, or the table that describes one."""

@@ -11,8 +11,8 @@ from typing import Any, final
 
 import polars as pl
 
-from recaudit.audits.result import GROUP_SCHEMA, SUMMARY_SCHEMA
-from recaudit.metrics.metric import METRICS
+from recaudit.audits.audit import definitions
+from recaudit.metrics.tables import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.kit.numbers import Estimate, finite
 from recaudit.report.kit.reading import table_of
 from recaudit.report.sections.agency import Agency
@@ -108,7 +108,7 @@ class Evidence:
             models=tuple(sorted(run.models, key=place)),
             references=references,
             summaries=summaries,
-            audit_of={name: audit_of[name] for name in METRICS if name in audit_of},
+            audit_of={name: audit_of[name] for name in definitions() if name in audit_of},
             grouped=pl.concat(grouped or [pl.DataFrame(schema={"model": pl.String, **GROUP_SCHEMA})]),
             items={model: frame for model, frame in items.items() if len(frame)},
             settings={step.audit: step.settings for step in run.manifest.steps},
@@ -200,7 +200,7 @@ class Evidence:
     def ranked(self, metric: str) -> list[str]:
         """The models that have a value, best first."""
         found = self.known(metric)
-        sign = 1 if METRICS[metric].better == "lower" else -1
+        sign = 1 if definitions()[metric].better == "lower" else -1
         return sorted(found, key=lambda model: sign * (found[model].value or 0.0))
 
     def metrics(self, audit: str) -> list[str]:
@@ -210,7 +210,7 @@ class Evidence:
     def label(self, metric: str, audit: str | None = None) -> str:
         """What the metric is called, with the list length filled in: nDCG@10; of `audit` where two have measured it."""
         k = self.list_length(audit or self.audit_of.get(metric, "exposure"))
-        return METRICS[metric].label.replace("@k", "" if k is None else f"@{k}")
+        return definitions()[metric].label.replace("@k", "" if k is None else f"@{k}")
 
     def list_length(self, audit: str) -> int | None:
         """How many items a list has in this audit."""

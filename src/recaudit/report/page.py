@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from recaudit.audits.audit import definitions
 from recaudit.folders import REPORT, keep
-from recaudit.metrics.metric import METRICS
 from recaudit.report import charts
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.findings import findings_of
@@ -94,7 +94,7 @@ def render(run: Run) -> str:
         calibration=calibration,
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),
-        metrics=[metric for name, metric in METRICS.items() if name in shown],
+        metrics=[metric for name, metric in definitions().items() if name in shown],
         quality=QUALITY,
         most_categories=charts.MOST_CATEGORIES,
         smallest_share=SMALLEST_SHARE,

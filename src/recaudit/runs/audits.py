@@ -34,7 +34,7 @@ from recaudit.interventions import (
     Past,
     Stars,
 )
-from recaudit.metrics.groups import groupings
+from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.factor.wals import WALS

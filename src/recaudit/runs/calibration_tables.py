@@ -21,12 +21,13 @@ from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.folding.shown import shown
 from recaudit.audits.folding.vectors import HasVectors, unit_rows, vectors_of
 from recaudit.audits.lists.recommend import Recommend
-from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA, Result
+from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean
+from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy, Top1
 from recaudit.policies.calibrated import Calibrated

@@ -9,10 +9,11 @@ import polars as pl
 
 from recaudit.audits.folding import Folding, Relatedness
 from recaudit.audits.folding.bench import Bench
-from recaudit.audits.result import SERIES_SCHEMA, Result
+from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import InputError, did_you_mean
+from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.models.factor.wals import WALS
 from recaudit.status import Status
 

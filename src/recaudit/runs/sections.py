@@ -19,14 +19,14 @@ from pydantic import (
 
 from recaudit.errors import did_you_mean
 from recaudit.runs.problems import missing, problem, together, with_known_keys, within
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 Made = TypeVar("Made")
 Reader = Callable[[object, ValidationInfo], Made]
 """What turns a written value into what it stands for."""
 
 
-class Section(Settings):
+class Section(Specification):
     """A frozen part of the configuration that refuses keys it does not know and suggests those it does."""
 
     @model_validator(mode="wrap")

@@ -15,13 +15,14 @@ from recaudit.audits.agency.fits import Fits
 from recaudit.audits.agency.parts import OTHERS, OWN, Part, Scope, others_ratings, own_ratings, pair_schema
 from recaudit.audits.agency.sweeps import BETAS, HORIZONS, Kind
 from recaudit.audits.reachability.contrasts import item_tiers, user_tiers
-from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result, item_table
+from recaudit.audits.result import Result
 from recaudit.audits.samples import Asked, asked_items, asked_users, some_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.metrics.groups import groupings
+from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, row
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, item_table
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Softmax
 from recaudit.solvers.distance.distances import Distance

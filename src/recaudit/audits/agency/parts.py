@@ -16,12 +16,12 @@ from recaudit.audits.instability.result import Instability
 from recaudit.audits.reachability.audit import reachability
 from recaudit.audits.reachability.contrasts import Tiers, contrast_items, item_tiers, user_tiers
 from recaudit.audits.reachability.lifts import Lifts
-from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import Future, Past
-from recaudit.metrics.groups import Grouping
+from recaudit.metrics.groupings import Grouping
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Softmax
 from recaudit.solvers.distance.distances import Distance

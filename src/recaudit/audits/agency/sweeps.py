@@ -14,17 +14,18 @@ import polars as pl
 from recaudit.arguments import check_count, checked
 from recaudit.audits.agency.fits import Fits
 from recaudit.audits.instability.audit import instability
+from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.reachability.audit import reachability
+from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.result import Reachability
-from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.audits.samples import Asked, asked_items, asked_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future, Past
 from recaudit.metrics.intervals import Bootstrap
-from recaudit.metrics.metric import METRICS
+from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Policy, Softmax
 from recaudit.solvers.distance.distances import Distance
@@ -35,6 +36,8 @@ Kind = Literal["past", "future"]
 
 HORIZONS = (1, 2, 3, 4, 5)
 BETAS = (0.2, 0.5, 0.8, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+
+_LABELS = {metric.name: metric.label for metric in (*REACHABILITY, *INSTABILITY)}
 
 
 @final
@@ -60,7 +63,7 @@ class Sweep:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         over = self.frame["over"][0]
         metrics = self.frame["metric"].unique(maintain_order=True).to_list()
-        head = f"  {over:>8}" + "".join(f"  {METRICS[name].label:>28}" for name in metrics)
+        head = f"  {over:>8}" + "".join(f"  {_LABELS[name]:>28}" for name in metrics)
         lines = [f"{self.audit} over {over} ({settings})", head]
         for (at,), rows in self.frame.group_by("at", maintain_order=True):
             cells = "".join(f"  {_cell(row):>28}" for row in rows.iter_rows(named=True))

@@ -26,13 +26,14 @@ from recaudit.audits.calibration.measures import (
 )
 from recaudit.audits.calibration.shown import Shown, shown_lists
 from recaudit.audits.calibration.target import PriorSetting, Target, Taste
-from recaudit.audits.result import SUMMARY_SCHEMA, Result, item_table, user_table
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.metrics.groups import Grouping, groupings
+from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
+from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
 from recaudit.policies.calibrated import HistoryWeights

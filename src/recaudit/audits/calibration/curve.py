@@ -15,12 +15,13 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.measures import kl, list_distribution, rank_weights
 from recaudit.audits.lists.recommend import check_length
-from recaudit.audits.result import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, Result, user_table
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, user_table
 from recaudit.models.base import FittedModel
 from recaudit.policies.calibrated import Calibrated
 

@@ -16,12 +16,13 @@ from recaudit.audits.folding.result import Folding
 from recaudit.audits.folding.shown import Shown, Spurious, shown
 from recaudit.audits.folding.vectors import unit_rows, vectors_of
 from recaudit.audits.lists.recommend import check_length
-from recaudit.audits.result import Result, item_table, user_table
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
-from recaudit.metrics.groups import Grouping, groupings
+from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean
+from recaudit.metrics.tables import item_table, user_table
 from recaudit.models.base import FittedModel
 from recaudit.seeding import derive, uniforms
 

@@ -12,11 +12,12 @@ import polars as pl
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.instability.tally import BINS, Tally, bin_edges
 from recaudit.audits.reachability.result import STATUS
-from recaudit.audits.result import Result, user_table
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.metrics.groups import Grouping, groupings
+from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean, standing, weakest
+from recaudit.metrics.tables import user_table
 from recaudit.solvers.distance.distances import Distance
 from recaudit.status import Status
 

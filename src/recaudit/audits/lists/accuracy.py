@@ -1,113 +1,110 @@
 """Accuracy: do predicted ratings and lists agree with what users went on to do?
 
-Definitions of every metric are in `metrics.py`; each is checked against an independent library in the tests.
+Every metric is checked against an independent library in the tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.lists.recommend import Recommend, check_length
-from recaudit.audits.result import Result, user_table
+from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
-from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.metrics.groups import Grouping, groupings
-from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean
+from recaudit.metrics.groupings import Grouping, groupings
+from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
+from recaudit.metrics.tables import user_table
 from recaudit.models.base import FittedModel
-from recaudit.policies import Policy, Top1
+from recaudit.policies import AnyPolicy, Top1
 
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
 
-@checked
-def accuracy(
-    model: FittedModel,
-    test: Interactions,
-    *,
-    k: int = 10,
-    relevant: float | None = None,
-    policy: Policy | None = None,
-    by: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    samples: int = 1000,
-    rng: int = 0,
-    engine: Engine | None = None,
-) -> Result:
-    """RMSE and MAE of held-out ratings; nDCG, recall, precision, MAP and MRR of lists of k.
+@final
+class Accuracy(ListAudit):
+    """How well held-out ratings are predicted, and found again in lists.
 
     RMSE and MAE are not applicable to a model whose scores are no ratings (`predicts_ratings`), and to a log in which
-    all ratings are the same: to predict them is no feat.
-
-    `test` is a log over the same users and items as the model's, such as a split's other half. A held-out item
-    is relevant if its rating is at least `relevant`; without a threshold every held-out item is. Candidates for
-    the lists are all items that the user has not rated in training; `policy` makes lists of them (default: the k with
-    the highest scores). `by` names the groupings to report (all that the data offers where none are named).
+    all ratings are the same: to predict them is no feat. The held-out ratings are a log over the same users and items
+    as the model's, such as a split's other half. Candidates for the lists are all items that the user has not rated in
+    training.
     """
-    check_length(k, "k")
-    _check_same_ids(model.data, test)
-    users = np.flatnonzero(test.user_counts)
-    work = _Evaluate(model, test, Recommend(model, policy or Top1(), k, rng))
-    parts = list((engine or Serial()).map(work, blocks(users), "accuracy"))
-    predicted = np.concatenate([part.predicted for part in parts])
-    rank = np.concatenate([part.rank for part in parts])
-    is_relevant = np.ones(len(test), dtype=bool) if relevant is None else test.ratings >= relevant
 
-    error = np.clip(predicted, *model.data.scale) - test.ratings
-    low, high = model.data.scale
-    predicts = model.predicts_ratings and low < high
-    # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
-    counts = test.user_counts * float(predicts)
-    squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
-    per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, k)
+    metrics = ACCURACY
+    needs = ("model", "test")
+    second = "test"
 
-    def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
-        """Every metric over these users."""
-        whole = int((members > 0).sum())
-        return [
-            Ratio("rmse", squared * members, counts * members, whole, np.sqrt, by, group),
-            Ratio("mae", absolute * members, counts * members, whole, by=by, group=group),
-            *(mean(name, values, members, by, group) for name, values in per_user.items()),
-        ]
+    relevant: float | None = None
+    """The rating from which on a held-out item counts as relevant; without one every held-out item does."""
+    policy: AnyPolicy = Top1()
+    """How scores become a list: the k with the highest scores, where nothing else is said."""
 
-    ratios = measured(np.ones(test.n_users))
-    for grouping in groupings(model.data, by):
-        if grouping.over == "users":
-            for group, members in zip(grouping.names, grouping.weights.T, strict=True):
-                ratios += measured(members, grouping.by, group)
-        else:
-            hit = (rank > 0) & is_relevant
-            ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
-    frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
-    held = np.where(counts > 0, counts, np.nan)
-    own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
-    return Result(
-        audit="accuracy",
-        settings={
-            "k": k,
-            "relevant": relevant,
-            "policy": repr(policy or Top1()),
-            "confidence": confidence,
-            "samples": samples,
-            "rng": rng,
-            **({"left_out": {_ONE_RATING: ["rmse", "mae"]}} if model.predicts_ratings and not predicts else {}),
-        },
-        frame=frame,
-        groups=groups,
-        users=user_table(test.user_ids, own)[users],
-        items=pl.DataFrame(),
-    )
+    @property
+    def recipe(self) -> Recipe:
+        """What is, without any intervention."""
+        return Recipe(Nothing(), RecommendedList(self.k), Measured(ACCURACY[2]))
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Compare with the held-out ratings."""
+        model, test = subject.model, subject.test
+        assert model is not None
+        assert test is not None
+        check_length(self.k, "k")
+        _check_same_ids(model.data, test)
+        users = np.flatnonzero(test.user_counts)
+        work = _Evaluate(model, test, Recommend(model, self.policy, self.k, context.rng))
+        parts = list(context.engine.map(work, blocks(users), "accuracy"))
+        predicted = np.concatenate([part.predicted for part in parts])
+        rank = np.concatenate([part.rank for part in parts])
+        is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
+
+        error = np.clip(predicted, *model.data.scale) - test.ratings
+        low, high = model.data.scale
+        predicts = model.predicts_ratings and low < high
+        # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
+        counts = test.user_counts * float(predicts)
+        squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
+        per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, self.k)
+
+        def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
+            """Every metric over these users."""
+            whole = int((members > 0).sum())
+            return [
+                Ratio("rmse", squared * members, counts * members, whole, np.sqrt, by, group),
+                Ratio("mae", absolute * members, counts * members, whole, by=by, group=group),
+                *(mean(name, values, members, by, group) for name, values in per_user.items()),
+            ]
+
+        ratios = measured(np.ones(test.n_users))
+        for grouping in groupings(model.data, self.by):
+            if grouping.over == "users":
+                for group, members in zip(grouping.names, grouping.weights.T, strict=True):
+                    ratios += measured(members, grouping.by, group)
+            else:
+                hit = (rank > 0) & is_relevant
+                ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
+        frame, groups = aggregate(ratios, self.bootstrap(context.rng))
+        held = np.where(counts > 0, counts, np.nan)
+        own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
+        tables = {"summary": frame, "groups": groups, "users": user_table(test.user_ids, own)[users]}
+        one_rating = model.predicts_ratings and not predicts
+        facts = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
+        return Result(self, tables, rng=context.rng, facts=facts)
+
+
+accuracy = Verb(Accuracy, Result)
 
 
 @final

@@ -2,91 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import polars as pl
 from scipy import sparse, stats
 
-from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.lists.recommend import Recommend, check_length
-from recaudit.audits.result import SUMMARY_SCHEMA, Result, item_table, user_table
+from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.lists.definitions import EXPOSURE
+from recaudit.audits.lists.recommend import ListItems, Recommend, check_length
+from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
-from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
-from recaudit.metrics.groups import groupings
+from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
-from recaudit.models.base import FittedModel
-from recaudit.policies import Policy, Top1
+from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
+from recaudit.policies import AnyPolicy, Top1
 
 
-@checked
-def exposure(
-    model: FittedModel,
-    *,
-    k: int = 10,
-    policy: Policy | None = None,
-    by: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    samples: int = 1000,
-    rng: int = 0,
-    engine: Engine | None = None,
-) -> Result:
-    """Item coverage, Gini, popularity correlation, popularity lift and novelty of every user's list of k.
+@final
+class Exposure(ListAudit):
+    """Which items are shown, and how popular they are.
 
     Lists hold unseen items only; with a stochastic policy they are drawn without replacement. Popularity is the
     number of ratings in the model's training log. By group of items: the share of all recommended places, beside
     the group's share of the ratings.
     """
-    check_length(k, "k")
-    data = model.data
-    policy = policy or Top1()
-    work = _ListItems(Recommend(model, policy, k, rng))
-    parts = (engine or Serial()).map(work, blocks(np.arange(data.n_users)), "exposure")
-    shown = _incidence(np.concatenate(list(parts)), data.n_items)
 
-    bootstrap = Bootstrap(confidence, samples, rng)
-    places = np.diff(shown.indptr).astype(np.float64)
-    known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
-    own = {
-        "popularity_lift": _popularity_lift(shown, data),
-        "novelty": _mean_over(shown, -np.log2(known), places),
-    }
+    metrics = EXPOSURE
 
-    everybody = np.ones(data.n_users)
-    ratios = [mean(name, values, everybody) for name, values in own.items()]
-    for grouping in groupings(data, by):
-        if grouping.over == "users":
-            for group, members in zip(grouping.names, grouping.weights.T, strict=True):
-                ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
-        else:
-            taken = shown @ grouping.weights
-            rated = data.item_counts @ grouping.weights / len(data)
-            ratios += [
-                Ratio("share", taken[:, g], places, data.n_users, identity, grouping.by, group, float(rated[g]))
-                for g, group in enumerate(grouping.names)
-            ]
-    averages, groups = aggregate(ratios, bootstrap)
-    return Result(
-        audit="exposure",
-        settings={"k": k, "policy": repr(policy), "confidence": confidence, "samples": samples, "rng": rng},
-        frame=pl.concat([_spread_rows(shown, data, bootstrap), averages]),
-        groups=groups,
-        users=user_table(data.user_ids, own),
-        items=item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
-    )
+    policy: AnyPolicy = Top1()
+    """How scores become a list."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is, without any intervention."""
+        return Recipe(Nothing(), RecommendedList(self.k), Measured(EXPOSURE[1]))
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Look at everybody's list."""
+        model = subject.model
+        assert model is not None
+        check_length(self.k, "k")
+        data = model.data
+        work = ListItems(Recommend(model, self.policy, self.k, context.rng))
+        parts = context.engine.map(work, blocks(np.arange(data.n_users)), "exposure")
+        shown = _incidence(np.concatenate(list(parts)), data.n_items)
+
+        bootstrap = self.bootstrap(context.rng)
+        places = np.diff(shown.indptr).astype(np.float64)
+        known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
+        own = {
+            "popularity_lift": _popularity_lift(shown, data),
+            "novelty": _mean_over(shown, -np.log2(known), places),
+        }
+
+        everybody = np.ones(data.n_users)
+        ratios = [mean(name, values, everybody) for name, values in own.items()]
+        for grouping in groupings(data, self.by):
+            if grouping.over == "users":
+                for group, members in zip(grouping.names, grouping.weights.T, strict=True):
+                    ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
+            else:
+                taken = shown @ grouping.weights
+                rated = data.item_counts @ grouping.weights / len(data)
+                ratios += [
+                    Ratio("share", taken[:, g], places, data.n_users, identity, grouping.by, group, float(rated[g]))
+                    for g, group in enumerate(grouping.names)
+                ]
+        averages, groups = aggregate(ratios, bootstrap)
+        tables = {
+            "summary": pl.concat([_spread_rows(shown, data, bootstrap), averages]),
+            "groups": groups,
+            "users": user_table(data.user_ids, own),
+            "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
+        }
+        return Result(self, tables, rng=context.rng)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _ListItems:
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> IntArray:
-        return self.recommend(users).items
+exposure = Verb(Exposure, Result)
 
 
 def gini(counts: FloatArray) -> FloatArray:

@@ -81,6 +81,18 @@ class Recommend:
         return Calibrator.of(self.policy, self.model.data) if isinstance(self.policy, Calibrated) else None
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class ListItems:
+    """The items of a block of users' lists (users, n)."""
+
+    recommend: Recommend
+
+    def __call__(self, users: IntArray) -> IntArray:
+        """(users, n): positions, best first; -1 where there is none."""
+        return self.recommend(users).items
+
+
 @checked
 def recommend(
     model: FittedModel,

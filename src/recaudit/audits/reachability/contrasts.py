@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from recaudit.arrays import FloatArray
 from recaudit.audits.reachability.lifts import Lifts
 from recaudit.audits.reachability.result import Reachability
-from recaudit.audits.result import SUMMARY_SCHEMA
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap, weakest
+from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.seeding import Keys, derive, uniforms
 
 _SIZE = 30

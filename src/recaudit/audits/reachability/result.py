@@ -11,12 +11,13 @@ import polars as pl
 from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
-from recaudit.audits.result import Result, item_table, user_table
+from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.machine import check_memory
-from recaudit.metrics.groups import groupings
+from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean, standing
+from recaudit.metrics.tables import item_table, user_table
 from recaudit.status import Status
 from recaudit.ties import TIE
 

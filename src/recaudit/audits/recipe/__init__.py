@@ -1,21 +1,6 @@
-"""The recipe: an audit as a value made of four parts, the catalogue of those in the papers, and how to run one."""
+"""What an audit asks: who changes what, what is looked at, how it becomes a number, and over which ratings."""
 
-from recaudit.audits.recipe.catalogue import PAPERS, Aggregation, Entry, Source, catalog
-from recaudit.audits.recipe.functionals import (
-    Change,
-    Distance,
-    Error,
-    Exposure,
-    Functional,
-    Lift,
-    Mean,
-    Miscalibration,
-    Overshoot,
-    RankGain,
-    Ranking,
-    Replaced,
-    Value,
-)
+from recaudit.audits.recipe.functionals import Change, Functional, Lift, Measured, Moved, RankGain, Replaced, Value
 from recaudit.audits.recipe.outcomes import (
     Distribution,
     Outcome,
@@ -26,37 +11,33 @@ from recaudit.audits.recipe.outcomes import (
     Similarity,
 )
 from recaudit.audits.recipe.quantifiers import At, Max, Quantifier
-from recaudit.audits.recipe.specification import Audit, Rung
+from recaudit.audits.recipe.recipe import Recipe, Rung
+from recaudit.interventions.who import Deployed, Intervention, Nothing, Others, Own
 
 __all__ = [
-    "PAPERS",
-    "Aggregation",
     "At",
-    "Audit",
     "Change",
-    "Distance",
+    "Deployed",
     "Distribution",
-    "Entry",
-    "Error",
-    "Exposure",
     "Functional",
+    "Intervention",
     "Lift",
     "Max",
-    "Mean",
-    "Miscalibration",
+    "Measured",
+    "Moved",
+    "Nothing",
+    "Others",
     "Outcome",
-    "Overshoot",
+    "Own",
     "PredictedRating",
     "Probability",
     "Quantifier",
     "RankGain",
-    "Ranking",
     "RatingsReceived",
+    "Recipe",
     "RecommendedList",
     "Replaced",
     "Rung",
     "Similarity",
-    "Source",
     "Value",
-    "catalog",
 ]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 from recaudit.audits.recipe.outcomes import (
     Distribution,
@@ -16,10 +15,8 @@ from recaudit.audits.recipe.outcomes import (
     RecommendedList,
     Similarity,
 )
-from recaudit.errors import InputError, did_you_mean
-from recaudit.metrics.metric import METRICS
-from recaudit.solvers.distance.distances import Distance as DistanceName
-from recaudit.solvers.distance.distances import check_distance
+from recaudit.metrics.metric import Metric
+from recaudit.solvers.distance.distances import Distance, check_distance
 
 
 class Functional(ABC):
@@ -114,7 +111,7 @@ class Change(Functional):
         return f"change of the {outcome}"
 
 
-_DISTANCES: dict[DistanceName, str] = {
+_DISTANCES: dict[Distance, str] = {
     "hellinger": "Hellinger distance",
     "tv": "total variation distance",
     "l2": "L2 distance",
@@ -124,14 +121,14 @@ _DISTANCES: dict[DistanceName, str] = {
 
 @final
 @dataclass(frozen=True)
-class Distance(Functional):
+class Moved(Functional):
     """d(p, q) of the recommendations without (p) and with (q) the intervention (paper 001, Equations 3 and 4).
 
     "hellinger" `sqrt(1 - sum sqrt(p q))` and "tv" `sum |p - q| / 2`: 0 for the same recommendations, 1 for none in
     common. "l2" `sqrt(sum (p - q)^2)`: 0 to sqrt(2). "kl" `sum q log(q / p)`: from 0 on, without a largest value.
     """
 
-    name: DistanceName = "hellinger"
+    name: Distance = "hellinger"
     """Which distance."""
     fits = (Distribution,)
     compares = True
@@ -169,147 +166,16 @@ class Replaced(Functional):
 
 @final
 @dataclass(frozen=True)
-class Miscalibration(Functional):
-    """How far the genres of the list, q(g|u), are from those of the user's history, p(g|u).
+class Measured(Functional):
+    """A metric that an audit defines, of what is: an error, a quality of lists, a distance from the history."""
 
-    "kl": `C_KL = sum p log(p / q~)` with `q~ = (1 - alpha) q + alpha p` (paper 004, Equations 4 and 5), from 0 on.
-    "hellinger": `C_H = |sqrt p - sqrt q| / sqrt 2` (section 3; printed with 1/2 there), 0 to 1. 0: the list has every
-    genre in proportion.
-    """
-
-    distance: Literal["kl", "hellinger"] = "kl"
-    """Which distance."""
-    by: str = "genre"
-    """The category system whose shares are compared."""
-    smoothing: float = 0.01
-    """alpha of Equation 5, for "kl": every number depends on it."""
-    fits = (RecommendedList,)
-
-    def __post_init__(self) -> None:
-        _check_name("Miscalibration.distance", self.distance, ("kl", "hellinger"))
-        if not 0 < self.smoothing < 1:
-            raise InputError("Miscalibration.smoothing", received=self.smoothing, expected="a number between 0 and 1")
+    metric: Metric
+    fits = (Probability, Distribution, RecommendedList, PredictedRating, Similarity, RatingsReceived)
 
     def __str__(self) -> str:
-        return f"{_DISTANCES[self.distance].split()[0]} to history"
+        label = self.metric.titled()
+        return label if label[1].isupper() or label.startswith("Gini") else label[0].lower() + label[1:]
 
     def of(self, outcome: Outcome) -> str:
         """See `Functional`."""
-        return f"{_DISTANCES[self.distance]} of a {outcome} from the {self.by}s of the user's history"
-
-
-@final
-@dataclass(frozen=True)
-class Overshoot(Functional):
-    """`max(0, s_ui - r_ui)`: similarity above relatedness, averaged over all pairs (paper 002, Definition 3.1).
-
-    0: nobody is placed near something they have nothing to do with. 1, for cosines: nothing is related to anybody, and
-    everything is taken for a perfect match.
-    """
-
-    fits = (Similarity,)
-
-    def __str__(self) -> str:
-        return "mean overshoot"
-
-    def of(self, outcome: Outcome) -> str:
-        """See `Functional`."""
-        return f"mean overshoot of {outcome} above relatedness"
-
-
-@final
-@dataclass(frozen=True)
-class Error(Functional):
-    """How far predicted ratings are from the true ones: "rmse" or "mae", as in `METRICS`; 0: all exact."""
-
-    name: Literal["rmse", "mae"] = "rmse"
-    """Which error."""
-    fits = (PredictedRating,)
-
-    def __post_init__(self) -> None:
-        _check_name("Error.name", self.name, ("rmse", "mae"))
-
-    def __str__(self) -> str:
-        return _label(self.name)
-
-    def of(self, outcome: Outcome) -> str:
-        """See `Functional`."""
-        return f"{self} of {outcome}s"
-
-
-@final
-@dataclass(frozen=True)
-class Ranking(Functional):
-    """How well the list finds what the user went on to choose; 0: nothing of it, 1: perfectly.
-
-    "ndcg", "recall", "precision", "map" or "mrr", as in `METRICS`.
-    """
-
-    name: Literal["ndcg", "recall", "precision", "map", "mrr"] = "ndcg"
-    """Which metric."""
-    fits = (RecommendedList,)
-
-    def __post_init__(self) -> None:
-        _check_name("Ranking.name", self.name, ("ndcg", "recall", "precision", "map", "mrr"))
-
-    def __str__(self) -> str:
-        return _label(self.name)
-
-    def of(self, outcome: Outcome) -> str:
-        """See `Functional`."""
-        return f"{self} of a {outcome}"
-
-
-@final
-@dataclass(frozen=True)
-class Exposure(Functional):
-    """How everybody's lists together treat the catalogue.
-
-    "coverage", "gini", "popularity_correlation", "popularity_lift" or "novelty": definitions and ranges in `METRICS`.
-    """
-
-    name: Literal["coverage", "gini", "popularity_correlation", "popularity_lift", "novelty"] = "coverage"
-    """Which metric."""
-    fits = (RecommendedList,)
-
-    def __post_init__(self) -> None:
-        known = ("coverage", "gini", "popularity_correlation", "popularity_lift", "novelty")
-        _check_name("Exposure.name", self.name, known)
-
-    def __str__(self) -> str:
-        return _label(self.name)
-
-    def of(self, outcome: Outcome) -> str:
-        """See `Functional`."""
-        return f"{self} over everybody's {outcome}"
-
-
-@final
-@dataclass(frozen=True)
-class Mean(Functional):
-    """The mean over people, and at each step: how well they like what they are shown (paper 003, section 5).
-
-    On the log's scale; the lowest and the highest rating are its ends.
-    """
-
-    fits = (RatingsReceived,)
-
-    def __str__(self) -> str:
-        return "mean"
-
-    def of(self, outcome: Outcome) -> str:
-        """See `Functional`."""
-        return f"mean of the {outcome}"
-
-
-def _label(metric: str) -> str:
-    """The metric's name inside a sentence: small, unless it is an abbreviation or a person's name."""
-    label = METRICS[metric].label.removesuffix("@k")
-    return label if label[1].isupper() or metric == "gini" else label[0].lower() + label[1:]
-
-
-def _check_name(field: str, name: str, known: Iterable[str]) -> None:
-    known = tuple(known)
-    if name not in known:
-        remedy = did_you_mean(str(name), known)
-        raise InputError(field, received=name, expected=f"one of {list(known)}", remedy=remedy)
+        return f"{self} of the {outcome}"

@@ -18,7 +18,7 @@ from recaudit.data import Interactions
 from recaudit.data.checks import same_type
 from recaudit.errors import DataError, did_you_mean
 from recaudit.models import FittedModel, Recommender, from_factors
-from recaudit.runs.sections import InputFile
+from recaudit.specification import InputFile
 
 _REQUIRED = ("user_factors", "item_factors")
 _OPTIONAL = ("user_bias", "item_bias", "mean", "user_ids", "item_ids")

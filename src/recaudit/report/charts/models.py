@@ -7,7 +7,7 @@ from typing import Literal
 import altair as alt
 import numpy as np
 
-from recaudit.metrics.metric import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.report.charts.figure import (
     ACCENT,
     INK,
@@ -64,7 +64,7 @@ def models_by(evidence: Evidence, metric: str) -> Figure:
                 if right
                 else text.mark_text(x=4, align="left", fill=MUTED)
             )
-    better = METRICS[metric].better
+    better = definitions()[metric].better
     told = [f"{model} {estimate.text}" for model, estimate in known.items()]
     heading = evidence.label(metric)
     return Figure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-from recaudit.metrics.metric import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, count, listing, percent, plural
 from recaudit.report.sections.catalogue import above_average, best_hidden, most_shown
@@ -99,7 +99,7 @@ def metric_rows(evidence: Evidence, metrics: list[str], *, marked: bool) -> list
 
 def _column(evidence: Evidence, metric: str, *, marked: bool) -> dict[str, Cell]:
     known = evidence.known(metric)
-    ranked = evidence.ranked(metric) if marked and METRICS[metric].better != "neither" and len(known) > 1 else []
+    ranked = evidence.ranked(metric) if marked and definitions()[metric].better != "neither" and len(known) > 1 else []
     best = known[ranked[0]] if ranked else None
     cells = {}
     for model in evidence.models:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import FloatArray
-from recaudit.audits.result import SERIES_SCHEMA
+from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.kit.reading import scan_of, table_of
 from recaudit.runs import Run
 

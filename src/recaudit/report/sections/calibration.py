@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recaudit.audits.calibration.audit import WORST
 from recaudit.audits.calibration.curve import knee
-from recaudit.audits.result import SERIES_SCHEMA, SUMMARY_SCHEMA
+from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.kit.numbers import Estimate, finite
 from recaudit.report.kit.reading import table_of
 from recaudit.runs import Run

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import polars as pl
 
-from recaudit.audits.result import SERIES_SCHEMA
+from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.kit.reading import table_of
 from recaudit.runs import Run
 

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from recaudit.metrics.metric import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.report.charts import Figure
 from recaudit.report.charts.simulation_time import drawn_curves
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, finite
@@ -72,7 +72,7 @@ def _part(study: Study, arena: Arena, audit: str, table: pl.DataFrame) -> AuditP
 
 def label(metric: str) -> str:
     """What a metric is called; how long its lists were is the audit's to say."""
-    return METRICS[metric].label.replace("@k", "") if metric in METRICS else metric
+    return definitions()[metric].label.replace("@k", "") if metric in definitions() else metric
 
 
 def _curve(rows: pl.DataFrame) -> pl.DataFrame:

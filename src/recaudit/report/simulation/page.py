@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from recaudit import atomic
-from recaudit.metrics.metric import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.report.findings.simulation import findings_of
 from recaudit.report.kit.document import rendered
 from recaudit.report.simulation.evidence import LAST, Published, Study
@@ -51,7 +51,7 @@ def render_simulation(result: OfflineOnline, *, title: str = TITLE, published: P
         single=[arena.name for arena in study.arenas if arena.trials == 1],
         seeds=sorted(seeds),
         last=LAST,
-        audited={name: metric for name, metric in METRICS.items() if name in asked},
+        audited={name: metric for name, metric in definitions().items() if name in asked},
         metrics=[metric for name, metric in TERMS.items() if name in shown],
         version=__version__,
     )

@@ -17,11 +17,11 @@ from recaudit.engines import Engine, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
 from recaudit.simulate.offline.metrics import each_offline
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 
 @final
-class Grid(Settings):
+class Grid(Specification):
     """Every combination of these values."""
 
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
@@ -29,7 +29,7 @@ class Grid(Settings):
 
 
 @final
-class Search(Settings):
+class Search(Specification):
     """A search with Optuna (the extra `tune`)."""
 
     ranges: dict[str, tuple[float, float]] = Field(min_length=1)

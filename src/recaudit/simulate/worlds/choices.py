@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 
-class Choice(Settings, ABC):
+class Choice(Specification, ABC):
     """How users choose from what is shown to them."""
 
     @property

@@ -17,7 +17,7 @@ from recaudit.seeding import generator
 from recaudit.simulate.loop.exposure import drawn_pairs
 from recaudit.simulate.worlds.choices import Choice, TakesAll
 from recaudit.simulate.worlds.population import Population
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 Repeats = Literal["never", "unrated", "always"]
 
@@ -27,7 +27,7 @@ _BLOCK = 8192
 """How many pairs are rated at once."""
 
 
-class Environment(Settings, ABC):
+class Environment(Specification, ABC):
     """A frozen, validated description: `population` makes the people, `make` an environment of Gymnasium's kind."""
 
     users: int = Field(default=1000, ge=1, le=MOST)

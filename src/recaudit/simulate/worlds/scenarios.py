@@ -21,11 +21,11 @@ from recaudit.simulate.worlds.libfm import LibFM
 from recaudit.simulate.worlds.population import Population
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.topics import Topics
-from recaudit.specification import Settings
+from recaudit.specification import Specification
 
 
 @final
-class Scenario(Settings):
+class Scenario(Specification):
     """An environment with a beginning and an end."""
 
     name: str

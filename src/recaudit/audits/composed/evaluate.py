@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from recaudit.audits.composed.extremes import largest
+from recaudit.audits.composed.given import at_given
+from recaudit.audits.composed.scene import Scene, Setting
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.recipe.extremes import largest
-from recaudit.audits.recipe.functionals import Change, Distance, Lift, RankGain, Replaced, Value
-from recaudit.audits.recipe.given import at_given
+from recaudit.audits.recipe.functionals import Change, Lift, Moved, RankGain, Replaced, Value
 from recaudit.audits.recipe.outcomes import Distribution, PredictedRating, Probability, RecommendedList
 from recaudit.audits.recipe.quantifiers import At, Max
-from recaudit.audits.recipe.scene import Scene, Setting
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import Others, Own
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1
-from recaudit.solvers.distance.distances import Distance as DistanceName
+from recaudit.solvers.distance.distances import Distance
 
 if TYPE_CHECKING:
-    from recaudit.audits.recipe.specification import Audit
+    from recaudit.audits.recipe.recipe import Recipe
 
 _RUNNABLE = (
     "With Max(): over one's own ratings, Value() and Lift() of Probability(), its RankGain() with Max(of=Value()), and "
-    "Value() and Change() of PredictedRating(); over another's, Distance() of Distribution(), Value(), Lift() and "
+    "Value() and Change() of PredictedRating(); over another's, Moved() of Distribution(), Value(), Lift() and "
     "Change() of Probability(), and Value() and Change() of PredictedRating(). With At(ratings): all of these for "
     "anybody's ratings, and Replaced() of RecommendedList()."
 )
 
 
-def evaluate(audit: Audit, setting: Setting) -> pl.DataFrame:
+def evaluate(audit: Recipe, setting: Setting) -> pl.DataFrame:
     """The rows of `Audit.run`."""
     who = audit.intervention
     if not isinstance(who, Own | Others):
@@ -43,7 +43,7 @@ def evaluate(audit: Audit, setting: Setting) -> pl.DataFrame:
     if isinstance(audit.over, Max):
         return _at_its_largest(audit, who, audit.over, setting)
     seen = isinstance(audit.outcome, Probability | PredictedRating | Distribution | RecommendedList)
-    measured = isinstance(audit.functional, Value | Lift | RankGain | Change | Distance | Replaced)
+    measured = isinstance(audit.functional, Value | Lift | RankGain | Change | Moved | Replaced)
     if isinstance(audit.over, At) and seen and measured:
         scene = Scene.of(who, setting)
         if isinstance(audit.outcome, PredictedRating):
@@ -52,7 +52,7 @@ def evaluate(audit: Audit, setting: Setting) -> pl.DataFrame:
     raise _not_runnable(audit)
 
 
-def _at_its_largest(audit: Audit, who: Own | Others, over: Max, setting: Setting) -> pl.DataFrame:
+def _at_its_largest(audit: Recipe, who: Own | Others, over: Max, setting: Setting) -> pl.DataFrame:
     recipe = audit.outcome, audit.functional, over.of
     if isinstance(who, Own):
         match recipe:
@@ -60,7 +60,7 @@ def _at_its_largest(audit: Audit, who: Own | Others, over: Max, setting: Setting
                 return _by_reachability(audit, who, setting)
     else:
         match recipe:
-            case Distribution(), Distance(name), None:
+            case Distribution(), Moved(name), None:
                 return _by_instability(name, who, setting)
             case Probability(), Value() | Lift() | Change(), None:
                 return _in_closed_form(audit, who, setting)
@@ -70,7 +70,7 @@ def _at_its_largest(audit: Audit, who: Own | Others, over: Max, setting: Setting
     raise _not_runnable(audit)
 
 
-def _by_reachability(audit: Audit, who: Own, setting: Setting) -> pl.DataFrame:
+def _by_reachability(audit: Recipe, who: Own, setting: Setting) -> pl.DataFrame:
     found = reachability(
         setting.model,
         setting.data,
@@ -91,7 +91,7 @@ def _by_reachability(audit: Audit, who: Own, setting: Setting) -> pl.DataFrame:
     return found.select("viewer", "item", "value", "lower", "upper", "status", "baseline")
 
 
-def _by_instability(distance: DistanceName, who: Others, setting: Setting) -> pl.DataFrame:
+def _by_instability(distance: Distance, who: Others, setting: Setting) -> pl.DataFrame:
     found = instability(
         setting.model,
         setting.data,
@@ -107,7 +107,7 @@ def _by_instability(distance: DistanceName, who: Others, setting: Setting) -> pl
     return found.frame.select("viewer", "editor", "value", "lower", "upper", "status", "baseline")
 
 
-def _in_closed_form(audit: Audit, who: Own | Others, setting: Setting) -> pl.DataFrame:
+def _in_closed_form(audit: Recipe, who: Own | Others, setting: Setting) -> pl.DataFrame:
     scene = Scene.of(who, setting)
     if isinstance(audit.outcome, PredictedRating):
         _check_predicts(scene)
@@ -123,7 +123,7 @@ def _in_closed_form(audit: Audit, who: Own | Others, setting: Setting) -> pl.Dat
     return largest(audit.outcome, audit.functional, scene).frame(scene)
 
 
-def _check_arguments(audit: Audit, who: Own | Others, setting: Setting) -> None:
+def _check_arguments(audit: Recipe, who: Own | Others, setting: Setting) -> None:
     if setting.editors is not None and isinstance(who, Own):
         raise InputError(
             "editors",
@@ -148,5 +148,5 @@ def _check_predicts(scene: Scene) -> None:
         )
 
 
-def _not_runnable(audit: Audit) -> NotSupportedError:
+def _not_runnable(audit: Recipe) -> NotSupportedError:
     return NotSupportedError(f"{audit}: nothing here computes that. {_RUNNABLE}")

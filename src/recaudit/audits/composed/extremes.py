@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.composed.given import compared
+from recaudit.audits.composed.scene import Rows, Scene
 from recaudit.audits.recipe.functionals import Change, Functional
-from recaudit.audits.recipe.given import compared
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
-from recaudit.audits.recipe.scene import Rows, Scene
 from recaudit.errors import NotSupportedError
 from recaudit.interventions.ratings import rating_range
 from recaudit.models.response import AffineResponse

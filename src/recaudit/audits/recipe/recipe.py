@@ -6,26 +6,17 @@ the largest over all that are allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from types import UnionType
 from typing import final
 
-import polars as pl
-
-from recaudit.audits.candidates import Candidates
-from recaudit.audits.recipe.evaluate import evaluate
 from recaudit.audits.recipe.functionals import Functional
 from recaudit.audits.recipe.outcomes import Outcome, RatingsReceived
 from recaudit.audits.recipe.quantifiers import At, Max, Quantifier
-from recaudit.audits.recipe.scene import Setting
-from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future, HistoryEdits, Past
 from recaudit.interventions.who import Deployed, Intervention, Nothing, Others, Own
-from recaudit.models.base import FittedModel
-from recaudit.policies import Policy, Softmax
 
 
 class Rung(StrEnum):
@@ -41,10 +32,10 @@ class Rung(StrEnum):
 
 @final
 @dataclass(frozen=True)
-class Audit:
-    """A question about a recommender, as a value: it can be compared, hashed, printed and run.
+class Recipe:
+    """What an audit asks, as a value of four parts.
 
-    `Audit(Others(Past(5)), PredictedRating(), Change(), Max())` asks how far one person's last five ratings can move
+    `Recipe(Others(Past(5)), PredictedRating(), Change(), Max())` asks how far one person's last five ratings can move
     what is predicted for another. `over` stays out where nobody chooses ratings: with `Nothing()` and `Deployed()`.
     """
 
@@ -82,34 +73,6 @@ class Audit:
             case _:
                 return Rung.INTERVENTIONAL
 
-    def run(
-        self,
-        model: FittedModel,
-        data: Interactions | None = None,
-        *,
-        viewers: Iterable[object] | None = None,
-        editors: Iterable[object] | None = None,
-        items: Iterable[object] | None = None,
-        policy: Policy | None = None,
-        candidates: Candidates = "unseen",
-        rng: int = 0,
-    ) -> pl.DataFrame:
-        """Ask this of a model: a row a viewer, with the editor where another acts, and the item where it is about one.
-
-        Columns: viewer, editor, item, then `value`, `lower` and `upper` (null where there are no bounds), `status` and
-        `baseline`: the outcome without the intervention, 0 for a distance. It is taken at the model's scores, and for
-        `Past` at the ratings that were given.
-
-        `viewers`, `editors` and `items` are ids; everybody, and every candidate of the viewer, where none are named.
-        For the predicted ratings that another user moves, it is the candidates which that user rates. `policy` turns
-        scores into recommendations (default: softmax with beta = 1); `candidates` and `data` as for
-        `ra.reachability`. A viewer is never paired with themselves as another user.
-
-        At given ratings every recipe about fixed items can be run, whatever the model's response. The largest value
-        is exact or refused: see `NotSupportedError` for what can be run.
-        """
-        return evaluate(self, Setting(model, data, viewers, editors, items, policy or Softmax(), candidates, rng))
-
     def __str__(self) -> str:
         number, rung = self.functional.of(self.outcome), f"({self.rung})"
         match self.intervention:
@@ -134,7 +97,7 @@ class Audit:
         parts: list[tuple[str, object, type | UnionType, str]] = [
             ("intervention", self.intervention, Intervention, "Nothing(), Own(...), Others(...) or Deployed()"),
             ("outcome", self.outcome, Outcome, "an outcome, such as Probability() or PredictedRating()"),
-            ("functional", self.functional, Functional, "a functional, such as Value() or Distance()"),
+            ("functional", self.functional, Functional, "a functional, such as Value() or Moved()"),
             ("over", self.over, Quantifier, "Max() or At(ratings), or nothing"),
         ]
         for field, part, kind, expected in parts:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.recipe.functionals import Change, Distance, Functional, Lift, RankGain
+from recaudit.audits.composed.scene import Rows, Scene
+from recaudit.audits.recipe.functionals import Change, Functional, Lift, Moved, RankGain
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating, RecommendedList
 from recaudit.audits.recipe.quantifiers import At
-from recaudit.audits.recipe.scene import Rows, Scene
 from recaudit.errors import InputError
 from recaudit.interventions import Stars
 from recaudit.interventions.ratings import rating_range
@@ -111,7 +111,7 @@ class _Look:
         """How far apart the two are, as distributions or as lists; NaN where nothing can be recommended."""
         if not self.scene.allowed[self.viewer].any():
             return float("nan")
-        if isinstance(functional, Distance):
+        if isinstance(functional, Moved):
             before, after = self._log_probabilities()
             return float(distance_between(functional.name, before, after))
         log, user = self.scene.log, int(self.scene.viewers[self.viewer])

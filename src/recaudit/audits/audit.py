@@ -1,0 +1,229 @@
+"""What an audit is: a frozen specification that is run on a recommender and gives a result.
+
+Its class is the only place that states its settings, their defaults and its metrics. The verb (`verb`), the table of a
+configuration file, the audit inside a simulation's loop, the catalogue, the definitions in the report and the help all
+follow from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
+
+from pydantic import Field, ValidationError
+
+from recaudit.arguments import check_argument
+from recaudit.audits.recipe.recipe import Recipe
+from recaudit.audits.result import Result
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, Serial
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap
+from recaudit.metrics.metric import Metric
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.registry import AUDITS
+from recaudit.specification import Specification, mistakes
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is audited: a fitted model, and what else is known about it."""
+
+    model: FittedModel | None = None
+    recommender: Recommender | None = None
+    """What fits such models: for audits that need others than the one at hand."""
+    data: Interactions | None = None
+    """The whole log; the model's own where it is None."""
+    test: Interactions | None = None
+    """What was held out."""
+
+
+@final
+@dataclass(frozen=True)
+class Context:
+    """How the work is done: the seed that chance follows from, and what computes; only the seed changes a number."""
+
+    rng: int = 0
+    engine: Engine = field(default_factory=Serial)
+    device: str = "cpu"
+
+
+AnyResult = TypeVar("AnyResult", bound=Result)
+
+
+class Audit(Specification, ABC):
+    """A question about a recommender, with everything that its answer depends on."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    """What it measures."""
+    needs: ClassVar[tuple[str, ...]] = ("model",)
+    """What a subject must have: "model", "test" (held-out ratings), "recommender" (to fit others), "data" (a log)."""
+    second: ClassVar[str] = "data"
+    """What the verb's second argument is: "data" or "test"."""
+    uses_device: ClassVar[bool] = False
+    """Whether it can be computed on another device than the CPU."""
+    not_in_loop: ClassVar[tuple[str, ...]] = ()
+    """Specification that ask for more than a model, and so have no meaning inside a simulation's loop."""
+    result: ClassVar[type[Result]] = Result
+    """What it gives back."""
+
+    by: tuple[str, ...] | None = None
+    """The groupings to report: user attributes, category systems, "history", "popularity"; else all."""
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """The level of the bootstrap intervals."""
+    samples: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 1000
+    """How often users are drawn anew for an interval."""
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise mistakes(error)[0] from None
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """Who changes what, what is looked at, how it becomes a number, over which ratings: the rung follows."""
+        return None
+
+    def check(self, data: Interactions) -> None:
+        """That the log offers what the settings name: known before anything is fitted."""
+        groupings(data, self.by)
+
+    def check_loop(self) -> None:
+        """That nothing is asked for that a simulation's loop cannot give."""
+        lacking = [need for need in self.needs if need != "model"]
+        kind = AUDITS.kind_of(self)
+        if lacking:
+            raise InputError(
+                kind,
+                received="an audit inside a simulation",
+                expected=f"one of {', '.join(loop_audits())}: {kind} needs {' and '.join(map(_NEEDED.get, lacking))}, "
+                "which a loop does not have",
+            )
+        if self.by:
+            raise InputError("by", received=list(self.by), expected="nothing: over time, numbers of all users are kept")
+        for name in self.not_in_loop:
+            if name in self.model_fields_set and getattr(self, name):
+                reason = "nothing: in a loop no other model or list is made for an audit"
+                raise InputError(name, received=getattr(self, name), expected=reason)
+
+    @final
+    def run(
+        self, subject: Subject | FittedModel, *, rng: int = 0, engine: Engine | None = None, device: str = "cpu"
+    ) -> Result:
+        """The answer for this model; `NotSupportedError` where the model has none.
+
+        The same seed gives the same numbers, whatever the engine and its workers.
+        """
+        subject = subject if isinstance(subject, Subject) else Subject(model=subject)
+        check_argument("model", subject.model, FittedModel | None)
+        check_argument("rng", rng, int)
+        for need in self.needs:
+            if getattr(subject, need) is None:
+                raise InputError(
+                    need, received="nothing", expected=f"{_NEEDED[need]}, which {type(self).__name__} needs"
+                )
+        if device != "cpu" and not self.uses_device:
+            raise NotSupportedError(f"{AUDITS.kind_of(self)} is computed on the CPU; received device={device!r}.")
+        return self.measure(subject, Context(rng, engine or Serial(), device))
+
+    @abstractmethod
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """The answer; the subject has what the audit needs."""
+
+    def observe(self, model: FittedModel, rng: int) -> Result:
+        """The answer inside a simulation's loop, about a model that has just learned; nothing is held out."""
+        return self.model_copy(update={"by": ()}).run(model, rng=rng)
+
+    def bootstrap(self, rng: int) -> Bootstrap:
+        """How the intervals are made."""
+        return Bootstrap(self.confidence, self.samples, rng)
+
+
+_NEEDED = {
+    "model": "a fitted model",
+    "test": "held-out ratings",
+    "recommender": "a recommender that fits further models",
+    "data": "a log",
+}
+
+
+class ListAudit(Audit, ABC):
+    """An audit of lists."""
+
+    k: Annotated[int, Field(ge=1)] = 10
+    """How many items a list has."""
+
+
+def loop_audits() -> list[str]:
+    """The names of the audits that a simulation's loop can ask."""
+    return [name for name, audit in AUDITS.items() if audit.needs == ("model",)]
+
+
+def definitions() -> dict[str, Metric]:
+    """Every metric of every audit, by name."""
+    return {metric.name: metric for audit in AUDITS.values() for metric in audit.metrics}
+
+
+@final
+class Verb(Generic[AnyResult]):
+    """An audit as a function: `reachability(model, policy=...)` is `Reachability(policy=...).run(model)`."""
+
+    def __init__(self, audit: type[Audit], result: type[AnyResult]) -> None:
+        self.audit = audit
+        self.__name__ = self.__qualname__ = audit.__name__.lower()
+        self.__doc__ = _documented(audit)
+        kinds = inspect.Parameter
+        first = "recommender" if "model" not in audit.needs else "model"
+        required = audit.second in audit.needs
+        self.__signature__ = inspect.Signature(
+            [
+                kinds(first, kinds.POSITIONAL_OR_KEYWORD),
+                kinds(audit.second, kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if required else None),
+                *inspect.signature(audit).parameters.values(),
+                kinds("rng", kinds.KEYWORD_ONLY, default=0, annotation=int),
+                kinds("engine", kinds.KEYWORD_ONLY, default=None, annotation=Engine | None),
+                kinds("device", kinds.KEYWORD_ONLY, default="cpu", annotation=str),
+            ],
+            return_annotation=result,
+        )
+
+    def __call__(
+        self,
+        model: FittedModel | Recommender | Subject,
+        data: Interactions | None = None,
+        *,
+        rng: int = 0,
+        engine: Engine | None = None,
+        device: str = "cpu",
+        **settings: Any,
+    ) -> AnyResult:
+        """Make the audit and run it."""
+        if self.audit.second in settings:
+            data = settings.pop(self.audit.second)
+        check_argument(self.audit.second, data, Interactions | None)
+        audit = self.audit(**settings)
+        if isinstance(model, Recommender):
+            subject = Subject(recommender=model, **{self.audit.second: data})
+        elif isinstance(model, Subject):
+            subject = model
+        else:
+            check_argument("model", model, FittedModel)
+            subject = Subject(model=model, **{self.audit.second: data})
+        return audit.run(subject, rng=rng, engine=engine, device=device)  # type: ignore[return-value]  # its own class
+
+    def __repr__(self) -> str:
+        return f"<audit {self.__name__}>"
+
+
+def _documented(audit: type[Audit]) -> str:
+    """The audit's docstring, and its settings with theirs."""
+    lines = [inspect.getdoc(audit) or "", "", "Settings:"]
+    for name, about in audit.model_fields.items():
+        lines.append(f"    {name} (default: {about.get_default(call_default_factory=True)!r})")
+        lines.append(f"        {about.description or ''}")
+    return "\n".join(lines)

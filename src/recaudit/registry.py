@@ -1,0 +1,66 @@
+"""What can be named in a configuration: built-in parts and those of other packages, found alike by entry points.
+
+A part is registered by one line in its package's metadata, for recaudit's own in pyproject.toml:
+
+    [project.entry-points."recaudit.models"]
+    als = "recaudit.models.factor.als:ALS"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, final
+
+from recaudit.errors import InputError, did_you_mean
+
+
+@final
+class Registry(Mapping[str, type[Any]]):
+    """The classes of one family by name; each is imported when it is first asked for."""
+
+    def __init__(self, group: str, what: str) -> None:
+        self.group = group
+        self.what = what
+        """What a member is, in error messages: "a policy"."""
+
+    @cached_property
+    def _points(self) -> dict[str, EntryPoint]:
+        points = sorted(entry_points(group=self.group), key=lambda point: point.value.startswith("recaudit."))
+        named = {point.name: point for point in points}  # a built-in part is never replaced by another package's
+        own_first = sorted(named.values(), key=lambda point: not point.value.startswith("recaudit."))
+        return {point.name: point for point in own_first}
+
+    def __getitem__(self, name: str) -> type[Any]:
+        if name not in self._points:
+            raise InputError("kind", received=name, expected=self.what, remedy=did_you_mean(name, self._points))
+        found: type[Any] = self._points[name].load()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._points
+
+    def kind_of(self, part: object) -> str:
+        """The name of a part, or of its class; for one that is not registered, where its class is defined."""
+        cls = part if isinstance(part, type) else type(part)
+        where = f"{cls.__module__}:{cls.__qualname__}"
+        return next((name for name, point in self._points.items() if point.value == where), where)
+
+
+AUDITS = Registry("recaudit.audits", "an audit")
+MODELS = Registry("recaudit.models", "a recommender")
+POLICIES = Registry("recaudit.policies", "a policy")
+ACTIONS = Registry("recaudit.actions", "which ratings may change")
+ENVIRONMENTS = Registry("recaudit.environments", "an environment")
+CHOICES = Registry("recaudit.choices", "how people choose from a slate")
+DATASETS = Registry("recaudit.datasets", "a data set")
+ENGINES = Registry("recaudit.engines", "an engine")
+SPLITS = Registry("recaudit.splits", "a split")
+SECTIONS = Registry("recaudit.sections", "a section of the report")
