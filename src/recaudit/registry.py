@@ -22,6 +22,7 @@ class Registry(Mapping[str, type[Any]]):
 
     def __init__(self, group: str, what: str) -> None:
         self.group = group
+        """Of entry points."""
         self.what = what
         """What a member is, in error messages: "a policy"."""
 

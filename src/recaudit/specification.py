@@ -6,10 +6,10 @@ both refuse the same mistakes; `as_data` is what run folders keep, and reads bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, final
+from typing import Annotated, Any, Protocol, Self, TypeVar, final
 
 import numpy as np
 from pydantic import (
@@ -29,7 +29,6 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from recaudit.errors import InputError, did_you_mean
-from recaudit.registry import Registry
 
 Made = TypeVar("Made")
 Place = tuple[int | str, ...]
@@ -59,17 +58,45 @@ class Specification(BaseModel):
         return made
 
 
-def as_data(part: Any, registry: Registry | None = None) -> dict[str, Any]:
+def as_data(part: Any, registry: Family | None = None) -> dict[str, Any]:
     """A specification as plain values: what a configuration file would say, `kind` first where it has one."""
     plain = TypeAdapter(type(part)).dump_python(part, mode="json")
     return plain if registry is None else {"kind": registry.kind_of(part), **plain}
+
+
+class Family(Protocol):
+    """Parts by name: a `Registry`, or a fixed few."""
+
+    what: str
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __contains__(self, name: object) -> bool: ...
+
+    def __getitem__(self, name: str) -> type[Any]: ...
+
+    def kind_of(self, part: object) -> str:
+        """The name of a part."""
+
+
+@final
+class Parts(dict[str, type[Any]]):
+    """A fixed few parts by name."""
+
+    def __init__(self, what: str, **parts: type[Any]) -> None:
+        super().__init__({name.replace("_", "-"): part for name, part in parts.items()})
+        self.what = what
+
+    def kind_of(self, part: object) -> str:
+        """The name of a part."""
+        return next(name for name, cls in self.items() if isinstance(part, cls))
 
 
 @final
 class OneOf:
     """`Annotated[Policy, OneOf(POLICIES)]`: a policy, or a table whose key `kind` names one."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Family) -> None:
         self.registry = registry
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -84,13 +111,13 @@ class OneOf:
         )
 
 
-def from_table(registry: Registry, value: object, info: ValidationInfo, *also: str) -> Any:
+def from_table(registry: Family, value: object, info: ValidationInfo, *also: str) -> Any:
     """The part that a table with the key `kind` describes; `also` are keys of it that were read already."""
     kind, table = take_kind(registry, value)
     return build(registry[kind], table, info, "kind", *also)
 
 
-def take_kind(registry: Registry, value: object) -> tuple[str, dict[str, object]]:
+def take_kind(registry: Family, value: object) -> tuple[str, dict[str, object]]:
     """The known `kind` of a table, and the table without it."""
     if not isinstance(value, Mapping):
         raise mistake((), value, f"{registry.what}: a table with the key 'kind'")

@@ -84,6 +84,9 @@ class Audit(Specification, ABC):
         except ValidationError as error:
             raise mistakes(error)[0] from None
 
+    # Tables are validated as a whole, and all their mistakes told together: only calls come by here.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
     @property
     def recipe(self) -> Recipe | None:
         """Who changes what, what is looked at, how it becomes a number, over which ratings: the rung follows."""

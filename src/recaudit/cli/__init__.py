@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, data, doctor, recipes, rerank, simulate, verify
+from recaudit.cli import audits, catalogue, data, doctor, rerank, simulate, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -64,7 +64,7 @@ app.command("demo")(audits.demo)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
 app.command("verify")(verify.verify)
-app.command("audits")(recipes.audits)
+app.command("audits")(catalogue.audits)
 app.command("rerank")(rerank.rerank)
 app.command("simulate")(simulate.simulate)
 app.add_typer(data.app, name="data")

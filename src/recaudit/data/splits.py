@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Annotated, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from recaudit.arguments import checked
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.registry import SPLITS
 from recaudit.seeding import derive, uniforms
+from recaudit.specification import Count, OneOf, Specification
 
 
 class Split(NamedTuple):
@@ -20,8 +24,57 @@ class Split(NamedTuple):
     test: Interactions
 
 
+class Splitter(Specification, ABC):
+    """How ratings are held out, as a configuration says it."""
+
+    @abstractmethod
+    def split(self, data: Interactions, rng: int = 0) -> Split:
+        """Training and held-out ratings."""
+
+
+AnySplitter = Annotated[Splitter, OneOf(SPLITS)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+_SHARE = 0.1
+
+
+@final
+class RandomSplit(Splitter):
+    """Hold out a share of all ratings at random."""
+
+    fraction: Share = _SHARE
+    """The share."""
+
+    def split(self, data: Interactions, rng: int = 0) -> Split:
+        """See `random`."""
+        return random(data, self.fraction, rng)
+
+
+@final
+class LeaveLast(Splitter):
+    """Hold out the last k ratings of each user by time."""
+
+    k: Count = 1
+    """How many of each user."""
+
+    def split(self, data: Interactions, rng: int = 0) -> Split:
+        """See `leave_last`."""
+        return leave_last(data, self.k)
+
+
+@final
+class ByTime(Splitter):
+    """Hold out the latest share of all ratings."""
+
+    fraction: Share = _SHARE
+    """The share."""
+
+    def split(self, data: Interactions, rng: int = 0) -> Split:
+        """See `by_time`."""
+        return by_time(data, self.fraction)
+
+
 @checked
-def random(data: Interactions, fraction: float = 0.1, rng: int = 0) -> Split:
+def random(data: Interactions, fraction: float = _SHARE, rng: int = 0) -> Split:
     """Hold out that fraction of all ratings, uniformly at random.
 
     Which ratings are held out follows from the seed and the ids of the pair alone.
@@ -51,7 +104,7 @@ def leave_last(data: Interactions, k: int = 1) -> Split:
 
 
 @checked
-def by_time(data: Interactions, fraction: float = 0.1) -> Split:
+def by_time(data: Interactions, fraction: float = _SHARE) -> Split:
     """Hold out the latest fraction of all ratings: everything at or after one moment.
 
     Ratings at the very moment of the cut are all held out, so the share can be a little above the fraction.

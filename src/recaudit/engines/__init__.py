@@ -1,7 +1,7 @@
 """The one seam through which work is spread: the same map and the same numbers on any engine."""
 
-from recaudit.engines.base import Engine
+from recaudit.engines.base import AnyEngine, Engine, with_workers
 from recaudit.engines.local import Processes, Serial, Threads
 from recaudit.engines.progress import Step, listening, track
 
-__all__ = ["Engine", "Processes", "Serial", "Step", "Threads", "listening", "track"]
+__all__ = ["AnyEngine", "Engine", "Processes", "Serial", "Step", "Threads", "listening", "track", "with_workers"]

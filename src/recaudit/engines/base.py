@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from dataclasses import fields, is_dataclass, replace
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from recaudit.registry import ENGINES
+from recaudit.specification import OneOf
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
@@ -27,6 +31,17 @@ class Engine(ABC):
     @abstractmethod
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers, in the order of the pieces, as they become ready; `label` names the progress bar."""
+
+
+AnyEngine = Annotated[Engine, OneOf(ENGINES)]
+"""An engine, or the table that describes one."""
+
+
+def with_workers(engine: Engine, workers: int) -> Engine:
+    """The same kind of engine with so many workers; threads, where it has none."""
+    if is_dataclass(engine) and "workers" in (field.name for field in fields(engine)):
+        return replace(engine, workers=workers)
+    return engine if workers == 1 else ENGINES["threads"](workers)
 
 
 def blocks(users: NDArray[np.int64], size: int = BLOCK) -> list[NDArray[np.int64]]:

@@ -64,9 +64,9 @@ class Processes(Engine):
             self.workers, multiprocessing.get_context("spawn"), _start_worker, (function, threads)
         )
         try:
-            with _deaf():
+            with _block_sigint():
                 for _ in range(self.workers):
-                    pool.submit(_nothing)
+                    pool.submit(_start)
             yield from track(_windowed(pool, _run_in_worker, pieces, 2 * self.workers), label, len(pieces))
         except BaseException:
             # Nobody waits for their answers any more. (Python 3.14 has a public name for this.)
@@ -95,7 +95,7 @@ def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[A
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _block_sigint() -> Iterator[None]:
     """What is started inside never hears Ctrl-C, which reaches workers too and must not end in their tracebacks.
 
     Here it waits until the block ends: whoever stops the run stops its workers. Where signals cannot be held back
@@ -111,7 +111,7 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
-def _nothing() -> None:
+def _start() -> None:
     """Work that only makes a worker start."""
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 from recaudit.errors import InputError
-from recaudit.interventions.actions import Actions, Future, FutureEdits, GivenItems, HistoryEdits, NextK, Past
+from recaudit.interventions.actions import (
+    Actions,
+    AnyActions,
+    Future,
+    FutureEdits,
+    GivenItems,
+    HistoryEdits,
+    NextK,
+    Past,
+)
 from recaudit.interventions.ratings import Interval, Ratings
 from recaudit.policies import Top1
+from recaudit.specification import OneOf, Parts
 
 _ACTIONS = "Past, Future, NextK, HistoryEdits, FutureEdits or GivenItems, such as Past(5)"
 
@@ -35,7 +45,7 @@ class Nothing(Intervention):
 class Own(Intervention):
     """The viewer's own ratings, do(O_i): what people can do for themselves."""
 
-    actions: Actions | Future
+    actions: AnyActions
     """Which ratings are free, and within which bounds."""
 
     def __post_init__(self) -> None:
@@ -50,7 +60,7 @@ class Own(Intervention):
 class Others(Intervention):
     """The ratings of one other user, the editor, do(O_-i): what people can do to each other."""
 
-    actions: Actions | Future
+    actions: AnyActions
     """Which of the editor's ratings are free, and within which bounds."""
 
     def __post_init__(self) -> None:
@@ -67,6 +77,11 @@ class Deployed(Intervention):
 
     def __str__(self) -> str:
         return "the recommender, over time"
+
+
+AnyIntervention = Annotated[
+    Intervention, OneOf(Parts("who changes what", nothing=Nothing, own=Own, others=Others, deployed=Deployed))
+]
 
 
 def _check_actions(who: str, actions: object) -> None:

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from recaudit import __version__, lock
+from recaudit.audits.audit import Subject
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
-from recaudit.runs.audits import Subject
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.folder import Run
-from recaudit.runs.inputs import load_data, make_engine, name_of, split_data
 from recaudit.runs.journal import Journal
 from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
 
@@ -31,7 +30,7 @@ def execute(config: Configuration, out: str | Path, *, fresh: bool = False, repo
     again. `fresh` starts over. An audit that a model cannot be put to is noted as skipped, with the reason, and stops
     nothing.
     """
-    stages = 2 + len(config.models) * (1 + len(config.audits.chosen()))
+    stages = 2 + len(config.models) * (1 + len(config.audits))
     for _ in track(_stages(config, Path(out), fresh, report), "Run", stages):
         pass
     return Run.open(out)
@@ -42,31 +41,29 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
     former = read_manifest(out)
     if former is not None and (not fresh or former.kind != "audit"):
         check_same(out, former, "audit", {"settings": config.hash})
-    data = load_data(config.data)
-    train, test = split_data(data, config.split, config.seed)
-    for audit in config.audits.chosen().values():
+    data = config.data.load()
+    train, test = config.split.split(data, config.seed)
+    for audit in config.audits.values():
         audit.check(train)
-    record = DataRecord.of(name_of(config.data), data, train, test)
+    record = DataRecord.of(config.data.label, data, train, test)
     out.mkdir(parents=True, exist_ok=True)
     with lock.alone(out):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         yield
-        engine = make_engine(config.engine)
         for model in config.models:
-            audits = config.audits.chosen()
-            if all(journal.is_settled(model.label, name) for name in audits):
-                yield from (None for _ in range(1 + len(audits)))
+            if all(journal.is_settled(model.label, name) for name in config.audits):
+                yield from (None for _ in range(1 + len(config.audits)))
                 continue
             start = time.perf_counter()
             fitted = model.recommender.fit(train, rng=config.seed)
             journal.add_fit(model.label, _seconds_since(start))
-            subject = Subject(model.recommender, fitted, data, test)
+            subject = Subject(fitted, model.recommender, data, test)
             yield
-            for name, audit in audits.items():
+            for name, audit in config.audits.items():
                 if not journal.is_settled(model.label, name):
                     start = time.perf_counter()
                     try:
-                        result = audit.run(subject, config.seed, engine)
+                        result = audit.run(subject, rng=config.seed, engine=config.engine)
                     except NotSupportedError as error:
                         journal.add_skip(model.label, name, str(error))
                     else:
@@ -90,7 +87,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> Manifest:
         data=data,
         versions=versions(),
         models=tuple(map(ModelRecord.of, config.models)),
-        audits=tuple(config.audits.chosen()),
+        audits=tuple(config.audits),
         steps=(),
     )
 

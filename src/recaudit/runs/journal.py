@@ -50,8 +50,8 @@ class Journal:
     def add_step(self, model: str, audit: str, result: Result, seconds: float) -> None:
         """Write the tables of a step, then note it as finished."""
         where = step_folder(model, audit)
-        tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables().items()}
-        step = StepRecord(model=model, audit=audit, settings=dict(result.settings), seconds=seconds)
+        tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables.items()}
+        step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds)
         self._put(tables, self.manifest.with_step(step))
 
     def add_skip(self, model: str, audit: str, reason: str) -> None:

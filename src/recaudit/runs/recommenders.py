@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import final
 
 from pydantic import ValidationError, ValidationInfo
 
-from recaudit.models import (
-    ALS,
-    EASE,
-    SLIM,
-    WALS,
-    BiasedMF,
-    ItemKNN,
-    Random,
-    Recommender,
-    RecurrentRecommender,
-    TopPop,
-    UserKNN,
-)
-from recaudit.models.factor.bayes import BayesMF
-from recaudit.models.factor.llorma import LLORMA
-from recaudit.models.given.factors_file import Factors
-from recaudit.models.neural.autorec import AutoRec
-from recaudit.models.neural.cfnade import CFNADE
-from recaudit.runs.problems import problem, together
-from recaudit.runs.sections import build, take_kind
-
-KINDS: Mapping[str, type[Recommender]] = MappingProxyType(
-    {
-        "als": ALS,
-        "wals": WALS,
-        "biased-mf": BiasedMF,
-        "bayes-mf": BayesMF,
-        "item-knn": ItemKNN,
-        "user-knn": UserKNN,
-        "ease": EASE,
-        "slim": SLIM,
-        "autorec": AutoRec,
-        "llorma": LLORMA,
-        "cf-nade": CFNADE,
-        "recurrent": RecurrentRecommender,
-        "top-pop": TopPop,
-        "random": Random,
-        "factors": Factors,
-    }
-)
+from recaudit.models.base import Recommender
+from recaudit.registry import MODELS, Registry
+from recaudit.specification import build, mistake, take_kind, together
 
 
 @final
@@ -65,21 +27,19 @@ LABEL_LENGTH = 60
 """A label names a folder: 60 characters of any script stay within what file systems take."""
 
 
-def read_model(
-    value: object, info: ValidationInfo, kinds: Mapping[str, type[Recommender]] = KINDS, *also: str
-) -> Model:
+def read_model(value: object, info: ValidationInfo, registry: Registry = MODELS, *also: str) -> Model:
     """A `[[model]]` table; a label that is not given is left empty for `label_models`.
 
     `also` are keys of the table that were read already, to be suggested like the recommender's own.
     """
-    kind, table = take_kind(value, kinds)
+    kind, table = take_kind(registry, value)
     wrong: list[ValidationError] = []
     try:
         label = read_label(table.pop("label", None))
     except ValidationError as error:
         wrong.append(error)
     try:
-        recommender = build(kinds[kind], table, info, "kind", "label", *also)
+        recommender = build(registry[kind], table, info, "kind", "label", *also)
     except ValidationError as error:
         wrong.append(error)
     if wrong:
@@ -92,9 +52,9 @@ def read_label(label: object) -> str:
     if label is None:
         return ""
     if not (isinstance(label, str) and 0 < len(label.strip()) <= LABEL_LENGTH):
-        raise problem(("label",), label, f"a text of 1 to {LABEL_LENGTH} characters")
+        raise mistake(("label",), label, f"a text of 1 to {LABEL_LENGTH} characters")
     if not label.isprintable():
-        raise problem(("label",), label, "a text without line breaks or control characters")
+        raise mistake(("label",), label, "a text without line breaks or control characters")
     return label.strip()
 
 
@@ -109,7 +69,7 @@ def own_labels(given: Sequence[str], names: Sequence[str], what: str) -> list[st
     taken: set[str] = set()
     for place, label in enumerate(given):
         if label and label.casefold() in taken:
-            raise problem((place, "label"), label, f"a label that no other {what} has")
+            raise mistake((place, "label"), label, f"a label that no other {what} has")
         taken.add(label.casefold())
     labels = []
     for own, name in zip(given, names, strict=True):

@@ -1,4 +1,4 @@
-"""A TOML file becomes a section, or one error that names the file and each key that is wrong."""
+"""A TOML file becomes a specification, or one error that names the file and each key that is wrong."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from recaudit.errors import ConfigError
-from recaudit.runs.problems import config_error
-from recaudit.runs.sections import Section
+from recaudit.specification import Specification, mistakes
 
-Part = TypeVar("Part", bound=Section)
+Whole = TypeVar("Whole", bound=Specification)
 
 
-def read_section(section: type[Part], path: Path) -> Part:
-    """The section in a TOML file; paths in it start at its folder."""
+def read_toml(cls: type[Whole], path: Path) -> Whole:
+    """The specification in a TOML file; paths in it start at its folder."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -28,14 +27,14 @@ def read_section(section: type[Part], path: Path) -> Part:
             expected="a TOML file",
             remedy="Check the spelling.",
         ) from None
-    return parse_section(section, text, source=path.name, folder=path.parent)
+    return parse_toml(cls, text, source=path.name, folder=path.parent)
 
 
-def parse_section(section: type[Part], text: str, *, source: str, folder: Path) -> Part:
-    """The section in a TOML text; `source` names it in errors, relative paths start at `folder`."""
+def parse_toml(cls: type[Whole], text: str, *, source: str, folder: Path) -> Whole:
+    """The specification in a TOML text; `source` names it in errors, relative paths start at `folder`."""
     try:
         table = tomllib.loads(text)
-        return section.model_validate(table, context={"folder": folder, "source": source})
+        return cls.model_validate(table, context={"folder": folder, "source": source})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(source, received=f"invalid TOML: {error}", expected="valid TOML") from None
     except ValidationError as error:
@@ -44,3 +43,13 @@ def parse_section(section: type[Part], text: str, *, source: str, folder: Path) 
         raise ConfigError(
             source, received="tables or lists too deep inside each other", expected="a few levels, as in the examples"
         ) from None
+
+
+def config_error(source: str, error: ValidationError) -> ConfigError:
+    """Everything that is wrong, as one error that names the file and each key."""
+    found = mistakes(error)
+    if len(found) == 1:
+        [one] = found
+        return ConfigError(f"{source}, {one.argument}", received=one.received, expected=one.expected, remedy=one.remedy)
+    each = "\n  ".join(["Each of them:", *map(str, found)])
+    return ConfigError(source, received=f"{len(found)} mistakes", expected="none", remedy=each)

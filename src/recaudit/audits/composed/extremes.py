@@ -17,7 +17,7 @@ import torch
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.composed.given import compared
-from recaudit.audits.composed.scene import Rows, Scene
+from recaudit.audits.composed.pairs import ResolvedPairs, Rows
 from recaudit.audits.recipe.functionals import Change, Functional
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
 from recaudit.errors import NotSupportedError
@@ -28,15 +28,15 @@ _EDITORS = 256
 """Editors looked at together for one viewer: their scores of some thousand items are a few megabytes."""
 
 
-def largest(outcome: Outcome, functional: Functional, scene: Scene) -> Rows:
+def largest(outcome: Outcome, functional: Functional, pairs: ResolvedPairs) -> Rows:
     """The functional where it is largest; for `Change`, where its size is."""
-    if not issubclass(scene.model.response, AffineResponse):
+    if not issubclass(pairs.model.response, AffineResponse):
         raise NotSupportedError(
-            f"The scores of {type(scene.model).__name__} are no affine function of the ratings, so that the largest "
+            f"The scores of {type(pairs.model).__name__} are no affine function of the ratings, so that the largest "
             "value has no closed form. At(ratings) can be asked of it; BiasedMF and ALS can be asked for Max()."
         )
-    ranges = _own(scene) if scene.editors is None else _others(scene)
-    parts = (_rows(outcome, functional, scene, one) for one in ranges)
+    ranges = _own(pairs) if pairs.editors is None else _others(pairs)
+    parts = (_rows(outcome, functional, pairs, one) for one in ranges)
     return Rows.joined(parts, about_an_item=True)
 
 
@@ -46,9 +46,9 @@ class _Range:
     """Between which scores a viewer's items can be moved by some actors."""
 
     viewer: int
-    """A row of `Scene.viewers`."""
+    """A row of `ResolvedPairs.viewers`."""
     actors: IntArray
-    """(n,): rows of `Scene.actors`."""
+    """(n,): rows of `ResolvedPairs.actors`."""
     before: FloatArray
     """(n, items)"""
     lowest: FloatArray
@@ -57,69 +57,69 @@ class _Range:
     """(n, items)"""
 
 
-def _own(scene: Scene) -> Iterator[_Range]:
-    low, high = scene.ends
-    for row, user in enumerate(scene.viewers):
-        acts = scene.acted[row] >= 0
-        response = scene.model.own_responses(np.array([user]), scene.acted[row][acts][None, :])
+def _own(pairs: ResolvedPairs) -> Iterator[_Range]:
+    low, high = pairs.ends
+    for row, user in enumerate(pairs.viewers):
+        acts = pairs.acted[row] >= 0
+        response = pairs.model.own_responses(np.array([user]), pairs.acted[row][acts][None, :])
         slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
-        before = scene.model.scores(np.array([user]))[0].numpy()
-        if scene.given is not None:
-            before = slope @ scene.given[row][acts] + intercept
+        before = pairs.model.scores(np.array([user]))[0].numpy()
+        if pairs.given is not None:
+            before = slope @ pairs.given[row][acts] + intercept
         ends = np.stack([slope * low, slope * high])
         lowest, highest = ends.min(axis=0).sum(axis=1) + intercept, ends.max(axis=0).sum(axis=1) + intercept
         yield _Range(row, np.array([row]), before[None], lowest[None], highest[None])
 
 
-def _others(scene: Scene) -> Iterator[_Range]:
-    editors, acted = scene.actors, scene.acted
-    ratings = np.broadcast_to(np.array(scene.ends), (*acted.shape, 2))
-    if scene.given is not None:
-        ratings = np.concatenate([ratings, scene.given[:, :, None]], axis=2)
-    edited = scene.model.edited_items(editors, acted, ratings)
-    for viewer, user in enumerate(scene.viewers):
+def _others(pairs: ResolvedPairs) -> Iterator[_Range]:
+    editors, acted = pairs.actors, pairs.acted
+    ratings = np.broadcast_to(np.array(pairs.ends), (*acted.shape, 2))
+    if pairs.given is not None:
+        ratings = np.concatenate([ratings, pairs.given[:, :, None]], axis=2)
+    edited = pairs.model.edited_items(editors, acted, ratings)
+    for viewer, user in enumerate(pairs.viewers):
         alone = np.array([user])
-        scores, moved = scene.model.scores(alone).numpy(), edited.scores(alone)[0].numpy()
+        scores, moved = pairs.model.scores(alone).numpy(), edited.scores(alone)[0].numpy()
         everybody_else = np.flatnonzero(editors != user)
         for block in np.split(everybody_else, range(_EDITORS, len(everybody_else), _EDITORS)):
             row, action = np.nonzero(acted[block] >= 0)
             cells, at = (row, acted[block][row, action]), moved[block][row, action]
             before, lowest, highest = (np.repeat(scores, len(block), axis=0) for _ in range(3))
             lowest[cells], highest[cells] = at[:, :2].min(axis=1), at[:, :2].max(axis=1)
-            if scene.given is not None:
+            if pairs.given is not None:
                 before[cells] = at[:, 2]
             yield _Range(viewer, block, before, lowest, highest)
 
 
-def _rows(outcome: Outcome, functional: Functional, scene: Scene, span: _Range) -> Rows:
-    asked = scene.asked(span.viewer, span.actors, outcome)
+def _rows(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, span: _Range) -> Rows:
+    asked = pairs.asked(span.viewer, span.actors, outcome)
     if isinstance(outcome, PredictedRating):
         scores = (span.before, span.lowest, span.highest)
-        before, lowest, highest = (part[asked].clip(*rating_range(scene.log.scale)) for part in scores)
+        before, lowest, highest = (part[asked].clip(*rating_range(pairs.log.scale)) for part in scores)
     else:
-        before, lowest, highest = (part[asked] for part in _probabilities(scene, span))
+        before, lowest, highest = (part[asked] for part in _probabilities(pairs, span))
     value = compared(functional, before, highest)
     if isinstance(functional, Change):
         fall = compared(functional, before, lowest)
         value = np.where(value >= -fall, value, fall)
     row, item = np.nonzero(asked)
-    can_act: BoolArray = np.any(scene.acted[span.actors] >= 0, axis=1)
-    answered = scene.allowed[span.viewer, item] & can_act[row]
+    can_act: BoolArray = np.any(pairs.acted[span.actors] >= 0, axis=1)
+    answered = pairs.allowed[span.viewer, item] & can_act[row]
     numbers = (np.where(answered, part, np.nan) for part in (value, before))
     return Rows(np.full(len(row), span.viewer), span.actors[row], item, *numbers)
 
 
-def _probabilities(scene: Scene, span: _Range) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _probabilities(pairs: ResolvedPairs, span: _Range) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(n, items) each: every item's probability before, at its lowest and at its highest."""
-    allowed = torch.from_numpy(np.repeat(scene.allowed[[span.viewer]], len(span.actors), axis=0))
+    allowed = torch.from_numpy(np.repeat(pairs.allowed[[span.viewer]], len(span.actors), axis=0))
 
     def shown(scores: FloatArray) -> FloatArray:
-        return np.asarray(scene.policy.log_probabilities(torch.from_numpy(scores), allowed).exp().numpy())
+        return np.asarray(pairs.policy.log_probabilities(torch.from_numpy(scores), allowed).exp().numpy())
 
     def best(own: FloatArray, others: FloatArray) -> FloatArray:
         """Each item at its score in `own`, everything else as in `others`."""
         found = shown(others)
-        for acted in scene.acted[span.actors].T:
+        for acted in pairs.acted[span.actors].T:
             row = np.flatnonzero(acted >= 0)
             cells = row, acted[row]
             moved = others.copy()

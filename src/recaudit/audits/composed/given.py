@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.composed.scene import Rows, Scene
+from recaudit.audits.composed.pairs import ResolvedPairs, Rows
 from recaudit.audits.recipe.functionals import Change, Functional, Lift, Moved, RankGain
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating, RecommendedList
 from recaudit.audits.recipe.quantifiers import At
@@ -21,9 +21,9 @@ from recaudit.ranking import ranks
 from recaudit.solvers.distance.distances import distance_between
 
 
-def at_given(outcome: Outcome, functional: Functional, at: At, scene: Scene) -> Rows:
+def at_given(outcome: Outcome, functional: Functional, at: At, pairs: ResolvedPairs) -> Rows:
     """The functional of the outcome after each actor has given these ratings."""
-    return Rows.joined(_answers(outcome, functional, _ratings(at, scene), scene), about_an_item=outcome.about_an_item)
+    return Rows.joined(_answers(outcome, functional, _ratings(at, pairs), pairs), about_an_item=outcome.about_an_item)
 
 
 def compared(functional: Functional, before: FloatArray, after: FloatArray) -> FloatArray:
@@ -36,9 +36,9 @@ def compared(functional: Functional, before: FloatArray, after: FloatArray) -> F
     return after
 
 
-def _ratings(at: At, scene: Scene) -> FloatArray:
+def _ratings(at: At, pairs: ResolvedPairs) -> FloatArray:
     """(actions,): a rating for each action, one that may be given."""
-    actions = scene.acted.shape[1]
+    actions = pairs.acted.shape[1]
     given = at.ratings if isinstance(at.ratings, Sequence) else [at.ratings] * actions
     ratings = np.array(given, dtype=np.float64)
     if len(ratings) != actions:
@@ -47,34 +47,34 @@ def _ratings(at: At, scene: Scene) -> FloatArray:
             received=f"{len(ratings)} ratings",
             expected=f"{actions}, one for each rating that is free, or a single number for all of them",
         )
-    low, high = scene.ends
+    low, high = pairs.ends
     fits = (ratings >= low) & (ratings <= high)
-    if isinstance(scene.ratings, Stars):
-        fits &= np.isclose(ratings[:, None], scene.ratings.values).any(axis=1)
+    if isinstance(pairs.ratings, Stars):
+        fits &= np.isclose(ratings[:, None], pairs.ratings.values).any(axis=1)
     if not fits.all():
         raise InputError(
             "At.ratings",
             received=ratings[~fits].tolist(),
-            expected=f"ratings that the intervention allows: {scene.ratings!r}",
+            expected=f"ratings that the intervention allows: {pairs.ratings!r}",
         )
     return ratings
 
 
-def _answers(outcome: Outcome, functional: Functional, ratings: FloatArray, scene: Scene) -> Iterator[Rows]:
-    scores = scene.model.scores(scene.viewers)
-    for viewer, actor in scene.pairs():
-        acts = scene.acted[actor] >= 0
+def _answers(outcome: Outcome, functional: Functional, ratings: FloatArray, pairs: ResolvedPairs) -> Iterator[Rows]:
+    scores = pairs.model.scores(pairs.viewers)
+    for viewer, actor in pairs.each():
+        acts = pairs.acted[actor] >= 0
         items = None
         if outcome.about_an_item:
-            items = np.flatnonzero(scene.asked(viewer, np.array([actor]), outcome))
+            items = np.flatnonzero(pairs.asked(viewer, np.array([actor]), outcome))
         count = 1 if items is None else len(items)
         baseline = value = np.full(count, np.nan)
         if acts.any():
-            response = scene.model.respond(
-                int(scene.viewers[viewer]), int(scene.actors[actor]), scene.acted[actor][acts]
+            response = pairs.model.respond(
+                int(pairs.viewers[viewer]), int(pairs.actors[actor]), pairs.acted[actor][acts]
             )
-            before = scores[viewer] if scene.given is None else response.scores(scene.given[actor][acts])
-            look = _Look(scene, viewer, torch.stack([before, response.scores(ratings[acts])]))
+            before = scores[viewer] if pairs.given is None else response.scores(pairs.given[actor][acts])
+            look = _Look(pairs, viewer, torch.stack([before, response.scores(ratings[acts])]))
             if items is None:
                 baseline, value = np.zeros(1), np.array([look.apart(outcome, functional)])
             else:
@@ -87,16 +87,16 @@ def _answers(outcome: Outcome, functional: Functional, ratings: FloatArray, scen
 class _Look:
     """What a viewer sees before and after."""
 
-    scene: Scene
+    pairs: ResolvedPairs
     viewer: int
-    """A row of `scene.viewers`."""
+    """A row of `pairs.viewers`."""
     scores: torch.Tensor
     """(2, items)"""
 
     def of_items(self, outcome: Outcome, functional: Functional, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """The baseline and the number (len(items),) each; NaN for an item that is no candidate."""
         if isinstance(outcome, PredictedRating):
-            both = self.scores.clamp(*rating_range(self.scene.log.scale)).numpy()[:, items]
+            both = self.scores.clamp(*rating_range(self.pairs.log.scale)).numpy()[:, items]
         else:
             both = self._log_probabilities().exp().numpy()[:, items]
         if isinstance(functional, RankGain):
@@ -104,25 +104,25 @@ class _Look:
             value = (first - second).astype(np.float64)
         else:
             value = compared(functional, both[0], both[1])
-        candidate = self.scene.allowed[self.viewer, items]
+        candidate = self.pairs.allowed[self.viewer, items]
         return np.where(candidate, both[0], np.nan), np.where(candidate, value, np.nan)
 
     def apart(self, outcome: Outcome, functional: Functional) -> float:
         """How far apart the two are, as distributions or as lists; NaN where nothing can be recommended."""
-        if not self.scene.allowed[self.viewer].any():
+        if not self.pairs.allowed[self.viewer].any():
             return float("nan")
         if isinstance(functional, Moved):
             before, after = self._log_probabilities()
             return float(distance_between(functional.name, before, after))
-        log, user = self.scene.log, int(self.scene.viewers[self.viewer])
+        log, user = self.pairs.log, int(self.pairs.viewers[self.viewer])
         length = outcome.k if isinstance(outcome, RecommendedList) else 1
         # The same key twice draws the same numbers: a list changes because of the scores alone.
         keys = log.user_keys[[user, user]], log.item_keys
-        lists = self.scene.policy.sample(self.scores, self._allowed(), length, self.scene.rng, *keys)
+        lists = self.pairs.policy.sample(self.scores, self._allowed(), length, self.pairs.rng, *keys)
         return float(np.mean(~np.isin(lists[1][lists[1] >= 0], lists[0])))
 
     def _allowed(self) -> torch.Tensor:
-        return torch.from_numpy(self.scene.allowed[[self.viewer, self.viewer]])
+        return torch.from_numpy(self.pairs.allowed[[self.viewer, self.viewer]])
 
     def _log_probabilities(self) -> torch.Tensor:
-        return self.scene.policy.log_probabilities(self.scores, self._allowed())
+        return self.pairs.policy.log_probabilities(self.scores, self._allowed())

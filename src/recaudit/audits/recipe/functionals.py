@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from recaudit.audits.recipe.outcomes import (
     Distribution,
@@ -17,6 +17,7 @@ from recaudit.audits.recipe.outcomes import (
 )
 from recaudit.metrics.metric import Metric
 from recaudit.solvers.distance.distances import Distance, check_distance
+from recaudit.specification import OneOf, Parts
 
 
 class Functional(ABC):
@@ -179,3 +180,20 @@ class Measured(Functional):
     def of(self, outcome: Outcome) -> str:
         """See `Functional`."""
         return f"{self} of the {outcome}"
+
+
+AnyFunctional = Annotated[
+    Functional,
+    OneOf(
+        Parts(
+            "how it becomes a number",
+            value=Value,
+            lift=Lift,
+            rank_gain=RankGain,
+            change=Change,
+            moved=Moved,
+            replaced=Replaced,
+        )
+    ),
+]
+"""What can be composed; a `Measured` metric has an audit of its own."""

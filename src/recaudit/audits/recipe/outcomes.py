@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from recaudit.errors import InputError
+from recaudit.specification import OneOf, Parts
 
 
 class Outcome(ABC):
@@ -89,3 +90,19 @@ class RatingsReceived(Outcome):
 
     def __str__(self) -> str:
         return "ratings received"
+
+
+AnyOutcome = Annotated[
+    Outcome,
+    OneOf(
+        Parts(
+            "what is looked at",
+            probability=Probability,
+            distribution=Distribution,
+            recommended_list=RecommendedList,
+            predicted_rating=PredictedRating,
+            similarity=Similarity,
+            ratings_received=RatingsReceived,
+        )
+    ),
+]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
-from recaudit.audits.recipe.functionals import Functional
+from recaudit.audits.recipe.functionals import AnyFunctional, Functional
 from recaudit.errors import InputError
+from recaudit.specification import OneOf, Parts
 
 
 @final
@@ -41,7 +42,7 @@ class At:
 class Max:
     """The largest over all allowed ratings."""
 
-    of: Functional | None = None
+    of: AnyFunctional | None = None
     """The functional that is made largest, where that is another one: the number is then taken where `of` is largest.
 
     Ranks, for instance, are hard to maximise: paper 000 reports the rank gain at the ratings that maximise the
@@ -54,6 +55,7 @@ class Max:
 
 
 Quantifier = At | Max
+AnyQuantifier = Annotated[Quantifier, OneOf(Parts("over which ratings", at=At, max=Max))]
 
 
 def _is_number(value: object) -> bool:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import Candidates, candidate_items
+from recaudit.audits.candidates import candidate_items
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
+from recaudit.audits.samples import resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Past, Stars
@@ -23,25 +24,13 @@ from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
 from recaudit.status import Status
 
-
-@final
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """The arguments of `Audit.run`, as they came in."""
-
-    model: FittedModel
-    data: Interactions | None
-    viewers: Iterable[object] | None
-    editors: Iterable[object] | None
-    items: Iterable[object] | None
-    policy: Policy
-    candidates: Candidates
-    rng: int
+if TYPE_CHECKING:
+    from recaudit.audits.composed.audit import Composed
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Scene:
+class ResolvedPairs:
     """Who looks, who acts on which items, and what is asked about; all by position."""
 
     model: FittedModel
@@ -62,34 +51,33 @@ class Scene:
     ratings: Interval | Stars
 
     @classmethod
-    def of(cls, intervention: Own | Others, setting: Setting) -> Scene:
+    def of(cls, audit: Composed, model: FittedModel, data: Interactions | None, rng: int) -> ResolvedPairs:
         """Look everybody up; in the order of the log, and each once."""
-        actions, model = intervention.actions, setting.model
+        intervention = audit.intervention
+        assert isinstance(intervention, Own | Others)
+        actions = intervention.actions
         if not isinstance(actions, Actions):
             raise NotSupportedError(
                 f"Which items {actions!r} is about depends on the ratings, so that recipes cannot be run with it here; "
                 "ra.reachability takes it. Past, NextK, HistoryEdits, FutureEdits and GivenItems have fixed items."
             )
-        log = observed_log(model, setting.data, actions)
-        everybody = np.arange(log.n_users)
-        viewers = everybody if setting.viewers is None else np.unique(log.users_at(setting.viewers))
-        editors = None
-        if isinstance(intervention, Others):
-            editors = everybody if setting.editors is None else np.unique(log.users_at(setting.editors))
+        log = observed_log(model, data, actions)
+        viewers = resolve_users(audit.viewers, log, rng)
+        editors = resolve_users(audit.editors, log, rng) if isinstance(intervention, Others) else None
         actors = viewers if editors is None else editors
-        acted = actions.items(model, actors, setting.rng, log)
+        acted = actions.items(model, actors, rng, log)
         hidden = acted if editors is None else np.full((len(viewers), 0), -1)
         return cls(
             model=model,
             log=log,
-            policy=setting.policy,
-            rng=setting.rng,
+            policy=audit.policy,
+            rng=rng,
             viewers=viewers,
             editors=editors,
             acted=acted,
             given=actions.unchanged(model, actors, acted, log) if isinstance(actions, Past) else None,
-            allowed=candidate_items(log, viewers, hidden, setting.candidates),
-            named=None if setting.items is None else log.items_at(setting.items),
+            allowed=candidate_items(log, viewers, hidden, audit.candidates),
+            named=None if audit.items is None else log.items_at(audit.items),
             ratings=free_ratings(actions.ratings, log.scale),
         )
 
@@ -105,7 +93,7 @@ class Scene:
             return float(self.ratings.values[0]), float(self.ratings.values[-1])
         return self.ratings.low, self.ratings.high
 
-    def pairs(self) -> Iterator[tuple[int, int]]:
+    def each(self) -> Iterator[tuple[int, int]]:
         """Each viewer with each actor, as rows of `viewers` and `actors`; nobody is another to themselves."""
         for row, viewer in enumerate(self.viewers):
             if self.editors is None:
@@ -137,9 +125,9 @@ class Rows:
     """Answers: a row for each viewer and actor, and item where the outcome is about one."""
 
     viewer: IntArray
-    """(rows,): rows of `Scene.viewers`."""
+    """(rows,): rows of `ResolvedPairs.viewers`."""
     actor: IntArray
-    """(rows,): rows of `Scene.actors`."""
+    """(rows,): rows of `ResolvedPairs.actors`."""
     item: IntArray | None
     """(rows,): positions; None where the outcome is not about an item."""
     value: FloatArray
@@ -160,13 +148,13 @@ class Rows:
             np.concatenate([part.baseline for part in every]),
         )
 
-    def frame(self, scene: Scene) -> pl.DataFrame:
+    def frame(self, pairs: ResolvedPairs) -> pl.DataFrame:
         """Under ids, with a status. Every value here is exact: its bounds are the value itself."""
-        columns: dict[str, pl.Series | FloatArray] = {"viewer": scene.log.user_ids.gather(scene.viewers[self.viewer])}
-        if scene.editors is not None:
-            columns["editor"] = scene.log.user_ids.gather(scene.editors[self.actor])
+        columns: dict[str, pl.Series | FloatArray] = {"viewer": pairs.log.user_ids.gather(pairs.viewers[self.viewer])}
+        if pairs.editors is not None:
+            columns["editor"] = pairs.log.user_ids.gather(pairs.editors[self.actor])
         if self.item is not None:
-            columns["item"] = scene.log.item_ids.gather(self.item)
+            columns["item"] = pairs.log.item_ids.gather(self.item)
         value = pl.Series(self.value).fill_nan(None)
         status = np.where(np.isnan(self.value), Status.NOT_APPLICABLE.value, Status.SOLVED.value)
         return pl.DataFrame(

@@ -1,0 +1,206 @@
+"""An audit of one's own: any intervention, outcome, functional and quantifier that there is an answer to.
+
+It is answered by another audit where one asks the same, in closed form, or by plugging the ratings in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import polars as pl
+from pydantic import model_validator
+
+from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.candidates import Candidates
+from recaudit.audits.composed.extremes import largest
+from recaudit.audits.composed.given import at_given
+from recaudit.audits.composed.pairs import ResolvedPairs
+from recaudit.audits.instability.audit import Instability
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.recipe.functionals import AnyFunctional, Change, Lift, Moved, RankGain, Value
+from recaudit.audits.recipe.outcomes import AnyOutcome, Distribution, PredictedRating, Probability
+from recaudit.audits.recipe.quantifiers import AnyQuantifier, At, Max
+from recaudit.audits.recipe.recipe import Recipe
+from recaudit.audits.result import Result
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Actions
+from recaudit.interventions.who import AnyIntervention, Others, Own
+from recaudit.metrics.intervals import aggregate, mean
+from recaudit.metrics.metric import Metric
+from recaudit.metrics.tables import user_table
+from recaudit.models.base import FittedModel
+from recaudit.policies import AnyPolicy, EpsilonGreedy, Power, Softmax, Top1
+from recaudit.specification import Id, Some
+
+_RUNNABLE = (
+    "With Max(): over one's own ratings, Value() and Lift() of Probability(), its RankGain() with Max(of=Value()), and "
+    "Value() and Change() of PredictedRating(); over another's, Moved() of Distribution(), Value(), Lift() and "
+    "Change() of Probability(), and Value() and Change() of PredictedRating(). With At(ratings): all of these for "
+    "anybody's ratings, and Replaced() of RecommendedList()."
+)
+
+
+@final
+class Composed(Audit):
+    """A question of one's own: who changes what, what is looked at, how it becomes a number, over which ratings.
+
+    Rows are pairs: viewer, editor where another acts, item where the outcome is about one; `value`, `lower` and `upper`
+    (null where there are no bounds), `status` and `baseline`, the outcome without the intervention (0 for a distance),
+    taken at the model's scores and for `Past` at the ratings that were given.
+
+    At given ratings every recipe about fixed items can be run, whatever the model's response. The largest value is
+    exact or refused.
+    """
+
+    metrics = (
+        Metric(
+            "composed",
+            "Composed number",
+            "The number that the recipe names, averaged over the rows of a viewer, then over viewers.",
+            "mean over viewers of the mean of value",
+            "As its functional's.",
+            "neither",
+        ),
+    )
+
+    intervention: AnyIntervention
+    """Who changes what."""
+    outcome: AnyOutcome
+    """What is looked at."""
+    functional: AnyFunctional
+    """How it becomes a number."""
+    over: AnyQuantifier | None = None
+    """At given ratings, or at those that make it largest."""
+    viewers: Some | None = None
+    """Who looks: how many, or whose ids; everybody where nothing is said."""
+    editors: Some | None = None
+    """Which others act, likewise. A viewer is never paired with themselves."""
+    items: tuple[Id, ...] | None = None
+    """The items that are asked about; else every candidate, and where another acts on what is predicted, the candidates
+    that the other rates."""
+    policy: AnyPolicy = Softmax(beta=2.0)
+    """How scores become a recommendation."""
+    candidates: Candidates = "unseen"
+    """What is chosen from: items that are neither seen nor acted on, or all but the acted on."""
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Composed:
+        own = isinstance(self.recipe.intervention, Own)
+        if self.editors is not None and own:
+            raise InputError(
+                "editors",
+                received="ids, with Own(...)",
+                expected="nothing: everybody acts for themselves",
+                remedy="Name the viewers, or let others act: Others(...).",
+            )
+        if self.items is not None and not self.outcome.about_an_item:
+            expected = "nothing: the outcome is not about single items"
+            raise InputError("items", received=f"ids, with {self.outcome!r}", expected=expected)
+        return self
+
+    @property
+    def recipe(self) -> Recipe:
+        """The four parts."""
+        return Recipe(self.intervention, self.outcome, self.functional, self.over)
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Ask every viewer."""
+        assert subject.model is not None
+        rows = self._rows(subject, subject.model, context)
+        means = rows.group_by("viewer", maintain_order=True).agg(pl.col("value").mean())
+        values = {"composed": means["value"].fill_null(np.nan).to_numpy()}
+        frame, groups = aggregate(
+            [mean("composed", values["composed"], np.ones(len(means)))], self.bootstrap(context.rng)
+        )
+        tables = {"summary": frame, "groups": groups, "users": user_table(means["viewer"], values), "pairs": rows}
+        return Result(self, tables, rng=context.rng, facts={"question": str(self.recipe)})
+
+    def _rows(self, subject: Subject, model: FittedModel, context: Context) -> pl.DataFrame:
+        if not isinstance(self.intervention, Own | Others):
+            raise NotSupportedError(
+                f"A composed audit changes ratings, and here that is {self.intervention}. What changes nothing has "
+                "audits of its own, such as accuracy and exposure: see recaudit audits."
+            )
+        others = isinstance(self.intervention, Others)
+        match others, self.outcome, self.functional, self.over:
+            case False, Probability(), Value() | Lift(), Max(of=None):
+                return self._by_reachability(subject, context)
+            case False, Probability(), RankGain(), Max(of=Value()):
+                return self._by_reachability(subject, context)
+            case True, Distribution(), Moved(), Max(of=None):
+                return self._by_instability(subject, context)
+            case (True, Probability(), Value() | Lift() | Change(), Max(of=None)) | (
+                _,
+                PredictedRating(),
+                Value() | Change(),
+                Max(of=None),
+            ):
+                self._check_closed_form()
+                pairs = self._pairs(subject, model, context)
+                return largest(self.outcome, self.functional, pairs).frame(pairs)
+            case _, _, _, At():
+                pairs = self._pairs(subject, model, context)
+                return at_given(self.outcome, self.functional, self.over, pairs).frame(pairs)
+        raise NotSupportedError(f"{self.recipe}: nothing here computes that. {_RUNNABLE}")
+
+    def _pairs(self, subject: Subject, model: FittedModel, context: Context) -> ResolvedPairs:
+        if isinstance(self.outcome, PredictedRating) and not model.predicts_ratings:
+            raise NotSupportedError(
+                f"The scores of this {type(model).__name__} only rank: it predicts no ratings. Probability() can be "
+                "looked at for any model; models from arrays predict ratings if you say predicts_ratings=True."
+            )
+        return ResolvedPairs.of(self, model, subject.data, context.rng)
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self, name) for name in ("policy", "candidates", "confidence", "samples")},
+            "by": (),
+        }
+
+    def _by_reachability(self, subject: Subject, context: Context) -> pl.DataFrame:
+        assert isinstance(self.intervention, Own)
+        audit = Reachability(
+            actions=self.intervention.actions, users=self.viewers, targets=self.items, **self._common()
+        )
+        found = audit.measure(subject, context).pairs.rename({"user": "viewer"})
+        if isinstance(self.functional, Lift):
+            bounds = (pl.col(name) / pl.col("baseline") for name in ("lower", "upper"))
+            found = found.with_columns(pl.col("lift").alias("value"), *bounds)
+        elif isinstance(self.functional, RankGain):
+            # The bounds are those of the probability; the places climbed at the best ratings found have none.
+            unknown = (pl.lit(None, pl.Float64).alias(name) for name in ("lower", "upper"))
+            found = found.with_columns(pl.col("rank_gain").cast(pl.Float64).alias("value"), *unknown)
+        return found.select("viewer", "item", "value", "lower", "upper", "status", "baseline")
+
+    def _by_instability(self, subject: Subject, context: Context) -> pl.DataFrame:
+        assert isinstance(self.intervention, Others)
+        assert isinstance(self.functional, Moved)
+        audit = Instability(
+            edits=self.intervention.actions,
+            viewers=self.viewers,
+            editors=self.editors,
+            distance=self.functional.name,
+            pairs=True,
+            **self._common(),
+        )
+        found = audit.measure(subject, context).pairs
+        return found.select("viewer", "editor", "value", "lower", "upper", "status", "baseline")
+
+    def _check_closed_form(self) -> None:
+        assert isinstance(self.intervention, Own | Others)
+        if isinstance(self.outcome, Probability) and not isinstance(
+            self.policy, Softmax | Top1 | EpsilonGreedy | Power
+        ):
+            raise NotSupportedError(
+                f"Whether {self.policy!r} shows an item more often when its score grows is not known. Softmax, Top1, "
+                "EpsilonGreedy and Power do, so that the largest probability is known for them."
+            )
+        actions = self.intervention.actions
+        if isinstance(actions, Actions) and actions.changes is not None:
+            raise NotSupportedError(
+                f"{self.recipe}: no closed form has a limit on changes. Leave changes out; ra.reachability takes it."
+            )
+
+
+composed = Verb(Composed, Result)
