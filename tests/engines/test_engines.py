@@ -1,45 +1,28 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
-from recaudit.engines import Engine, Processes, Serial, Step, Threads, listening
+from recaudit.engines import Processes, Serial, Threads, with_workers
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
+from recaudit.testing import EngineContract
 
 
-def slow_square(x: int) -> int:
-    time.sleep(0.01 * (x % 3))
-    return x * x
+class TestSerial(EngineContract):
+    engine = Serial()
 
 
-def fail_on_three(x: int) -> int:
-    if x == 3:
-        raise RuntimeError("three")
-    return x
+class TestOneThread(EngineContract):
+    engine = Threads(1)
 
 
-@pytest.mark.parametrize("engine", [Serial(), Threads(1), Threads(3), Processes(2)])
-class TestEveryEngine:
-    def test_answers_come_in_order(self, engine: Engine) -> None:
-        assert list(engine.map(slow_square, list(range(12)))) == [x * x for x in range(12)]
+class TestThreads(EngineContract):
+    engine = Threads(3)
 
-    def test_no_work_is_no_answer(self, engine: Engine) -> None:
-        assert list(engine.map(slow_square, [])) == []
 
-    def test_an_error_reaches_the_caller(self, engine: Engine) -> None:
-        with pytest.raises(RuntimeError, match="three"):
-            list(engine.map(fail_on_three, list(range(6))))
-
-    def test_progress_counts_up_to_the_end(self, engine: Engine) -> None:
-        steps: list[Step] = []
-        with listening(steps.append):
-            list(engine.map(slow_square, [1, 2, 3], "squares"))
-        assert [step.done for step in steps] == sorted(step.done for step in steps)
-        assert steps[0] == Step("squares", 0, 3)
-        assert steps[-1] == Step("squares", 3, 3)
+class TestProcesses(EngineContract):
+    engine = Processes(2)
 
 
 def test_blocks_cut_without_loss() -> None:
@@ -52,3 +35,9 @@ def test_workers_are_at_least_one() -> None:
         Threads(0)
     with pytest.raises(InputError, match="workers"):
         Processes(-1)
+
+
+def test_more_workers_of_the_same_kind() -> None:
+    assert with_workers(Serial(), 1) == Serial()
+    assert with_workers(Serial(), 3) == Threads(3)
+    assert with_workers(Processes(2), 4) == Processes(4)

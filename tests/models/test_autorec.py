@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model_contract import ModelContract, some_ratings
+from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError

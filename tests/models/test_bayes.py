@@ -10,7 +10,7 @@ from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from contracts.model_contract import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
+from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening

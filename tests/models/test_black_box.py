@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 import recaudit as ra
-from contracts.model_contract import some_ratings
+from recaudit.testing.models import some_ratings
 from recaudit.data import Interactions
 from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
 from recaudit.interventions import NextK

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from contracts.model_contract import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
+from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step as Report

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from contracts.model_contract import ModelContract, some_ratings
+from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from contracts.model_contract import ITEMS, USERS, ModelContract, some_ratings
+from recaudit.testing.models import ITEMS, USERS, ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from contracts.model_contract import ModelContract, some_ratings
+from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from contracts.model_contract import EVERYBODY, ITEMS, ModelContract, some_ratings
+from recaudit.testing.models import EVERYBODY, ITEMS, ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import NotSupportedError

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from contracts.model_contract import ModelContract
+from recaudit.testing.models import ModelContract
 from recaudit.data import Interactions
 from recaudit.models.baseline.popularity import Random, TopPop
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import recaudit as ra
-from contracts.model_contract import ModelContract
+from recaudit.testing.models import ModelContract
 from recaudit.data.splits import Split
 
 

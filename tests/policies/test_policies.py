@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.stats import binom
 
-from contracts.policy_contract import PolicyContract
+from recaudit.testing.policies import PolicyContract
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
 
 EVERYTHING = torch.ones(1, 3, dtype=torch.bool)

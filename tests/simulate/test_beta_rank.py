@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from contracts.environment_contract import EnvironmentContract
+from recaudit.testing.environments import EnvironmentContract
 from recaudit.simulate.worlds.beta_rank import BetaRank, BetaRankPopulation
 from recaudit.simulate.worlds.choices import PicksBest
 from recaudit.simulate.worlds.population_env import PopulationEnv

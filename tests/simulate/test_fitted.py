@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from contracts.environment_contract import EnvironmentContract, changed
+from recaudit.testing.environments import EnvironmentContract, changed
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import ALS, EASE, ItemKNN, TopPop

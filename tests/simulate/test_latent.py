@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from contracts.environment_contract import EnvironmentContract
+from recaudit.testing.environments import EnvironmentContract
 from recaudit.arrays import FloatArray
 from recaudit.simulate.worlds.latent import Latent, LatentPopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from contracts.environment_contract import EnvironmentContract
+from recaudit.testing.environments import EnvironmentContract
 from recaudit.simulate.worlds.choices import PicksBest, TakesAll
 from recaudit.simulate.worlds.latent_score import LatentScore, LatentScorePopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv

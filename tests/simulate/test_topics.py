@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from contracts.environment_contract import EnvironmentContract
+from recaudit.testing.environments import EnvironmentContract
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import TakesAll
 from recaudit.simulate.worlds.topics import Topics, TopicsPopulation

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
 
@@ -16,13 +17,15 @@ from pydantic import Field, ValidationError
 
 from recaudit.arguments import check_argument
 from recaudit.audits.recipe.recipe import Recipe
-from recaudit.audits.result import Result
+from recaudit.arrays import FloatArray
+from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap
+from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, aggregate, mean
 from recaudit.metrics.metric import Metric
+from recaudit.metrics.tables import user_table
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.registry import AUDITS
 from recaudit.specification import Specification, mistakes
@@ -104,7 +107,7 @@ class Audit(Specification, ABC):
             raise InputError(
                 kind,
                 received="an audit inside a simulation",
-                expected=f"one of {', '.join(loop_audits())}: {kind} needs {' and '.join(map(_NEEDED.get, lacking))}, "
+                expected=f"one of {', '.join(loop_audits())}: {kind} needs {' and '.join(_NEEDED[need] for need in lacking)}, "
                 "which a loop does not have",
             )
         if self.by:
@@ -141,6 +144,23 @@ class Audit(Specification, ABC):
     def observe(self, model: FittedModel, rng: int) -> Result:
         """The answer inside a simulation's loop, about a model that has just learned; nothing is held out."""
         return self.model_copy(update={"by": ()}).run(model, rng=rng)
+
+    def per_user(self, data: Interactions, values: Mapping[str, FloatArray], rng: int, **tables: Table) -> Result:
+        """A result of metrics that each user has a value of (users,), NaN for none: means, and means by group of users.
+
+        `tables` are further ones, by name.
+        """
+        ratios = [mean(name, own, np.ones(data.n_users)) for name, own in values.items()]
+        ratios += [
+            mean(name, own, members, grouping.by, group)
+            for grouping in groupings(data, self.by)
+            if grouping.over == "users"
+            for group, members in zip(grouping.names, grouping.weights.T, strict=True)
+            for name, own in values.items()
+        ]
+        frame, groups = aggregate(ratios, self.bootstrap(rng))
+        users = user_table(data.user_ids, values)
+        return self.result(self, {"summary": frame, "groups": groups, "users": users, **tables}, rng=rng)
 
     def bootstrap(self, rng: int) -> Bootstrap:
         """How the intervals are made."""
@@ -210,14 +230,12 @@ class Verb(Generic[AnyResult]):
             data = settings.pop(self.audit.second)
         check_argument(self.audit.second, data, Interactions | None)
         audit = self.audit(**settings)
-        if isinstance(model, Recommender):
-            subject = Subject(recommender=model, **{self.audit.second: data})
-        elif isinstance(model, Subject):
-            subject = model
-        else:
-            check_argument("model", model, FittedModel)
-            subject = Subject(model=model, **{self.audit.second: data})
-        return audit.run(subject, rng=rng, engine=engine, device=device)  # type: ignore[return-value]  # its own class
+        if not isinstance(model, Subject):
+            check_argument("model", model, FittedModel | Recommender)
+            fitted, recommender = (None, model) if isinstance(model, Recommender) else (model, None)
+            log, test = (None, data) if self.audit.second == "test" else (data, None)
+            model = Subject(fitted, recommender, log, test)
+        return audit.run(model, rng=rng, engine=engine, device=device)  # type: ignore[return-value]  # its own class
 
     def __repr__(self) -> str:
         return f"<audit {self.__name__}>"

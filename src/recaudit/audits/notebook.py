@@ -40,7 +40,7 @@ def chart(result: Result) -> alt.FacetChart:
     """A line a metric: the value as a point, its interval as a bar, each on a scale of its own."""
     titles = {name: metric.titled(result.settings.get("k")) for name, metric in result.metrics.items()}
     frame = result.frame.drop_nulls("value").with_columns(label=pl.col("metric").replace_strict(titles))
-    base = alt.Chart(alt.Data(values=frame.to_dicts()), height=20)
+    base = alt.Chart(frame, height=20)
     interval = base.mark_rule(strokeWidth=3, opacity=0.5).encode(x=alt.X("lower:Q", title=None), x2="upper:Q")
     value = base.mark_point(filled=True, size=60).encode(
         x=alt.X("value:Q", title=None, scale=alt.Scale(zero=False)),
@@ -48,4 +48,5 @@ def chart(result: Result) -> alt.FacetChart:
     )
     header = alt.Header(labelAngle=0, labelAlign="left")
     by_metric = alt.Row("label:N", title=None, sort=list(titles.values()), header=header)
-    return (interval + value).facet(row=by_metric).resolve_scale(x="independent")
+    lines: alt.FacetChart = (interval + value).facet(row=by_metric).resolve_scale(x="independent")
+    return lines

@@ -87,7 +87,7 @@ class Configuration(Specification):
         AfterValidator(_labelled),
     ] = Field(alias="model")
     audits: Annotated[dict[str, Audit], PlainValidator(read_audits)] = Field(
-        default_factory=lambda: {"accuracy": Accuracy(), "exposure": Exposure()}
+        default_factory=lambda: dict[str, Audit](accuracy=Accuracy(), exposure=Exposure())
     )
     engine: AnyEngine = Serial()
     _written: dict[str, Any] = PrivateAttr(default_factory=dict)

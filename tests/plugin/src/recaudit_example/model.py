@@ -1,0 +1,41 @@
+"""Popular of late: each rating counts, the less the older it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from recaudit.data import Interactions
+from recaudit.models import FittedModel, Recommender
+from recaudit.models.base import check_data
+
+
+class RecentlyPopular(Recommender):
+    """How often an item was rated, a rating counting half after every `half_life` of the log's span."""
+
+    half_life: float = Field(default=0.1, gt=0)
+    """As a share of the time between the first and the last rating."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
+        """Count."""
+        check_data(data)
+        times = np.zeros(len(data)) if data.times is None else data.times.astype(np.float64)
+        age = (times.max() - times) / max(float(np.ptp(times)), 1.0)
+        counts = np.bincount(data.items, 0.5 ** (age / self.half_life), data.n_items)
+        return Counted(data, torch.from_numpy(counts))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(FittedModel):
+    """The same scores for everybody."""
+
+    data: Interactions
+    counts: torch.Tensor
+    predicts_ratings: bool = False
+
+    def scores(self, users: np.ndarray) -> torch.Tensor:
+        """(len(users), items)"""
+        return self.counts.repeat(len(users), 1)

@@ -1,0 +1,23 @@
+"""The shipped contracts, inherited by another package."""
+
+from __future__ import annotations
+
+from recaudit_example import Logistic, Overlap, RecentlyPopular, TwoCamps
+
+from recaudit.testing import AuditContract, EnvironmentContract, ModelContract, PolicyContract
+
+
+class TestOverlap(AuditContract):
+    audit = Overlap(k=5, samples=20)
+
+
+class TestRecentlyPopular(ModelContract):
+    recommender = RecentlyPopular()
+
+
+class TestLogistic(PolicyContract):
+    policy = Logistic(steepness=2.0)
+
+
+class TestTwoCamps(EnvironmentContract):
+    environment = TwoCamps(users=20, items=30, users_per_step=6)
