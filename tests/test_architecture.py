@@ -15,6 +15,7 @@ SOURCE = Path(recaudit.__file__).parent
 ORDER = [
     "version",
     "errors",
+    "registry",
     "machine",
     "arrays",
     "arguments",
@@ -39,6 +40,7 @@ ORDER = [
     "runs",
     "report",
     "studies",
+    "testing",
     "cli",
 ]
 """Each room imports only from itself and from those before it: docs/architecture.md."""
@@ -52,7 +54,7 @@ def room_of(module: str) -> str:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_go_up_only(path: Path) -> None:
     own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if own == "__init__":
+    if own in ("__init__", "__main__"):
         return
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []

@@ -91,7 +91,11 @@ def test_a_configuration_runs_it_into_a_report(run: Command, tmp_path: Path) -> 
     (tmp_path / "run.toml").write_text(CONFIG)
     run("-m", "recaudit", "audit", "run.toml", "--out", "out", cwd=tmp_path)
     page = (tmp_path / "out/report.html").read_text()
-    for text in ("How much of a user&#39;s list everybody else is shown too", "Overlap of lists@5", "no two lists share"):
+    for text in (
+        "How much of a user&#39;s list everybody else is shown too",
+        "Overlap of lists@5",
+        "no two lists share",
+    ):
         assert text in page
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     [step] = [step for step in manifest["record"]["steps"] if step["model"] == "RecentlyPopular"]

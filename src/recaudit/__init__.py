@@ -18,135 +18,91 @@ from typing import TYPE_CHECKING
 from recaudit.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, simulate, solvers
+    from recaudit import (
+        audits,
+        data,
+        engines,
+        errors,
+        interventions,
+        metrics,
+        models,
+        policies,
+        registry,
+        report,
+        runs,
+        simulate,
+        solvers,
+        testing,
+    )
     from recaudit.audits import (
         Audit,
-        Fidelity,
-        Folding,
-        Instability,
-        Reachability,
         Relatedness,
         Result,
+        Subject,
         accuracy,
         agency,
         calibration,
         calibration_curve,
+        composed,
         exposure,
         fidelity,
         folding,
         folding_tradeoff,
         folding_tuning,
         instability,
-        instability_fidelity,
         reachability,
         recommend,
         rerank,
         rerank_file,
+        reranking,
         sweep_beta,
         sweep_horizon,
     )
     from recaudit.data import Interactions, datasets, splits
     from recaudit.models import reachable_factors
 
-_HOME = {
-    "Audit": "recaudit.audits",
-    "Fidelity": "recaudit.audits",
-    "Folding": "recaudit.audits",
-    "Instability": "recaudit.audits",
-    "Interactions": "recaudit.data",
-    "Reachability": "recaudit.audits",
-    "Relatedness": "recaudit.audits",
-    "Result": "recaudit.audits",
-    "accuracy": "recaudit.audits",
-    "agency": "recaudit.audits",
-    "audits": "recaudit",
-    "calibration": "recaudit.audits",
-    "calibration_curve": "recaudit.audits",
-    "data": "recaudit",
-    "datasets": "recaudit.data",
-    "engines": "recaudit",
-    "errors": "recaudit",
-    "exposure": "recaudit.audits",
-    "fidelity": "recaudit.audits",
-    "folding": "recaudit.audits",
-    "folding_tradeoff": "recaudit.audits",
-    "folding_tuning": "recaudit.audits",
-    "instability": "recaudit.audits",
-    "instability_fidelity": "recaudit.audits",
-    "interventions": "recaudit",
-    "models": "recaudit",
-    "policies": "recaudit",
-    "reachability": "recaudit.audits",
-    "reachable_factors": "recaudit.models",
-    "recommend": "recaudit.audits",
-    "report": "recaudit",
-    "rerank": "recaudit.audits",
-    "rerank_file": "recaudit.audits",
-    "runs": "recaudit",
-    "simulate": "recaudit",
-    "solvers": "recaudit",
-    "splits": "recaudit.data",
-    "sweep_beta": "recaudit.audits",
-    "sweep_horizon": "recaudit.audits",
+_ROOMS = (
+    *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
+    *("runs", "simulate", "solvers", "testing"),
+)
+_NAMES = {
+    "recaudit.audits": (
+        *("Audit", "Relatedness", "Result", "Subject", "accuracy", "agency", "calibration", "calibration_curve"),
+        *("composed", "exposure", "fidelity", "folding", "folding_tradeoff", "folding_tuning", "instability"),
+        *("reachability", "recommend", "rerank", "rerank_file", "reranking", "sweep_beta", "sweep_horizon"),
+    ),
+    "recaudit.data": ("Interactions", "datasets", "splits"),
+    "recaudit.models": ("reachable_factors",),
 }
-"""Where each public name lives; a name that lives in `recaudit` is a package of its own."""
+"""Where each public name lives."""
+_HOME = {name: home for home, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "Audit",
-    "Fidelity",
-    "Folding",
-    "Instability",
-    "Interactions",
-    "Reachability",
-    "Relatedness",
-    "Result",
-    "accuracy",
-    "agency",
-    "audits",
-    "calibration",
-    "calibration_curve",
-    "data",
-    "datasets",
-    "engines",
-    "errors",
-    "exposure",
-    "fidelity",
-    "folding",
-    "folding_tradeoff",
-    "folding_tuning",
-    "instability",
-    "instability_fidelity",
-    "interventions",
-    "models",
-    "policies",
-    "reachability",
-    "reachable_factors",
-    "recommend",
-    "report",
-    "rerank",
-    "rerank_file",
-    "runs",
-    "simulate",
-    "solvers",
-    "splits",
-    "sweep_beta",
-    "sweep_horizon",
-]
+__all__ = [*_ROOMS, *_HOME]  # noqa: PLE0604  names, all of them
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        from recaudit.errors import did_you_mean  # noqa: PLC0415  only on the way to an error
-
-        raise AttributeError(f"module 'recaudit' has no attribute {name!r}. {did_you_mean(name, _HOME)}")
-    home = _HOME[name]
-    value = (
-        importlib.import_module(f"{home}.{name}")
-        if home == "recaudit"
-        else getattr(importlib.import_module(home), name)
-    )
+    if name in _ROOMS:
+        value: object = importlib.import_module(f"recaudit.{name}")
+    elif name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    else:
+        value = _verb(name)
     globals()[name] = value
     return value
+
+
+def _verb(name: str) -> object:
+    """The verb of another package's audit, which is registered under this name."""
+    from recaudit.registry import AUDITS  # noqa: PLC0415  only for what is not recaudit's own
+
+    if name.startswith("_") or name.replace("_", "-") not in AUDITS:
+        from recaudit.errors import did_you_mean  # noqa: PLC0415  only on the way to an error
+
+        raise AttributeError(f"module 'recaudit' has no attribute {name!r}. {did_you_mean(name, __all__)}")
+    from recaudit.audits.audit import Verb  # noqa: PLC0415  heavy
+
+    audit = AUDITS[name.replace("_", "-")]
+    return Verb(audit, audit.result)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
@@ -17,6 +16,7 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neural.autorec import AutoRec, AutoRecModel
 from recaudit.models.neural.autorec_kernel import Singles, keep
 from recaudit.models.neural.autorec_training import Columns, DenseLearner, SparseLearner, Weights, kept, train
+from recaudit.testing.models import ModelContract, some_ratings
 
 EVERYBODY = np.arange(30)
 

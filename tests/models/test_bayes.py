@@ -10,7 +10,6 @@ from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening
@@ -19,6 +18,7 @@ from recaudit.models.base import FittedModel
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.factor.bayes import BayesMF, BayesMFModel
 from recaudit.models.factor.bayes_kernel import draw_distributions, draw_noise_precision, draw_rows
+from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = BayesMF(factors=3, iterations=12, burn_in=4, thinning=2, update_iterations=6)
 

@@ -11,7 +11,6 @@ import torch
 from scipy import stats
 
 import recaudit as ra
-from recaudit.testing.models import some_ratings
 from recaudit.data import Interactions
 from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
 from recaudit.interventions import NextK
@@ -19,6 +18,7 @@ from recaudit.models import ALS, OpaqueResponse
 from recaudit.models.given.black_box import History, as_black_box, from_system
 from recaudit.models.given.queries import Queries, Sampling
 from recaudit.policies import EpsilonGreedy, Softmax
+from recaudit.testing.models import some_ratings
 
 
 class Recorder:

@@ -10,7 +10,6 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step as Report
@@ -20,6 +19,7 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neural.cfnade import CFNADE, CFNADEModel
 from recaudit.models.neural.cfnade_network import Levels, Network, Rows, Table, costs
 from recaudit.models.neural.cfnade_training import Step, cost_of, steps
+from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = CFNADE(hidden=6, epochs=4, batch=8, learning_rate=0.01)
 CPU = torch.device("cpu")

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
@@ -16,6 +15,7 @@ from recaudit.errors import InputError
 from recaudit.models import ALS, AlsSolve, BiasedMF, FactorModel, FittedModel, SgdStep, TopPop, from_factors
 from recaudit.models.factor import sgd_kernel
 from recaudit.seeding import derive, generator
+from recaudit.testing.models import ModelContract, some_ratings
 
 
 class TestBiasedMF(ModelContract):

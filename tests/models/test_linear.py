@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.testing.models import ITEMS, USERS, ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
@@ -19,6 +18,7 @@ from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.factor.user_kernel import UserKernel
 from recaudit.models.linear.model import EASE, SLIM, Center, LinearModel, from_weights
+from recaudit.testing.models import ITEMS, USERS, ModelContract, some_ratings
 
 Array = NDArray[np.float64]
 

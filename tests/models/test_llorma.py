@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
@@ -28,6 +27,7 @@ from recaudit.models.factor.llorma_training import (
     train,
     train_dense,
 )
+from recaudit.testing.models import ModelContract, some_ratings
 
 EVERYBODY = np.arange(30)
 CPU = torch.device("cpu")

@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.testing.models import EVERYBODY, ITEMS, ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import NotSupportedError
@@ -18,6 +17,7 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neighbour import similarity
 from recaudit.models.neighbour.knn import Center, ItemKNN, ItemKNNModel, UserKNN
 from recaudit.models.neighbour.similarity import Similarity, nearest
+from recaudit.testing.models import EVERYBODY, ITEMS, ModelContract, some_ratings
 
 CENTERS: tuple[Center, ...] = ("biases", "item", "user", "none")
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "pearson")

@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.testing.models import ModelContract
 from recaudit.data import Interactions
 from recaudit.models.baseline.popularity import Random, TopPop
+from recaudit.testing.models import ModelContract
 
 
 class TestTopPopByCount(ModelContract):

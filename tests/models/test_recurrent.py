@@ -9,7 +9,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening
@@ -17,6 +16,7 @@ from recaudit.errors import InputError
 from recaudit.models.neural.recurrent import RecurrentRecommender
 from recaudit.models.neural.recurrent_model import RecurrentModel
 from recaudit.models.neural.recurrent_network import Network, Reading
+from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = RecurrentRecommender(hidden=5, epochs=3, window=4, batch=16)
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 import recaudit as ra
-from recaudit.testing.models import ModelContract
 from recaudit.data.splits import Split
+from recaudit.testing.models import ModelContract
 
 
 class MidScale(ra.models.Recommender):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from numba import get_num_threads, set_num_threads
 from pydantic import ValidationError
 
-from recaudit.testing.models import ModelContract, some_ratings
 from recaudit.data import Interactions
 from recaudit.models.factor.wals import WALS
 from recaudit.models.updates import AlsSolve, SgdStep, WalsSolve
+from recaudit.testing.models import ModelContract, some_ratings
 
 
 class TestWALS(ModelContract):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.stats import binom
 
-from recaudit.testing.policies import PolicyContract
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
+from recaudit.testing.policies import PolicyContract
 
 EVERYTHING = torch.ones(1, 3, dtype=torch.bool)
 

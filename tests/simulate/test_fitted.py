@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from recaudit.testing.environments import EnvironmentContract, changed
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import ALS, EASE, ItemKNN, TopPop
@@ -17,6 +16,7 @@ from recaudit.simulate.loop.learning import Factors, noise_of
 from recaudit.simulate.worlds.fitted import FromData, from_data
 from recaudit.simulate.worlds.latent import Latent
 from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.testing.environments import EnvironmentContract, changed
 from simulate.fitted_worlds import ACTIVITY, RATINGS, TRUTH, fitted, log
 
 SMALL = Latent(users=20, items=30, users_per_step=8, factors=2, noise=0.3).offline(560)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from recaudit.testing.environments import EnvironmentContract
 from recaudit.arrays import FloatArray
 from recaudit.simulate.worlds.latent import Latent, LatentPopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.testing.environments import EnvironmentContract
 
 EVERYBODY = np.arange(20)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from recaudit.testing.environments import EnvironmentContract
 from recaudit.simulate.worlds.choices import PicksBest, TakesAll
 from recaudit.simulate.worlds.latent_score import LatentScore, LatentScorePopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.testing.environments import EnvironmentContract
 
 
 class TestLatentScore(EnvironmentContract):

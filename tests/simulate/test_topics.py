@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from recaudit.testing.environments import EnvironmentContract
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import TakesAll
 from recaudit.simulate.worlds.topics import Topics, TopicsPopulation
+from recaudit.testing.environments import EnvironmentContract
 
 ONE = np.array([0])
 

@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
 from pydantic import Field, ValidationError
 
 from recaudit.arguments import check_argument
-from recaudit.audits.recipe.recipe import Recipe
 from recaudit.arrays import FloatArray
+from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
@@ -104,12 +104,9 @@ class Audit(Specification, ABC):
         lacking = [need for need in self.needs if need != "model"]
         kind = AUDITS.kind_of(self)
         if lacking:
-            raise InputError(
-                kind,
-                received="an audit inside a simulation",
-                expected=f"one of {', '.join(loop_audits())}: {kind} needs {' and '.join(_NEEDED[need] for need in lacking)}, "
-                "which a loop does not have",
-            )
+            needs = " and ".join(_NEEDED[need] for need in lacking)
+            expected = f"one of {', '.join(loop_audits())}: {kind} needs {needs}, which a loop does not have"
+            raise InputError(kind, received="an audit inside a simulation", expected=expected)
         if self.by:
             raise InputError("by", received=list(self.by), expected="nothing: over time, numbers of all users are kept")
         for name in self.not_in_loop:

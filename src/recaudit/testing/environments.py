@@ -69,6 +69,8 @@ def through_a_file(state: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 class EnvironmentContract:
+    """Give it an environment."""
+
     environment: Environment
     """A small one: some 20 users and 30 items, fewer online, all dynamics on."""
     dynamics: tuple[str, ...] = ()

@@ -34,6 +34,8 @@ def some_ratings(seed: int) -> Interactions:
 
 
 class ModelContract:
+    """Give it a recommender that fits 30 users and 20 items quickly."""
+
     recommender: Recommender
 
     rating_again_as_before_changes_nothing = False

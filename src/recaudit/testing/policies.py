@@ -16,6 +16,8 @@ ROWS, ITEMS = 6, 9
 
 
 class PolicyContract:
+    """Give it a policy."""
+
     policy: Policy
 
     @pytest.fixture

@@ -1,10 +1,8 @@
 """Parts of recaudit from another package: an audit, a recommender, a policy and an environment."""
 
-from __future__ import annotations
-
 from recaudit_example.audit import Overlap
 from recaudit_example.environment import TwoCamps
 from recaudit_example.model import RecentlyPopular
 from recaudit_example.policy import Logistic
 
-__all__ = ["TwoCamps", "Logistic", "Overlap", "RecentlyPopular"]
+__all__ = ["Logistic", "Overlap", "RecentlyPopular", "TwoCamps"]

@@ -1,7 +1,5 @@
 """Does everybody get the same list?"""
 
-from __future__ import annotations
-
 import numpy as np
 
 import recaudit as ra

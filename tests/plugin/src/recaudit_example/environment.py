@@ -1,7 +1,5 @@
 """A divided world: what one half of the people likes the other dislikes."""
 
-from __future__ import annotations
-
 import numpy as np
 from pydantic import Field
 

@@ -1,7 +1,5 @@
 """Popular of late: each rating counts, the less the older it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A policy that saturates: very good items are all as likely."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from torch import Tensor, logsumexp
 from torch.nn.functional import logsigmoid

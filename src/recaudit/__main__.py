@@ -1,0 +1,5 @@
+"""`python -m recaudit` is the command `recaudit`."""
+
+from recaudit.cli import main
+
+main()
