@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts properties hard format bench clean
+.PHONY: demo test lint contracts coverage properties hard format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -14,6 +14,10 @@ test: lint
 contracts: .venv/test.stamp
 	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m contract
 	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m contract
+
+# Which lines no test runs.
+coverage: .venv/test.stamp
+	$(BIN)/python -m pytest -n auto --cov=recaudit --cov-report=term:skip-covered --cov-report=html:runs/coverage
 
 # Property tests on new cases: `make test` draws the same ones each time.
 SEEDS ?= 1 2 3 4 5 6 7 8 9 10

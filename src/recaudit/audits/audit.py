@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from recaudit.arguments import check_argument
