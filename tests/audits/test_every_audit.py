@@ -1,0 +1,105 @@
+"""What every audit must do: the shipped contract, for each of ours, and Python and TOML beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recaudit import runs
+from recaudit.audits.agency.audit import Agency
+from recaudit.audits.calibration.audit import Calibration
+from recaudit.audits.calibration.reranking import Reranking
+from recaudit.audits.catalogue import PAPERS, catalog
+from recaudit.audits.composed.audit import Composed
+from recaudit.audits.fidelity.audit import Fidelity
+from recaudit.audits.folding.audit import Folding
+from recaudit.audits.instability.audit import Instability
+from recaudit.audits.lists.accuracy import Accuracy
+from recaudit.audits.lists.exposure import Exposure
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.recipe import Change, Max, Own, PredictedRating, Rung
+from recaudit.interventions import NextK, Past
+from recaudit.policies import Softmax
+from recaudit.registry import AUDITS
+from recaudit.testing import AuditContract
+
+pytestmark = pytest.mark.contract
+
+
+class TestAccuracy(AuditContract):
+    audit = Accuracy(k=5, samples=20)
+
+
+class TestExposure(AuditContract):
+    audit = Exposure(k=5, policy=Softmax(beta=1.5), samples=20)
+
+
+class TestReachability(AuditContract):
+    audit = Reachability(actions=NextK(3), users=6, samples=20)
+
+
+class TestPastReachability(AuditContract):
+    audit = Reachability(actions=Past(2), users=4, samples=20)
+
+    def test_a_loop_can_ask_it_or_it_says_why_not(self) -> None:  # type: ignore[override]  # a loop has no past model
+        with pytest.raises(Exception, match="past"):
+            self.audit.check_loop()
+
+
+class TestInstability(AuditContract):
+    audit = Instability(viewers=5, editors=6, samples=20)
+
+
+class TestAgency(AuditContract):
+    audit = Agency(k=2, horizons=(1,), betas=(1.0,), users=4, followed=2, targets=5, editors=4, samples=20)
+
+
+class TestFolding(AuditContract):
+    audit = Folding(k=5, samples=20)
+
+
+class TestCalibration(AuditContract):
+    audit = Calibration(k=10, tested=10, samples=20)
+
+
+class TestReranking(AuditContract):
+    audit = Reranking(k=10, tested=10, curve=(0.0, 0.9), samples=20)
+
+
+class TestFidelity(AuditContract):
+    audit = Fidelity(samples=20)
+
+
+class TestComposed(AuditContract):
+    audit = Composed(
+        intervention=Own(NextK(3)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=4, samples=20
+    )
+
+
+def test_every_audit_has_a_contract() -> None:
+    tested = {type(cls.audit) for cls in globals().values() if isinstance(cls, type) and hasattr(cls, "audit")}
+    assert tested == set(AUDITS.values())
+
+
+@pytest.mark.parametrize("name", [name for name in AUDITS if name != "composed"])
+def test_python_and_toml_have_the_same_defaults(name: str) -> None:
+    text = f'[data]\nname = "demo"\n[[model]]\nkind = "random"\n[audits.{name}]\n'
+    assert runs.parse(text, source="test", folder=Path()).audits == {name: AUDITS[name]()}
+
+
+def test_what_the_catalogue_lists_can_be_run() -> None:
+    assert {entry.paper for entry in catalog()} == set(PAPERS)
+    for entry in catalog():
+        kind = AUDITS.kind_of(entry.audit)
+        assert AUDITS[kind] is type(entry.audit)
+        known = {metric.name for metric in entry.audit.metrics} | {"value", "lift", "rank_gain"}
+        assert entry.number in known
+
+
+def test_the_rung_follows_from_what_is_asked() -> None:
+    rungs = {entry.audit.recipe.rung for entry in catalog() if entry.audit.recipe is not None}
+    assert rungs == set(Rung)
+    recipe = Reachability(actions=Past(2)).recipe
+    assert recipe is not None
+    assert recipe.rung is Rung.COUNTERFACTUAL
