@@ -10,18 +10,20 @@ import polars as pl
 import pytest
 
 import recaudit as ra
+from recaudit.audits.audit import Subject
+from recaudit.audits.calibration.definitions import CALIBRATION
+from recaudit.audits.composed.audit import Composed
 from recaudit.audits.instability.audit import instability
+from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.recipe import (
     At,
-    Audit,
     Change,
-    Distance,
     Distribution,
     Functional,
     Lift,
     Max,
-    Mean,
-    Miscalibration,
+    Measured,
+    Moved,
     Outcome,
     PredictedRating,
     Probability,
@@ -39,6 +41,18 @@ from recaudit.interventions import Future, GivenItems, HistoryEdits, Interval, N
 from recaudit.interventions.who import Deployed, Nothing, Others, Own
 from recaudit.models import ALS, EASE, BiasedMF, SgdStep, TopPop, from_factors
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+
+
+class Audit:
+    """A composed audit, of which the rows matter here."""
+
+    def __init__(self, intervention: Any, outcome: Outcome, functional: Functional, over: Any = None) -> None:
+        self.parts = {"intervention": intervention, "outcome": outcome, "functional": functional, "over": over}
+
+    def run(self, model: Any, data: Interactions | None = None, *, rng: int = 0, **settings: Any) -> pl.DataFrame:
+        audit = Composed(**self.parts, **{"policy": Softmax(), "samples": 2} | settings)
+        return audit.run(Subject(model, data=data), rng=rng).pairs
+
 
 COLUMNS = ["value", "lower", "upper", "status", "baseline"]
 
@@ -112,8 +126,8 @@ class TestByHand:
         assert at(PredictedRating(), Change(), 2) == [-2.0]
         assert at(Probability(), Value(), 2) == pytest.approx([sigmoid(1), sigmoid(-1)])
         assert at(Probability(), RankGain(), 2) == [1.0, -1.0]
-        assert at(Distribution(), Distance("tv"), 2) == pytest.approx([sigmoid(1) - sigmoid(-1)])
-        assert at(Distribution(), Distance("tv"), 4) == [0.0]
+        assert at(Distribution(), Moved("tv"), 2) == pytest.approx([sigmoid(1) - sigmoid(-1)])
+        assert at(Distribution(), Moved("tv"), 4) == [0.0]
 
     def test_a_list_is_replaced_where_another_item_takes_the_top(self, by_hand: Any) -> None:
         for ratings, share in ((2, 1.0), (5, 0.0)):
@@ -225,15 +239,15 @@ class TestBesideTheVerbs:
     def test_instability(self, model: Any, distance: Any) -> None:
         asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS, "policy": Softmax(beta=2)}
         verb = instability(model, edits=Past(2), distance=distance, **asked).frame
-        found = Audit(Others(Past(2)), Distribution(), Distance(distance), Max()).run(model, **asked)
+        found = Audit(Others(Past(2)), Distribution(), Moved(distance), Max()).run(model, **asked)
         assert found.columns == ["viewer", "editor", *COLUMNS]
         assert found.equals(verb.select(found.columns))
 
     def test_no_ratings_move_recommendations_further_than_instability_says(self, model: Any) -> None:
         asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS}
-        best = Audit(Others(Past(2)), Distribution(), Distance("tv"), Max()).run(model, **asked)
+        best = Audit(Others(Past(2)), Distribution(), Moved("tv"), Max()).run(model, **asked)
         ends = [
-            Audit(Others(Past(2)), Distribution(), Distance("tv"), At(stars)).run(model, **asked)
+            Audit(Others(Past(2)), Distribution(), Moved("tv"), At(stars)).run(model, **asked)
             for stars in product([1.0, 5.0], repeat=2)
         ]
         for one in ends:
@@ -243,7 +257,7 @@ class TestBesideTheVerbs:
 
 class TestWhoIsAsked:
     def test_everybody_but_oneself_is_another(self, by_hand: Any) -> None:
-        audit = Audit(Others(Past(1)), Distribution(), Distance(), At(5))
+        audit = Audit(Others(Past(1)), Distribution(), Moved(), At(5))
         pairs = audit.run(by_hand).select("viewer", "editor").rows()
         people = ["editor", "foe", "friend"]
         assert pairs == [(viewer, editor) for viewer in people for editor in people if viewer != editor]
@@ -273,7 +287,7 @@ class TestWhoIsAsked:
         assert found["item"].to_list() == ["a"]
 
     def test_an_editor_of_items_that_the_viewer_has_seen_changes_nothing(self, by_hand: Any) -> None:
-        audit = Audit(Others(GivenItems(("a",))), Distribution(), Distance(), At(1))
+        audit = Audit(Others(GivenItems(("a",))), Distribution(), Moved(), At(1))
         assert audit.run(by_hand, viewers=["friend"], editors=["editor"])["value"].to_list() == [0.0]
 
     def test_drawn_lists_change_because_of_scores_alone(self, model: Any) -> None:
@@ -312,8 +326,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "audit",
         [
-            Audit(Nothing(), RecommendedList(10), Miscalibration()),
-            Audit(Deployed(), RatingsReceived(), Mean()),
+            Audit(Nothing(), RecommendedList(10), Measured(CALIBRATION[0])),
+            Audit(Deployed(), RatingsReceived(), Measured(ACCURACY[0])),
         ],
     )
     def test_what_changes_no_ratings_has_verbs_of_its_own(self, model: Any, audit: Audit) -> None:
@@ -325,9 +339,9 @@ class TestRefusals:
         [
             Audit(Own(Past(2)), Probability(), Change(), Max()),
             Audit(Own(Past(2)), Probability(), RankGain(), Max()),
-            Audit(Own(Past(2)), Distribution(), Distance(), Max()),
+            Audit(Own(Past(2)), Distribution(), Moved(), Max()),
             Audit(Others(Past(2)), RecommendedList(5), Replaced(), Max()),
-            Audit(Others(Past(2)), RecommendedList(5), Miscalibration(), At(5)),
+            Audit(Others(Past(2)), RecommendedList(5), Measured(CALIBRATION[0]), At(5)),
             Audit(Own(Past(2)), Similarity(), Value(), At(5)),
         ],
     )
@@ -359,7 +373,7 @@ class TestRefusals:
         ("audit", "asked", "message"),
         [
             (Audit(Own(Past(2)), Probability(), Value(), Max()), {"editors": EDITORS}, "editors: .*themselves"),
-            (Audit(Own(Past(2)), Distribution(), Distance(), At(5)), {"items": ["x"]}, "items: .*single items"),
+            (Audit(Own(Past(2)), Distribution(), Moved(), At(5)), {"items": ["x"]}, "items: .*single items"),
             (Audit(Own(Past(2)), Probability(), Value(), At((5, 5, 5))), {}, r"At\.ratings: received 3 ratings"),
             (Audit(Own(Past(2)), Probability(), Value(), At(6)), {}, r"At\.ratings: received \[6\.0, 6\.0\]"),
             (

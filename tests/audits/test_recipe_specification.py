@@ -7,25 +7,23 @@ from typing import Any
 
 import pytest
 
+from recaudit.audits.calibration.definitions import CALIBRATION
+from recaudit.audits.folding.definitions import FOLDING
+from recaudit.audits.lists.definitions import ACCURACY, EXPOSURE
 from recaudit.audits.recipe import (
     At,
-    Audit,
     Change,
-    Distance,
     Distribution,
-    Error,
-    Exposure,
     Functional,
     Lift,
     Max,
-    Mean,
-    Miscalibration,
-    Overshoot,
+    Measured,
+    Moved,
     PredictedRating,
     Probability,
     RankGain,
-    Ranking,
     RatingsReceived,
+    Recipe,
     RecommendedList,
     Replaced,
     Rung,
@@ -54,21 +52,21 @@ class TestRung:
     def test_changing_what_did_happen_is_counterfactual(
         self, who: type[Own | Others], actions: Any, rung: Rung
     ) -> None:
-        assert Audit(who(actions), Probability(), Value(), Max()).rung == rung
-        assert Audit(who(actions), Probability(), Value(), At(5)).rung == rung
+        assert Recipe(who(actions), Probability(), Value(), Max()).rung == rung
+        assert Recipe(who(actions), Probability(), Value(), At(5)).rung == rung
 
     def test_changing_nothing_is_associational(self) -> None:
-        assert Audit(Nothing(), RecommendedList(10), Miscalibration()).rung == "associational"
+        assert Recipe(Nothing(), RecommendedList(10), Measured(CALIBRATION[0])).rung == "associational"
 
     def test_deploying_a_recommender_is_interventional(self) -> None:
-        assert Audit(Deployed(), RatingsReceived(), Mean()).rung == "interventional"
+        assert Recipe(Deployed(), RatingsReceived(), Measured(ACCURACY[1])).rung == "interventional"
 
     def test_it_cannot_be_declared(self) -> None:
-        audit = Audit(Nothing(), Similarity(), Overshoot())
+        audit = Recipe(Nothing(), Similarity(), Measured(FOLDING[0]))
         with pytest.raises(AttributeError):
             audit.rung = Rung.COUNTERFACTUAL  # type: ignore[misc]  # the assignment is the test
         with pytest.raises(TypeError):
-            Audit(Nothing(), Similarity(), Overshoot(), rung="counterfactual")  # type: ignore[call-arg]  # as above
+            Recipe(Nothing(), Similarity(), Measured(FOLDING[0]), rung="counterfactual")  # type: ignore[call-arg]  # as above
 
 
 class TestSentence:
@@ -76,44 +74,44 @@ class TestSentence:
         ("audit", "sentence"),
         [
             (
-                Audit(Own(Past(5)), Probability(), Value(), Max()),
+                Recipe(Own(Past(5)), Probability(), Value(), Max()),
                 "The largest probability of an item over a user's own last 5 ratings (counterfactual)",
             ),
             (
-                Audit(Others(Future(5)), Distribution(), Distance("hellinger"), Max()),
+                Recipe(Others(Future(5)), Distribution(), Moved("hellinger"), Max()),
                 "The largest Hellinger distance by which a user's recommendations move over another user's next 5 "
                 "ratings (interventional)",
             ),
             (
-                Audit(Own(NextK(10)), Probability(), RankGain(), Max(of=Value())),
+                Recipe(Own(NextK(10)), Probability(), RankGain(), Max(of=Value())),
                 "The rank gain of an item where the probability of an item is largest over a user's own ratings of the "
                 "next 10 items (interventional)",
             ),
             (
-                Audit(Others(HistoryEdits(3)), PredictedRating(), Change(), At(5)),
+                Recipe(Others(HistoryEdits(3)), PredictedRating(), Change(), At(5)),
                 "The change of the predicted rating with another user's ratings of 3 seen items set to 5 "
                 "(counterfactual)",
             ),
             (
-                Audit(Own(FutureEdits(2)), RecommendedList(10), Replaced(), At((1, 4.5))),
+                Recipe(Own(FutureEdits(2)), RecommendedList(10), Replaced(), At((1, 4.5))),
                 "The share of a list of 10 that is replaced with a user's own ratings of 2 unseen items set to 1, 4.5 "
                 "(interventional)",
             ),
             (
-                Audit(Nothing(), PredictedRating(), Error("rmse")),
-                "The RMSE of predicted ratings, with nothing changed (associational)",
+                Recipe(Nothing(), PredictedRating(), Measured(ACCURACY[0])),
+                "The RMSE of the predicted rating, with nothing changed (associational)",
             ),
             (
-                Audit(Nothing(), RecommendedList(20), Exposure("popularity_correlation")),
-                "The popularity correlation over everybody's list of 20, with nothing changed (associational)",
+                Recipe(Nothing(), RecommendedList(20), Measured(EXPOSURE[2])),
+                "The popularity correlation of the list of 20, with nothing changed (associational)",
             ),
             (
-                Audit(Deployed(), RatingsReceived(), Mean()),
-                "The mean of the ratings received, with the recommender deployed over time (interventional)",
+                Recipe(Deployed(), RatingsReceived(), Measured(ACCURACY[1])),
+                "The MAE of the ratings received, with the recommender deployed over time (interventional)",
             ),
         ],
     )
-    def test_an_audit_prints_as_one(self, audit: Audit, sentence: str) -> None:
+    def test_an_audit_prints_as_one(self, audit: Recipe, sentence: str) -> None:
         assert str(audit) == sentence
 
     @pytest.mark.parametrize(
@@ -135,26 +133,26 @@ class TestSentence:
 
 class TestValue:
     def test_equal_parts_make_equal_audits_with_equal_hashes(self) -> None:
-        one, other = (Audit(Others(Past(5)), PredictedRating(), Change(), At([5, 4, 3, 2, 1])) for _ in range(2))
+        one, other = (Recipe(Others(Past(5)), PredictedRating(), Change(), At([5, 4, 3, 2, 1])) for _ in range(2))
         assert one == other
         assert len({one, other}) == 1
 
     @pytest.mark.parametrize(
         "other",
         [
-            Audit(Own(Past(5)), Distribution(), Distance("tv"), Max()),
-            Audit(Others(Past(4)), Distribution(), Distance("tv"), Max()),
-            Audit(Others(Past(5)), Distribution(), Distance("kl"), Max()),
-            Audit(Others(Past(5)), Distribution(), Distance("tv"), At(1)),
+            Recipe(Own(Past(5)), Distribution(), Moved("tv"), Max()),
+            Recipe(Others(Past(4)), Distribution(), Moved("tv"), Max()),
+            Recipe(Others(Past(5)), Distribution(), Moved("kl"), Max()),
+            Recipe(Others(Past(5)), Distribution(), Moved("tv"), At(1)),
         ],
     )
-    def test_other_parts_make_another_audit_and_another_sentence(self, other: Audit) -> None:
-        audit = Audit(Others(Past(5)), Distribution(), Distance("tv"), Max())
+    def test_other_parts_make_another_audit_and_another_sentence(self, other: Recipe) -> None:
+        audit = Recipe(Others(Past(5)), Distribution(), Moved("tv"), Max())
         assert audit != other
         assert str(audit) != str(other)
 
     def test_it_is_frozen(self) -> None:
-        audit = Audit(Nothing(), Similarity(), Overshoot())
+        audit = Recipe(Nothing(), Similarity(), Measured(FOLDING[0]))
         with pytest.raises(FrozenInstanceError):
             audit.outcome = Probability()  # type: ignore[misc]  # the assignment is the test
 
@@ -172,7 +170,7 @@ class TestWrongTypes:
     )
     def test_the_error_names_the_field_and_what_fits(self, parts: tuple[Any, ...], message: str) -> None:
         with pytest.raises(InputError, match=message):
-            Audit(*parts)
+            Recipe(*parts)
 
     @pytest.mark.parametrize("who", [Own, Others])
     def test_somebody_must_be_able_to_do_something(self, who: Any) -> None:
@@ -187,12 +185,7 @@ class TestWrongTypes:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: Distance("helinger"), "Did you mean 'hellinger'"),  # type: ignore[arg-type]
-            (lambda: Error("rsme"), "Did you mean 'rmse'"),  # type: ignore[arg-type]
-            (lambda: Ranking("ndgc"), "Did you mean 'ndcg'"),  # type: ignore[arg-type]
-            (lambda: Exposure("jini"), "Did you mean 'gini'"),  # type: ignore[arg-type]
-            (lambda: Miscalibration("tv"), r"Miscalibration\.distance"),  # type: ignore[arg-type]
-            (lambda: Miscalibration(smoothing=0), r"Miscalibration\.smoothing"),
+            (lambda: Moved("helinger"), "Did you mean 'hellinger'"),  # type: ignore[arg-type]
             (lambda: RecommendedList(0), r"RecommendedList\.k"),
             (lambda: Max(of=Probability()), r"Max\.of"),  # type: ignore[arg-type]
         ],
@@ -208,14 +201,14 @@ class TestNoSense:
         [
             (Distribution(), Value()),
             (PredictedRating(), Lift()),
-            (Probability(), Distance()),
+            (Probability(), Moved()),
             (Distribution(), Replaced()),
             (RecommendedList(5), Change()),
         ],
     )
     def test_a_functional_that_the_outcome_does_not_have(self, outcome: Any, functional: Functional) -> None:
         with pytest.raises(InputError, match=r"functional: .* expected an outcome that has"):
-            Audit(Own(Past(5)), outcome, functional, Max())
+            Recipe(Own(Past(5)), outcome, functional, Max())
 
     @pytest.mark.parametrize("intervention", [Nothing(), Deployed()])
     @pytest.mark.parametrize(
@@ -224,7 +217,7 @@ class TestNoSense:
             (Probability(), Lift()),
             (Probability(), RankGain()),
             (PredictedRating(), Change()),
-            (Distribution(), Distance()),
+            (Distribution(), Moved()),
             (RecommendedList(5), Replaced()),
         ],
     )
@@ -232,29 +225,29 @@ class TestNoSense:
         self, intervention: Intervention, outcome: Any, functional: Functional
     ) -> None:
         with pytest.raises(InputError, match="since no ratings are changed"):
-            Audit(intervention, outcome, functional)
+            Recipe(intervention, outcome, functional)
 
     @pytest.mark.parametrize("intervention", [Nothing(), Deployed()])
     @pytest.mark.parametrize("over", [Max(), At(5)])
     def test_ratings_to_choose_where_nobody_chooses(self, intervention: Intervention, over: Any) -> None:
         with pytest.raises(InputError, match="there are no ratings to choose"):
-            Audit(intervention, RecommendedList(5), Miscalibration(), over)
+            Recipe(intervention, RecommendedList(5), Measured(CALIBRATION[0]), over)
 
     @pytest.mark.parametrize("intervention", [Own(Past(5)), Others(Past(5))])
     def test_free_ratings_without_a_word_on_which(self, intervention: Intervention) -> None:
         with pytest.raises(InputError, match=r"over: received nothing.*Max\(\) or At"):
-            Audit(intervention, Probability(), Value())
+            Recipe(intervention, Probability(), Value())
 
     def test_looking_at_the_ratings_that_are_set(self) -> None:
         with pytest.raises(InputError, match="these are the ratings"):
-            Audit(Own(Past(5)), RatingsReceived(), Mean(), Max())
-        assert Audit(Others(Past(5)), RatingsReceived(), Mean(), Max()).rung == "counterfactual"
+            Recipe(Own(Past(5)), RatingsReceived(), Measured(ACCURACY[1]), Max())
+        assert Recipe(Others(Past(5)), RatingsReceived(), Measured(ACCURACY[1]), Max()).rung == "counterfactual"
 
-    @pytest.mark.parametrize("best", [Lift(), Distance()])
+    @pytest.mark.parametrize("best", [Lift(), Moved()])
     def test_maximising_itself_or_something_else_altogether(self, best: Functional) -> None:
         with pytest.raises(InputError, match="another functional of the same outcome"):
-            Audit(Own(Past(5)), Probability(), Lift(), Max(of=best))
+            Recipe(Own(Past(5)), Probability(), Lift(), Max(of=best))
 
     def test_given_ratings_with_a_limit_on_changes(self) -> None:
         with pytest.raises(InputError, match="limit on changes"):
-            Audit(Own(Past(5, ratings=Stars(), changes=2)), Probability(), Value(), At(5))
+            Recipe(Own(Past(5, ratings=Stars(), changes=2)), Probability(), Value(), At(5))
