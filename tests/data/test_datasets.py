@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from recaudit.data import datasets, synthetic
-from recaudit.data.datasets.registry import DATASETS
 from recaudit.data.interactions import Interactions
 from recaudit.errors import DataError, InputError
+from recaudit.registry import DATASETS
 
 REAL = os.environ.get("RECAUDIT_DATA")
 

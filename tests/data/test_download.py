@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from recaudit.data import datasets
-from recaudit.data.datasets import registry
-from recaudit.data.datasets.download import download
-from recaudit.data.datasets.unpack import unpack
+from recaudit.data.datasets import Archive, info
+from recaudit.data.datasets.download import download, unpack
 from recaudit.engines.progress import Step, listening
 from recaudit.errors import DownloadError
 
@@ -303,8 +302,8 @@ ML_1M = {
 def publish(site: Site, monkeypatch: pytest.MonkeyPatch, content: bytes, digest: str | None) -> None:
     """Put ml-1m on the local site instead of its owner's."""
     site.files["ml-1m.zip"] = content
-    moved = replace(registry.DATASETS["ml-1m"], archive=registry.Archive(site.url("ml-1m.zip"), digest))
-    monkeypatch.setitem(registry.DATASETS, "ml-1m", moved)
+    moved = replace(info("ml-1m"), archive=Archive(site.url("ml-1m.zip"), digest))
+    monkeypatch.setattr("recaudit.data.datasets.access.info", lambda name: moved)
 
 
 def test_load_downloads_once(site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

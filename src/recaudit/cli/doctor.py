@@ -120,16 +120,16 @@ def _extras() -> dict[str, bool]:
 def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:
     try:
         from recaudit.data import datasets
-        from recaudit.data.datasets import folders
+        from recaudit.data.datasets.dataset import cache_folder, data_folder
     except (ImportError, OSError) as error:
         problems.append(f"recaudit.data cannot be loaded ({error}): install recaudit again.")
         return [], {}
-    cache = folders.cache_folder()
+    cache = cache_folder()
     existing = next(parent for parent in (cache, *cache.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
         problems.append(f"Downloads go to {cache}, which cannot be written: set XDG_CACHE_HOME to another folder.")
     try:
-        named = folders.data_folder()
+        named = data_folder()
         where = {one.name: _place(one.location, ready=one.ready) for one in datasets.catalogue()}
     except DataError as error:
         problems.append(str(error))

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 from recaudit.arguments import checked
-from recaudit.data.datasets import folders
-from recaudit.data.datasets.download import download
-from recaudit.data.datasets.registry import DATASETS, Dataset, find
-from recaudit.data.datasets.unpack import unpack
+from recaudit.data.datasets.dataset import VARIABLE, Dataset, cache_folder
+from recaudit.data.datasets.download import download, unpack
 from recaudit.data.interactions import Interactions
-from recaudit.errors import DataError, DownloadError, InputError
-
-
-@final
-@dataclass(frozen=True)
-class DatasetInfo:
-    """What is known about a data set before it is loaded."""
-
-    name: str
-    title: str
-    about: str
-    page: str
-    """The owner's page, with the terms of use; empty for generated data."""
-    megabytes: float
-    """The size of the download; 0 for generated data."""
-    files: tuple[str, ...]
-    """The files that must be there; none for generated data."""
-    location: Path | None
-    """The folder on this machine that has them, or None."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether it loads without a download."""
-        return not self.files or self.location is not None
+from recaudit.errors import DataError, DownloadError, InputError, did_you_mean
+from recaudit.registry import DATASETS
 
 
 def names() -> list[str]:
@@ -44,14 +18,18 @@ def names() -> list[str]:
 
 
 @checked
-def info(name: str) -> DatasetInfo:
+def info(name: str) -> Dataset:
     """What is known about this data set, and where its files are."""
-    return _described(find(name))
+    if name not in DATASETS:
+        expected = "the name of a data set"
+        raise InputError("name", received=repr(name), expected=expected, remedy=did_you_mean(name, DATASETS))
+    found: Dataset = DATASETS[name]  # type: ignore[assignment]  # a value, not a class
+    return found
 
 
-def catalogue() -> list[DatasetInfo]:
+def catalogue() -> list[Dataset]:
     """What is known about every data set."""
-    return [_described(dataset) for dataset in DATASETS.values()]
+    return [info(name) for name in DATASETS]
 
 
 @checked
@@ -61,13 +39,13 @@ def locate(name: str, path: str | Path | None = None) -> Path | None:
     It is looked for in `path` if given, else in the folder that the environment variable RECAUDIT_DATA names,
     else in the cache. Each may be the folder with the files or the one above it.
     """
-    return folders.locate(find(name), path)
+    return info(name).locate(path)
 
 
 @checked
 def fetch(name: str) -> Path:
     """The folder with this data set's files, downloaded from their owner if they are not on this machine."""
-    dataset = find(name)
+    dataset = info(name)
     if dataset.archive is None:
         raise InputError(
             "name",
@@ -75,10 +53,10 @@ def fetch(name: str) -> Path:
             expected="a data set with files",
             remedy=f"{dataset.title} is generated: load({name!r}) needs nothing else.",
         )
-    if found := folders.locate(dataset):
+    if found := dataset.locate():
         return found
     url, digest = dataset.archive.url, dataset.archive.digest
-    cache = folders.cache_folder()
+    cache = cache_folder()
     target = cache / url.rpartition("/")[2]
     folder = cache / dataset.name
     try:
@@ -90,7 +68,7 @@ def fetch(name: str) -> Path:
         raise DownloadError(
             f"{name} could not be fetched: {error} To do it by hand, download {url} (see {dataset.page}) and "
             f"put {', '.join(dataset.files)} into {folder}, or into the sub-folder {dataset.folders[0]} of "
-            f"the folder that the environment variable {folders.VARIABLE} names."
+            f"the folder that the environment variable {VARIABLE} names."
         ) from None
     return folder
 
@@ -101,14 +79,14 @@ def load(name: str, path: str | Path | None = None) -> Interactions:
 
     The files come from `path`, from RECAUDIT_DATA or from the cache (see `locate`), else they are downloaded.
     """
-    dataset = find(name)
+    dataset = info(name)
     if path is None:
         return _read(dataset, fetch(name) if dataset.archive else Path())
     if not dataset.files:
         raise InputError("path", received=str(path), expected=f"no path: {name!r} is generated and needs no files")
-    folder = folders.locate(dataset, path)
+    folder = dataset.locate(path)
     if folder is None:
-        raise folders.not_in(dataset, path)
+        raise dataset.not_in(path)
     return _read(dataset, folder)
 
 
@@ -124,15 +102,3 @@ def _read(dataset: Dataset, folder: Path) -> Interactions:
             expected=f"the files of {dataset.name} as their owner published them",
             remedy="Take them from the archive again.",
         ) from None
-
-
-def _described(dataset: Dataset) -> DatasetInfo:
-    return DatasetInfo(
-        name=dataset.name,
-        title=dataset.title,
-        about=dataset.about,
-        page=dataset.page,
-        megabytes=dataset.megabytes,
-        files=dataset.files,
-        location=folders.locate(dataset),
-    )

@@ -1,16 +1,23 @@
-"""Files from the owners' sites: resumed where they broke off, verified, and in place only when complete."""
+"""Archives from the owners' sites: resumed where they broke off, verified, unpacked, in place only when complete."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.client
 import math
 import re
+import shutil
+import tarfile
+import tempfile
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Iterator
 from itertools import chain, repeat
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO
 
 from recaudit.engines.progress import track
 from recaudit.errors import DownloadError
@@ -109,3 +116,63 @@ def _verify(url: str, part: Path, expected: str) -> None:
 def _kept(part: Path) -> str:
     size = part.stat().st_size if part.exists() else 0
     return f" {size / 1e6:,.1f} MB are kept: the next try goes on from there." if size else ""
+
+
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError)
+
+
+def unpack(archive: Path, folder: Path, files: tuple[str, ...]) -> None:
+    """Put `files`, by their names, and the owner's README from a .zip or .tar.gz into `folder`.
+
+    An archive with a member that points outside of it is refused. Checksums inside the archive are checked.
+    """
+    wanted = {name.lower() for name in (*files, "README", "README.txt")}
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        staged = Path(temporary, folder.name)
+        staged.mkdir()
+        try:
+            for name, member in _members(archive):
+                _check_inside(archive, name)
+                base = PurePosixPath(name).name
+                if member is not None and base.lower() in wanted and not (staged / base).exists():
+                    with (staged / base).open("wb") as file:
+                        shutil.copyfileobj(member, file)
+        except _DAMAGED as error:
+            raise DownloadError(f"{archive} is damaged: {error}. Delete it to start over.") from None
+        missing = [name for name in files if not (staged / name).is_file()]
+        if missing:
+            raise DownloadError(f"{archive} lacks {', '.join(missing)}. Delete it to start over.")
+        _move(staged, folder)
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """The name of each member, and its contents if it is a plain file."""
+    if archive.name.endswith(".zip"):
+        with zipfile.ZipFile(archive) as zipped:
+            for entry in zipped.infolist():
+                if entry.is_dir():
+                    yield entry.filename, None
+                else:
+                    with zipped.open(entry) as contents:
+                        yield entry.filename, contents
+    else:
+        with tarfile.open(archive, "r:*") as tarred:
+            for member in tarred:
+                yield member.name, tarred.extractfile(member) if member.isfile() else None
+
+
+def _check_inside(archive: Path, name: str) -> None:
+    windows = PureWindowsPath(name)
+    if PurePosixPath(name).is_absolute() or windows.drive or windows.root or ".." in windows.parts:
+        raise DownloadError(
+            f"{archive} is refused: its member {name!r} points outside of the archive, as no data set's does."
+        )
+
+
+def _move(staged: Path, folder: Path) -> None:
+    if not folder.exists():
+        staged.rename(folder)
+        return
+    # Someone's own folder, with some of the files: each is replaced whole.
+    for file in staged.iterdir():
+        file.replace(folder / file.name)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from recaudit.data.datasets.attributes import age_group
-from recaudit.data.datasets.formats import Layout, read_exact, read_fast
+from recaudit.data.datasets.dataset import Archive, Dataset
+from recaudit.data.datasets.formats import Layout, age_group, read_exact, read_fast
 from recaudit.data.interactions import Interactions
 
 _COUNTS = (0.0, float("inf"))
@@ -107,3 +107,34 @@ def _log(plays: pl.DataFrame) -> Interactions:
     highest = rated["rating"].max()
     assert isinstance(highest, float)
     return Interactions.from_frame(rated, scale=(0.0, highest))
+
+
+LASTFM_360K = Dataset(
+    name="lastfm-360k",
+    title="Last.fm 360K",
+    about="17,559,530 listening counts of artists by 359,347 users, as log(1 + count), 2010",
+    page="https://www.upf.edu/web/mtg/lastfm360k",
+    read=read_360k,
+    files=("usersha1-artmbid-artname-plays.tsv", "usersha1-profile.tsv"),
+    folders=("lastfm-dataset-360K", "lastfm-360k"),
+    archive=Archive(
+        "https://zenodo.org/records/6090214/files/lastfm-dataset-360K.tar.gz",
+        "md5:635e6ed3fc873aa4ba33aba0ebce02b1",
+    ),
+    megabytes=569.2,
+)
+
+HETREC_LASTFM_2K = Dataset(
+    name="hetrec-lastfm-2k",
+    title="Last.fm 2K (HetRec 2011)",
+    about="92,834 listening counts of 17,632 artists by 1,892 users, as log(1 + count), with tags, 2011",
+    page="https://grouplens.org/datasets/hetrec-2011/",
+    read=read_hetrec,
+    files=("user_artists.dat", "artists.dat", "tags.dat", "user_taggedartists.dat"),
+    folders=("hetrec2011-lastfm-2k", "hetrec-lastfm-2k"),
+    archive=Archive(
+        "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
+        "sha256:6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
+    ),
+    megabytes=2.6,
+)

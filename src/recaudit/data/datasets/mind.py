@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from recaudit.data.datasets.dataset import Archive, Dataset
 from recaudit.data.datasets.formats import Layout, bad_line, read_fast, records
 from recaudit.data.interactions import Interactions
 from recaudit.errors import DataError
@@ -73,3 +74,19 @@ def _bad_impression(path: Path) -> DataError:
                 expected = "every article shown as N1-0, passed over, or as N1-1, opened"
                 return bad_line(path, line, received=article, expected=expected)
     raise AssertionError("unreachable: called for a file with such an article")
+
+
+MIND_SMALL = Dataset(
+    name="mind-small",
+    title="MIND small",
+    about="clicks of 50,000 users on news, by subcategory, as log(1 + clicks), 2020",
+    page="https://msnews.github.io/",
+    read=read_small,
+    files=("behaviors.tsv", "news.tsv"),
+    folders=("MINDsmall_train", "mind-small"),
+    archive=Archive(
+        "https://huggingface.co/datasets/Recommenders/MIND/resolve/main/MINDsmall_train.zip",
+        "sha256:6ef97a271580b98ccfc4301ada55cc639423cb0576a78b8dcfcf74a4dbcc3194",
+    ),
+    megabytes=53.0,
+)
