@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Annotated, TypeVar
 
 import numpy as np
@@ -39,8 +39,9 @@ AnyEngine = Annotated[Engine, OneOf(ENGINES)]
 
 def with_workers(engine: Engine, workers: int) -> Engine:
     """The same kind of engine with so many workers; threads, where it has none."""
-    if is_dataclass(engine) and "workers" in (field.name for field in fields(engine)):
-        return replace(engine, workers=workers)
+    if hasattr(engine, "workers"):
+        changed: Engine = replace(engine, workers=workers)  # type: ignore[type-var]  # engines with workers are dataclasses
+        return changed
     return engine if workers == 1 else ENGINES["threads"](workers)
 
 

@@ -18,9 +18,21 @@ from recaudit.audits.composed.given import at_given
 from recaudit.audits.composed.pairs import ResolvedPairs
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.reachability.audit import Reachability
-from recaudit.audits.recipe.functionals import AnyFunctional, Change, Lift, Moved, RankGain, Value
-from recaudit.audits.recipe.outcomes import AnyOutcome, Distribution, PredictedRating, Probability
-from recaudit.audits.recipe.quantifiers import AnyQuantifier, At, Max
+from recaudit.audits.recipe.parts import (
+    AnyFunctional,
+    AnyOutcome,
+    AnyQuantifier,
+    At,
+    Change,
+    Distribution,
+    Lift,
+    Max,
+    Moved,
+    PredictedRating,
+    Probability,
+    RankGain,
+    Value,
+)
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result
 from recaudit.errors import InputError, NotSupportedError

@@ -18,8 +18,7 @@ import torch
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.composed.given import compared
 from recaudit.audits.composed.pairs import ResolvedPairs, Rows
-from recaudit.audits.recipe.functionals import Change, Functional
-from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
+from recaudit.audits.recipe.parts import Change, Functional, Outcome, PredictedRating
 from recaudit.errors import NotSupportedError
 from recaudit.interventions.ratings import rating_range
 from recaudit.models.response import AffineResponse

@@ -11,9 +11,17 @@ import torch
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.composed.pairs import ResolvedPairs, Rows
-from recaudit.audits.recipe.functionals import Change, Functional, Lift, Moved, RankGain
-from recaudit.audits.recipe.outcomes import Outcome, PredictedRating, RecommendedList
-from recaudit.audits.recipe.quantifiers import At
+from recaudit.audits.recipe.parts import (
+    At,
+    Change,
+    Functional,
+    Lift,
+    Moved,
+    Outcome,
+    PredictedRating,
+    RankGain,
+    RecommendedList,
+)
 from recaudit.errors import InputError
 from recaudit.interventions import Stars
 from recaudit.interventions.ratings import rating_range

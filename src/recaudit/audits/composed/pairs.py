@@ -13,7 +13,7 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.result import STATUS
-from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
+from recaudit.audits.recipe.parts import Outcome, PredictedRating
 from recaudit.audits.samples import resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError

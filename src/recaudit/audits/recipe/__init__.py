@@ -1,16 +1,25 @@
 """What an audit asks: who changes what, what is looked at, how it becomes a number, and over which ratings."""
 
-from recaudit.audits.recipe.functionals import Change, Functional, Lift, Measured, Moved, RankGain, Replaced, Value
-from recaudit.audits.recipe.outcomes import (
+from recaudit.audits.recipe.parts import (
+    At,
+    Change,
     Distribution,
+    Functional,
+    Lift,
+    Max,
+    Measured,
+    Moved,
     Outcome,
     PredictedRating,
     Probability,
+    Quantifier,
+    RankGain,
     RatingsReceived,
     RecommendedList,
+    Replaced,
     Similarity,
+    Value,
 )
-from recaudit.audits.recipe.quantifiers import At, Max, Quantifier
 from recaudit.audits.recipe.recipe import Recipe, Rung
 from recaudit.interventions.who import Deployed, Intervention, Nothing, Others, Own
 
