@@ -108,65 +108,57 @@ class Recipe:
 
     def _check_sense(self) -> None:
         """Refuse what no number could answer, with the reason."""
-        who, outcome, functional, over = self.intervention, self.outcome, self.functional, self.over
-        acts, best = isinstance(who, Own | Others), over.of if isinstance(over, Max) else None
-        fitting = ", ".join(one.__name__ for one in functional.fits)
-        limited = isinstance(who, Own | Others) and getattr(who.actions, "changes", None) is not None
-        mistakes = [
-            (
-                not isinstance(outcome, functional.fits),
-                ("functional", f"{functional!r} of {outcome!r}", f"an outcome that has a {functional}: {fitting}", ""),
-            ),
-            (
-                functional.compares and not acts,
-                (
-                    "functional",
-                    f"{functional!r} with {who!r}",
-                    "a functional that compares with nothing, since no ratings are changed",
-                    "Change ratings, with Own(...) or Others(...), or take another functional.",
-                ),
-            ),
-            (
-                acts and over is None,
-                (
+        acts = isinstance(self.intervention, Own | Others)
+        if not isinstance(self.outcome, self.functional.fits):
+            fitting = ", ".join(outcome.__name__ for outcome in self.functional.fits)
+            raise InputError(
+                "functional",
+                received=f"{self.functional!r} of {self.outcome!r}",
+                expected=f"an outcome that has a {self.functional}: {fitting}",
+            )
+        if self.functional.compares and not acts:
+            raise InputError(
+                "functional",
+                received=f"{self.functional!r} with {self.intervention!r}",
+                expected="a functional that compares with nothing, since no ratings are changed",
+                remedy="Change ratings, with Own(...) or Others(...), or take another functional.",
+            )
+        if acts and self.over is None:
+            raise InputError(
+                "over",
+                received=f"nothing, with {self.intervention!r}",
+                expected="Max() or At(ratings): which of the allowed ratings is it about?",
+            )
+        if not acts and self.over is not None:
+            raise InputError(
+                "over",
+                received=f"{self.over!r} with {self.intervention!r}",
+                expected="nothing: there are no ratings to choose",
+                remedy="Leave it out.",
+            )
+        if isinstance(self.intervention, Own) and isinstance(self.outcome, RatingsReceived):
+            raise InputError(
+                "outcome",
+                received=f"{self.outcome!r} with {self.intervention!r}",
+                expected="something that follows from the ratings: these are the ratings",
+                remedy="Look at Probability(), or let others act: Others(...).",
+            )
+        self._check_quantifier()
+
+    def _check_quantifier(self) -> None:
+        best = self.over.of if isinstance(self.over, Max) else None
+        if best is not None and (best == self.functional or not isinstance(self.outcome, best.fits)):
+            raise InputError(
+                "over",
+                received=f"{self.over!r} for {self.functional!r} of {self.outcome!r}",
+                expected="another functional of the same outcome to be made largest",
+                remedy="Max() makes the audit's own functional largest.",
+            )
+        match self.intervention, self.over:
+            case ((Own(Actions(changes=int())) | Others(Actions(changes=int()))), At()):
+                raise InputError(
                     "over",
-                    f"nothing, with {who!r}",
-                    "Max() or At(ratings): which of the allowed ratings is it about?",
-                    "",
-                ),
-            ),
-            (
-                not acts and over is not None,
-                ("over", f"{over!r} with {who!r}", "nothing: there are no ratings to choose", "Leave it out."),
-            ),
-            (
-                isinstance(who, Own) and isinstance(outcome, RatingsReceived),
-                (
-                    "outcome",
-                    f"{outcome!r} with {who!r}",
-                    "something that follows from the ratings: these are the ratings",
-                    "Look at Probability(), or let others act: Others(...).",
-                ),
-            ),
-            (
-                best is not None and (best == functional or not isinstance(outcome, best.fits)),
-                (
-                    "over",
-                    f"{over!r} for {functional!r} of {outcome!r}",
-                    "another functional of the same outcome to be made largest",
-                    "Max() makes the audit's own functional largest.",
-                ),
-            ),
-            (
-                limited and isinstance(over, At),
-                (
-                    "over",
-                    f"{over!r} with {who!r}",
-                    "Max(): with the ratings given, nothing is left for a limit on changes to decide",
-                    "Leave changes out.",
-                ),
-            ),
-        ]
-        for wrong, (part, received, expected, remedy) in mistakes:
-            if wrong:
-                raise InputError(part, received=received, expected=expected, remedy=remedy)
+                    received=f"{self.over!r} with {self.intervention!r}",
+                    expected="Max(): with the ratings given, nothing is left for a limit on changes to decide",
+                    remedy="Leave changes out.",
+                )
