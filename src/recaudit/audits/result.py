@@ -12,7 +12,7 @@ import polars as pl
 
 from recaudit import folders
 from recaudit.errors import InputError, did_you_mean
-from recaudit.metrics.intervals import Bootstrap, aggregate, mean
+from recaudit.metrics.intervals import Bootstrap, aggregate, mean, paired_difference
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.registry import AUDITS
@@ -144,6 +144,15 @@ class Result:
         if not ratios:
             raise InputError("groups", received=groups.columns, expected=f"groups of the {over}s of this result")
         return aggregate(ratios, Bootstrap(self.audit.confidence, self.audit.samples, self.rng))[1]
+
+    def difference(self, other: Result, metric: str) -> pl.DataFrame:
+        """How much more of a metric the same users have here than in another result, with a paired interval."""
+        for result in (self, other):
+            if metric not in result.users.columns:
+                remedy = did_you_mean(metric, result.users.columns[1:])
+                raise InputError("metric", received=metric, expected="a metric that users have each", remedy=remedy)
+        found = paired_difference(self.users, other.users, metric, self.audit.confidence)
+        return pl.DataFrame([found], SUMMARY_SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
         """The `frame` as a pandas frame (needs the `pandas` extra)."""

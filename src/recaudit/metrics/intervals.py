@@ -188,3 +188,18 @@ def _transformed(ratios: list[Ratio], totals: FloatArray, weights: FloatArray) -
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(weights > 0, totals / weights, np.nan)
     return np.column_stack([ratio.transform(means[:, i]) for i, ratio in enumerate(ratios)])
+
+
+def paired_difference(one: pl.DataFrame, other: pl.DataFrame, metric: str, confidence: float) -> dict[str, object]:
+    """How much more of a metric the same users have in one table of users than in another, as a result row.
+
+    mean(d) +- z sd(d) / sqrt(n) over the differences d of users who have both values: two models are compared on the
+    same people, so this interval is tighter than the two separate ones suggest.
+    """
+    both = one.select("user", metric).join(other.select("user", metric), on="user")
+    gains = both.select(pl.col(metric) - pl.col(f"{metric}_right")).to_series().fill_null(np.nan).to_numpy()
+    gains = gains[np.isfinite(gains)]
+    n = len(gains)
+    mean_gain = float(gains.mean()) if n else np.nan
+    half = float(ndtri(0.5 + confidence / 2) * gains.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+    return {"metric": metric, **row(mean_gain, mean_gain - half, mean_gain + half, n, len(both))}

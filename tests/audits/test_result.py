@@ -1,0 +1,63 @@
+"""The one result: groups of any kind, differences between models, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import recaudit as ra
+from recaudit.audits.result import Result
+from recaudit.data.splits import Split
+from recaudit.errors import DamagedError, InputError
+
+
+@pytest.fixture(scope="module")
+def results(split: Split) -> tuple[Result, Result]:
+    models = (ra.models.TopPop().fit(split.train), ra.models.Random().fit(split.train))
+    first, second = (ra.accuracy(model, split.test, k=5, samples=50) for model in models)
+    return first, second
+
+
+def test_a_group_has_the_mean_of_its_members(results: tuple[Result, Result]) -> None:
+    users = results[0].users.select("user", "recall")
+    groups = users.with_columns(team=pl.when(pl.int_range(pl.len()) < 10).then(pl.lit("first"))).select("user", "team")
+    found = results[0].grouped(groups).filter(pl.col("metric") == "recall")
+    assert found["group"].to_list() == ["first"]
+    assert found["value"][0] == pytest.approx(users["recall"].head(10).mean())
+    assert found["users"][0] == users["recall"].head(10).drop_nulls().len()
+    assert found["lower"][0] <= found["value"][0] <= found["upper"][0]
+
+
+def test_a_grouping_without_ids_is_refused(results: tuple[Result, Result]) -> None:
+    with pytest.raises(InputError, match="a column 'user' or 'item'"):
+        results[0].grouped(pl.DataFrame({"team": ["a"]}))
+
+
+def test_a_difference_is_paired(results: tuple[Result, Result]) -> None:
+    one, other = results
+    [row] = one.difference(other, "recall").to_dicts()
+    both = one.users.join(other.users, on="user").drop_nulls("recall")
+    gains = (both["recall"] - both["recall_right"]).to_numpy()
+    assert row["value"] == pytest.approx(gains.mean())
+    assert (row["upper"] - row["lower"]) / 2 == pytest.approx(1.959964 * gains.std(ddof=1) / np.sqrt(len(gains)))
+    assert row["users"] == len(gains)
+    assert one.difference(one, "recall")["value"][0] == 0
+    with pytest.raises(InputError, match="Did you mean 'recall'"):
+        one.difference(other, "recal")
+
+
+def test_a_damaged_result_is_refused(results: tuple[Result, Result], tmp_path: Path) -> None:
+    results[0].save(tmp_path)
+    file = tmp_path / "users.parquet"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DamagedError, match=r"users\.parquet"):
+        Result.load(tmp_path)
+
+
+def test_a_table_that_is_not_there_is_an_error_with_those_that_are(results: tuple[Result, Result]) -> None:
+    with pytest.raises(InputError, match="a table of accuracy"):
+        results[0].table("pears")
+    assert results[0].series.is_empty()
