@@ -1,15 +1,50 @@
-"""What the softmax solver gives back."""
+"""The solution that every solver gives back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.status import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best found for each of n problems, with a certificate on the objective's own scale.
+
+    For probabilities the objective is the log-probability. `lower <= maximum <= upper`, valid whatever the status.
+    """
+
+    value: FloatArray
+    """(n,): reached by `actions`; NaN where nothing was found."""
+    lower: FloatArray
+    """(n,): `value` less what rounding may have added."""
+    upper: FloatArray
+    """(n,): no action reaches more."""
+    status: StatusArray
+    """(n,): solved, bounded, or failed where nothing was found."""
+    actions: FloatArray
+    """(n, K): the actions that reach the values; (0, K) where they were not asked for."""
+    evaluations: IntArray
+    """(n,): the work it took, in the solver's own unit."""
+
+
+def status_of(lower: FloatArray, upper: FloatArray, tol: float) -> StatusArray:
+    """(n,): solved where the bounds are at most `tol` apart, bounded where they are not, failed where one is NaN."""
+    with np.errstate(invalid="ignore"):
+        known = np.where(upper - lower <= tol, Status.SOLVED.value, Status.BOUNDED.value)
+    return np.where(np.isnan(lower) | np.isnan(upper), Status.FAILED.value, known)
+
+
+def concatenate[S: Solution](parts: Sequence[S]) -> S:
+    """One solution of the same type out of several, in their order; at least one."""
+    columns = ([getattr(part, field.name) for part in parts] for field in fields(parts[0]))
+    return type(parts[0])(*(np.concatenate(column) for column in columns))
+
 
 
 @final
@@ -54,7 +89,7 @@ class SoftmaxSolution:
         return np.exp(self.log_upper)
 
     @property
-    def status(self) -> NDArray[np.str_]:
+    def status(self) -> StatusArray:
         """(pairs,): solved, bounded, or failed where no finite value was found."""
         found = np.where(self.solved, Status.SOLVED.value, Status.BOUNDED.value)
         return np.where(np.isnan(self.log_value), Status.FAILED.value, found)
