@@ -12,7 +12,7 @@ from contracts.solver_contract import Problem, random_problem, trained_like
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers import SoftmaxSolution, maximize_softmax
-from recaudit.solvers.discrete import maximize_softmax_discrete
+from recaudit.solvers.discrete.maximize import maximize_softmax_discrete
 
 STARS = np.arange(1.0, 6.0)
 LISTING, SEARCH = 1_000_000, 0

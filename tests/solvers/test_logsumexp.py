@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from recaudit.solvers.softmax.logsumexp import LogSumExp
-from recaudit.solvers.softmax.scaled import Scaled
+from recaudit.solvers.softmax.logsumexp import Scaled
 
 
 def family(scale: float, work_bytes: int = 1 << 24) -> tuple[LogSumExp, Tensor, Tensor]:

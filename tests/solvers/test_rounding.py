@@ -21,7 +21,7 @@ from recaudit.solvers import (
     maximize_softmax_batch,
     maximize_softmax_discrete,
 )
-from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
+from recaudit.solvers.softmax.logsumexp import Scaled, tolerance_beside
 from recaudit.solvers.trajectories import maximize_after_stars, maximize_after_top1
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

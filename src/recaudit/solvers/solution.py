@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import final
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,70 +26,29 @@ class Solution:
     upper: FloatArray
     """(n,): no action reaches more."""
     status: StatusArray
-    """(n,): solved, bounded, or failed where nothing was found."""
+    """(n,): solved where the bounds are within the tolerance, else bounded; failed where nothing was found."""
     actions: FloatArray
     """(n, K): the actions that reach the values; (0, K) where they were not asked for."""
     evaluations: IntArray
     """(n,): the work it took, in the solver's own unit."""
 
-
-def status_of(lower: FloatArray, upper: FloatArray, tol: float) -> StatusArray:
-    """(n,): solved where the bounds are at most `tol` apart, bounded where they are not, failed where one is NaN."""
-    with np.errstate(invalid="ignore"):
-        known = np.where(upper - lower <= tol, Status.SOLVED.value, Status.BOUNDED.value)
-    return np.where(np.isnan(lower) | np.isnan(upper), Status.FAILED.value, known)
+    @property
+    def solved(self) -> BoolArray:
+        """(n,): where the status is solved."""
+        return np.asarray(self.status == Status.SOLVED.value)
 
 
-def concatenate[S: Solution](parts: Sequence[S]) -> S:
-    """One solution of the same type out of several, in their order; at least one."""
+AnySolution = TypeVar("AnySolution", bound=Solution)
+
+
+def status_of(lower: FloatArray, upper: FloatArray, tol: float, failed: BoolArray | bool = False) -> StatusArray:
+    """(n,): solved where the bounds are at most `tol` apart, bounded where they are not, failed where `failed`."""
+    with np.errstate(invalid="ignore"):  # infinite bounds that are equal have no difference
+        close = (upper - lower <= tol) | (upper == lower)
+    return np.where(failed, Status.FAILED.value, np.where(close, Status.SOLVED.value, Status.BOUNDED.value))
+
+
+def concatenate(parts: Sequence[AnySolution]) -> AnySolution:
+    """The solutions of `parts`, one or more of one type, in their order."""
     columns = ([getattr(part, field.name) for part in parts] for field in fields(parts[0]))
     return type(parts[0])(*(np.concatenate(column) for column in columns))
-
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class SoftmaxSolution:
-    """The largest probability of each target, in the order the targets were given in.
-
-    The certificate is on the logarithm: `log_lower <= log of the maximum <= log_upper`, valid whatever the status.
-    """
-
-    problem: IntArray
-    """(pairs,): the position of the target's problem in the batch; 0 for a single problem."""
-    target: IntArray
-    """(pairs,): the target's position among the problem's items."""
-    log_value: FloatArray
-    """(pairs,): the logarithm of the probability that was reached."""
-    log_lower: FloatArray
-    """(pairs,): `log_value` less what rounding may have added."""
-    log_upper: FloatArray
-    """(pairs,): no action in the box reaches more."""
-    solved: BoolArray
-    """(pairs,): whether `log_upper - log_lower` is within the tolerance asked for."""
-    evaluations: IntArray
-    """(pairs,): how often the scores of all items were computed for this target alone; 0 where a point found for
-    another target of the problem was already the answer."""
-    actions: FloatArray
-    """(pairs, K): the actions that reach the values; (0, K) if they were not asked for."""
-
-    @property
-    def value(self) -> FloatArray:
-        """(pairs,): the probability that was reached."""
-        return np.exp(self.log_value)
-
-    @property
-    def lower(self) -> FloatArray:
-        """(pairs,): a certified lower bound of the largest probability."""
-        return np.exp(self.log_lower)
-
-    @property
-    def upper(self) -> FloatArray:
-        """(pairs,): a certified upper bound of the largest probability."""
-        return np.exp(self.log_upper)
-
-    @property
-    def status(self) -> StatusArray:
-        """(pairs,): solved, bounded, or failed where no finite value was found."""
-        found = np.where(self.solved, Status.SOLVED.value, Status.BOUNDED.value)
-        return np.where(np.isnan(self.log_value), Status.FAILED.value, found)

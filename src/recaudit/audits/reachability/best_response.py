@@ -21,8 +21,8 @@ from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.ranking import rank_of
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
 from recaudit.solvers.batches import Batch
-from recaudit.solvers.discrete import maximize_softmax_discrete
-from recaudit.solvers.workers import run_on_cores
+from recaudit.solvers.discrete.maximize import maximize_softmax_discrete
+from recaudit.solvers.batches import run_on_cores
 from recaudit.status import Status
 
 

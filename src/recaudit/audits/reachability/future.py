@@ -39,7 +39,7 @@ from recaudit.solvers.trajectories import (
     maximize_one_draw,
     reach_top_after_top1,
 )
-from recaudit.solvers.workers import run_on_cores
+from recaudit.solvers.batches import run_on_cores
 from recaudit.status import Status
 
 FutureSolver = Literal["exact", "gradient"]

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_double, check_finite
 
-Rows = NDArray[np.int64]
 Choices = NDArray[np.int16]
 """Positions among the options of each coordinate."""
 
@@ -24,12 +23,12 @@ _MOST_RATINGS = np.iinfo(np.int16).max - 1
 _SLACK = 1e-12
 
 
-class Space(NamedTuple):
+class Lattice(NamedTuple):
     """What the search needs to know of the grid, as plain arrays; actions are scaled to the box [-1, 1]^K."""
 
     options: FloatArray
     """(K, options): ascending; a coordinate with fewer has +inf at the end."""
-    start: Rows
+    start: IntArray
     """(K,): the option that costs nothing; -1 where there is no limit, and so no start."""
     cost: FloatArray
     """(K,): the cost of any other option."""
@@ -39,19 +38,23 @@ class Space(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ActionGrid:
     """Every allowed action is a choice of one option a coordinate whose costs add up to the budget or less."""
 
     options: FloatArray
-    """(K, options): as in `Space`, but not scaled."""
-    counts: Rows
+    """(K, options): as in `Lattice`, but not scaled."""
+    counts: IntArray
     """(K,): how many options each coordinate has."""
-    space: Space
+    lower: FloatArray
+    """(K,): the lowest option of each coordinate."""
+    upper: FloatArray
+    """(K,): the highest one."""
+    space: Lattice
 
     @classmethod
     def checked(
         cls, values: Array, columns: int, start: Array | None, changes: float | None, cost: Array | None
-    ) -> Grid:
+    ) -> ActionGrid:
         """From arguments as they come: `values` (R,), `start` (columns,), `cost` (columns,)."""
         ratings = as_double("values", values, 1, "(ratings,)").cpu().numpy()
         check_finite("values", torch.from_numpy(ratings))
@@ -82,38 +85,23 @@ class Grid:
         return cls._over(options, free, prices, changes + _SLACK * float(prices.sum()))
 
     @classmethod
-    def _over(cls, options: list[FloatArray], start: Rows, cost: FloatArray, budget: float) -> Grid:
+    def _over(cls, options: list[FloatArray], start: IntArray, cost: FloatArray, budget: float) -> ActionGrid:
         counts = np.array([len(own) for own in options])
         table = np.full((len(options), counts.max()), np.inf)
         for own, row in zip(options, table, strict=True):
             row[: len(own)] = own
         low, high = table[:, 0], table[np.arange(len(table)), counts - 1]
         limited = cost.sum() > budget
-        space = Space(
-            _to_unit_box(table.T, low, high).T.copy(), start, cost if limited else np.zeros_like(cost), budget
-        )
-        return cls(table, counts, space)
-
-    @property
-    def lower(self) -> FloatArray:
-        """(K,): the lowest option of each coordinate."""
-        return self.options[:, 0]
-
-    @property
-    def upper(self) -> FloatArray:
-        """(K,): the highest option of each coordinate."""
-        highest: FloatArray = self.options[np.arange(len(self.options)), self.counts - 1]
-        return highest
+        scaled = _to_unit_box(table.T, low, high).T.copy()
+        return cls(table, counts, low, high, Lattice(scaled, start, cost if limited else np.zeros_like(cost), budget))
 
     def actions(self, choices: Choices) -> FloatArray:
         """(n, K): the ratings that were chosen."""
-        chosen: FloatArray = self.options[np.arange(len(self.options)), choices]
-        return chosen
+        return np.asarray(self.options[np.arange(len(self.options)), choices])
 
     def points(self, choices: Choices) -> FloatArray:
         """(n, K): the same in the box [-1, 1]^K."""
-        chosen: FloatArray = self.space.options[np.arange(len(self.options)), choices]
-        return chosen
+        return np.asarray(self.space.options[np.arange(len(self.options)), choices])
 
     def scaled(self, actions: FloatArray) -> FloatArray:
         """(n, K): actions between the options, in the box [-1, 1]^K."""

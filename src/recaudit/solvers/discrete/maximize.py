@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_double, as_positions, check_finite, check_positive, check_scores
-from recaudit.solvers.discrete.grid import Grid
-from recaudit.solvers.discrete.incumbents import Incumbents
-from recaudit.solvers.discrete.search import Bounds, Search
-from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.checks import Array, as_positions, as_scores, check_count, check_finite, check_positive
+from recaudit.solvers.discrete.grid import ActionGrid
+from recaudit.solvers.discrete.search import BranchAndBound, Incumbents
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
-from recaudit.solvers.solution import SoftmaxSolution
+from recaudit.solvers.solution import Solution, status_of
 
 # What the evaluations of one problem may hold, in bytes.
 _WORK_BYTES = 1 << 28
@@ -39,7 +36,7 @@ def maximize_softmax_discrete(
     node_limit: int = 1000,
     enumerate_up_to: int | None = None,
     device: str = "cpu",
-) -> SoftmaxSolution:
+) -> Solution:
     """The largest softmax probability of each target over the actions a whose every a_k is one of `values`.
 
     `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
@@ -53,15 +50,11 @@ def maximize_softmax_discrete(
     targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
     evaluated together with the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
     """
-    slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
-    check_scores(slopes, intercepts)
-    check_finite("slope", slopes)
-    check_finite("intercept", intercepts)
+    slopes, intercepts = as_scores(slope, intercept)
     beta, tol = check_positive("beta", beta), check_positive("tol", tol)
-    if node_limit < 1:
-        raise InputError("node_limit", received=node_limit, expected="a whole number of 1 or more")
+    check_count("node_limit", node_limit)
     positions = as_positions("targets", targets, len(intercepts))
-    grid = Grid.checked(values, slopes.shape[1], start, changes, cost)
+    grid = ActionGrid.checked(values, slopes.shape[1], start, changes, cost)
 
     slopes, intercepts, positions, lower, upper = (
         tensor.to(device)
@@ -81,26 +74,16 @@ def maximize_softmax_discrete(
             enumerate_up_to *= _FASTER
     every_action = grid.enumerated(enumerate_up_to)
     if every_action is not None:
-        everybody = np.arange(len(positions))
-        incumbents.try_all(every_action, everybody)
-        found = Bounds(incumbents.value, np.zeros_like(everybody))
+        incumbents.try_all(every_action, np.arange(len(positions)))
+        floor, nodes = incumbents.value, np.zeros(len(positions), dtype=np.int64)
     else:
         root_tol = max(tol, _ROOT_TOL)
         relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol, device=device)
-        search = Search(grid, family, incumbents, tolerance_beside(tol, allowance).cpu().numpy(), node_limit)
-        found = search.run(grid.scaled(relaxed.actions), constant - relaxed.log_upper)
+        search = BranchAndBound(incumbents, tolerance_beside(tol, allowance).cpu().numpy(), node_limit)
+        search.run(grid.scaled(relaxed.actions), constant - relaxed.upper)
+        floor, nodes = search.floor, search.nodes
 
     rounding = allowance.cpu().numpy()
-    log_value = np.minimum(constant - incumbents.value, 0.0)
-    log_lower = log_value - rounding
-    log_upper = np.minimum(constant - found.floor + rounding, 0.0)
-    return SoftmaxSolution(
-        problem=np.zeros(len(positions), dtype=np.int64),
-        target=positions.cpu().numpy(),
-        log_value=log_value,
-        log_lower=log_lower,
-        log_upper=log_upper,
-        solved=log_upper - log_lower <= tol,
-        evaluations=found.nodes,
-        actions=grid.actions(incumbents.choice),
-    )
+    value = np.minimum(constant - incumbents.value, 0.0)
+    least, most = value - rounding, np.minimum(constant - floor + rounding, 0.0)
+    return Solution(value, least, most, status_of(least, most, tol), grid.actions(incumbents.choice), nodes)

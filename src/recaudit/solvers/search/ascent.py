@@ -7,19 +7,18 @@ not concave can have a higher point elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.solvers.search.box import Box
+from recaudit.solvers.solution import Solution
+from recaudit.status import Status
 
 Objective = Callable[[Tensor], Tensor]
 """(points, K) to (points, problems), double precision: several objectives of the same variables; gradients flow."""
@@ -34,19 +33,6 @@ _SUFFICIENT = 1e-4
 """The share of the gain promised by the gradient that a step must really give (Armijo's condition)."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Ascent:
-    """The best point that was evaluated, for each problem."""
-
-    value: FloatArray
-    """(problems,): the objective there, a lower bound of its maximum."""
-    points: FloatArray
-    """(problems, K)"""
-    evaluations: int
-    """At how many points the objectives were computed."""
-
-
 def ascend(
     objective: Objective,
     box: Box,
@@ -57,8 +43,8 @@ def ascend(
     tolerance: float = 1e-6,
     polish: bool = True,
     rng: int = 0,
-) -> Ascent:
-    """The highest points found in the box, one for each problem of the objective.
+) -> Solution:
+    """The highest points found in the box, one for each problem of the objective; `evaluations` counts the points.
 
     Spectral projected gradient (Birgin, Martinez and Raydan 2000): steps of Barzilai and Borwein, cut until they give
     a share of what the gradient promises. Paths start from `starts` (starts, K), moved into the box, and from
@@ -70,20 +56,20 @@ def ascend(
     the paths, rounded, and moves of single variables from there.
     """
     begin = _starts(box, starts, restarts, rng)
-    found = _Found(objective, box)
+    found = _BestPoints(objective, box)
     if box.size <= EXHAUSTIVE:
         found.try_all(box.everything())
-        return found.best()
+        return found.solution()
     shared = [box.inside(begin)]
     if polish and box.coordinates <= _ALL_VERTICES:
         shared.append(box.vertices())
     found.try_all(np.concatenate(shared))
-    problems = len(found.value)
-    ends = _climb(found, np.tile(begin, (problems, 1)), np.repeat(np.arange(problems), len(begin)), steps, tolerance)
-    found.try_own(box.inside(ends), np.repeat(np.arange(problems), len(begin)))
+    problem = np.repeat(np.arange(len(found.value)), len(begin))
+    ends = _climb(found, np.tile(begin, (len(found.value), 1)), problem, steps, tolerance)
+    found.try_own(box.inside(ends), problem)
     if polish or box.values is not None:
         _move_single_variables(found)
-    return found.best()
+    return found.solution()
 
 
 def _starts(box: Box, given: FloatArray | None, restarts: int, rng: int) -> FloatArray:
@@ -95,18 +81,19 @@ def _starts(box: Box, given: FloatArray | None, restarts: int, rng: int) -> Floa
     return starts
 
 
-class _Found:
+class _BestPoints:
     """The best point of each problem so far, among all that were tried."""
 
     def __init__(self, objective: Objective, box: Box) -> None:
-        self.objective = objective
-        self.box = box
-        self.value = np.empty(0)
-        self.points = np.empty((0, box.coordinates))
+        self.objective, self.box = objective, box
+        self.value, self.points = np.empty(0), np.empty((0, box.coordinates))
         self.evaluations = 0
 
-    def best(self) -> Ascent:
-        return Ascent(self.value, self.points, self.evaluations)
+    def solution(self) -> Solution:
+        """What was evaluated is a lower bound of the maximum, and there is no upper one."""
+        problems = len(self.value)
+        status, evaluations = np.full(problems, Status.BOUNDED.value), np.full(problems, self.evaluations)
+        return Solution(self.value, self.value, np.full(problems, np.inf), status, self.points, evaluations)
 
     def try_all(self, points: FloatArray) -> None:
         """Evaluate every problem at `points` (points, K): the first that are tried."""
@@ -117,30 +104,21 @@ class _Found:
         best = values.argmax(axis=0)
         self.value, self.points = values[best, np.arange(values.shape[1])], points[best]
 
-    def try_own(self, points: FloatArray, problem: NDArray[np.int64]) -> None:
+    def try_own(self, points: FloatArray, problem: IntArray) -> None:
         """Evaluate each of `points` (points, K) for its own problem (points,)."""
-        for point, of, value in zip(points, problem, self._own_values(points, problem), strict=True):
+        for point, of, value in zip(points, problem, self.evaluate(points, problem, slopes=False)[0], strict=True):
             if value > self.value[of]:
                 self.value[of], self.points[of] = value, point
 
-    def _own_values(self, points: FloatArray, problem: NDArray[np.int64]) -> FloatArray:
-        self.evaluations += len(points)
-        values = np.empty(len(points))
-        for start in range(0, len(points), _ROWS):
-            rows = slice(start, start + _ROWS)
-            with torch.no_grad():
-                part = self.objective(aligned(points[rows]))
-            values[rows] = part.gather(1, torch.from_numpy(problem[rows])[:, None])[:, 0].numpy()
-        return np.nan_to_num(values, nan=-np.inf)
-
-    def slopes(self, points: FloatArray, problem: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Values (points,) and gradients (points, K) of each point's own problem; a gradient that is none is 0."""
+    def evaluate(self, points: FloatArray, problem: IntArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
+        """Values (points,) and, on request, gradients (points, K) of each point's own problem; 0 for none."""
         self.evaluations += len(points)
         values, gradients = np.empty(len(points)), np.zeros(points.shape)
         for start in range(0, len(points), _ROWS):
             rows = slice(start, start + _ROWS)
-            leaf = torch.from_numpy(points[rows]).clone().requires_grad_()
-            own = self.objective(leaf).gather(1, torch.from_numpy(problem[rows])[:, None])[:, 0]
+            leaf = torch.from_numpy(points[rows]).clone().requires_grad_(slopes)
+            with torch.set_grad_enabled(slopes):
+                own = self.objective(leaf).gather(1, torch.from_numpy(problem[rows])[:, None])[:, 0]
             values[rows] = own.detach().numpy()
             if own.requires_grad:
                 gradients[rows] = torch.autograd.grad(own.sum(), leaf)[0].numpy()
@@ -148,11 +126,11 @@ class _Found:
         return np.nan_to_num(values, nan=-np.inf), np.where(np.isfinite(gradients), gradients, 0.0)
 
 
-def _climb(found: _Found, points: FloatArray, problem: NDArray[np.int64], steps: int, tolerance: float) -> FloatArray:
+def _climb(found: _BestPoints, points: FloatArray, problem: IntArray, steps: int, tolerance: float) -> FloatArray:
     """(paths, K): where paths from `points` (paths, K) end, each uphill on its own problem (paths,)."""
     box = found.box
     x = points.copy()
-    value, slope = found.slopes(x, problem)
+    value, slope = found.evaluate(x, problem, slopes=True)
     # The first step crosses half the box in the steepest variable.
     step = box.width.max() / 2 / np.maximum(np.abs(slope).max(axis=1), 1e-12)
     going = np.arange(len(x))
@@ -164,7 +142,7 @@ def _climb(found: _Found, points: FloatArray, problem: NDArray[np.int64], steps:
             break
         tried = np.clip(x[going] + step[going, None] * slope[going], box.lower, box.upper)
         moved = tried - x[going]
-        new_value, new_slope = found.slopes(tried, problem[going])
+        new_value, new_slope = found.evaluate(tried, problem[going], slopes=True)
         good = new_value >= value[going] + _SUFFICIENT * (slope[going] * moved).sum(axis=1)
         # The curvature along the step gives the next one: |s|^2 / s.(g - g+); none of it, a longer one.
         bend = (moved * (slope[going] - new_slope)).sum(axis=1)
@@ -176,7 +154,7 @@ def _climb(found: _Found, points: FloatArray, problem: NDArray[np.int64], steps:
     return x
 
 
-def _move_single_variables(found: _Found) -> None:
+def _move_single_variables(found: _BestPoints) -> None:
     """Send one variable of each best point somewhere else, as long as that helps."""
     moves = found.box.moves()
     count, coordinates = moves.shape

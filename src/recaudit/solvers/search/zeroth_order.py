@@ -17,6 +17,8 @@ from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError
 from recaudit.seeding import generator
 from recaudit.solvers.search.box import Box
+from recaudit.solvers.solution import Solution
+from recaudit.status import Status
 
 _PERTURBATION = 0.1
 """The most that a pair of questions moves a variable either way, as a share of the box."""
@@ -26,16 +28,14 @@ _SMALLEST_STEP = 0.005
 
 @final
 @dataclass(frozen=True, eq=False)
-class BlackBoxSolution:
-    """The best point that was asked about: a lower bound of the maximum, without any claim beyond."""
+class BlackBoxSolution(Solution):
+    """The best point that was asked about, of one problem: a lower bound of the maximum, without any claim beyond.
 
-    value: float
-    point: FloatArray
-    """(K,)"""
-    queries: int
-    """How many questions were asked, never more than the budget; the same question twice is asked once."""
+    `evaluations` counts the queries, never more than the budget; the same question twice is asked once.
+    """
+
     history: FloatArray
-    """(queries,): the best value after each question."""
+    """(queries,): the best value after each query."""
 
 
 def maximize_black_box(
@@ -58,12 +58,12 @@ def maximize_black_box(
     if budget < 1:
         raise InputError("budget", received=budget, expected="a whole number of questions, 1 or more")
     draw = generator(rng, "zeroth order")
-    asked = _Asked(objective, budget)
+    asked = _AskedPoints(objective, budget)
     try:
         if box.size <= budget:
             for point in box.everything():
                 asked.value(point)
-            return asked.best()
+            return asked.solution()
         starts = [box.centre] if start is None else [box.inside(start), box.centre]
         for path in range(budget):
             _climb(asked, box, starts[path] if path < len(starts) else box.random(1, draw)[0], draw)
@@ -71,15 +71,14 @@ def maximize_black_box(
     except BudgetSpentError:
         if not asked.history:
             raise
-    return asked.best()
+    return asked.solution()
 
 
-class _Asked:
+class _AskedPoints:
     """The answers so far, and the best of them."""
 
     def __init__(self, objective: Callable[[FloatArray], float], budget: int) -> None:
-        self.objective = objective
-        self.budget = budget
+        self.objective, self.budget = objective, budget
         self.answers: dict[bytes, float] = {}
         self.history: list[float] = []
         self.point = np.empty(0)
@@ -101,11 +100,13 @@ class _Asked:
         self.history.append(max(best, answer))
         return answer
 
-    def best(self) -> BlackBoxSolution:
-        return BlackBoxSolution(self.history[-1], self.point, len(self.history), np.array(self.history))
+    def solution(self) -> BlackBoxSolution:
+        history = np.array(self.history)
+        value, queries, status = history[-1:], np.array([len(history)]), np.array([Status.BOUNDED.value])
+        return BlackBoxSolution(value, value, np.array([np.inf]), status, self.point[None], queries, history)
 
 
-def _climb(asked: _Asked, box: Box, start: FloatArray, draw: np.random.Generator) -> None:
+def _climb(asked: _AskedPoints, box: Box, start: FloatArray, draw: np.random.Generator) -> None:
     """One path uphill; lengths and the gradient are in shares of the box."""
     width = np.where(box.width > 0, box.width, 1.0)
     spacing = 0.0 if box.values is None else float(np.diff(box.values).max() / width.max())
@@ -134,7 +135,7 @@ def _climb(asked: _Asked, box: Box, start: FloatArray, draw: np.random.Generator
             step /= 2
 
 
-def _move_single_variables(asked: _Asked, box: Box, draw: np.random.Generator) -> None:
+def _move_single_variables(asked: _AskedPoints, box: Box, draw: np.random.Generator) -> None:
     """Send one variable of the best point somewhere else, as long as that helps."""
     moves = box.moves()
     improved = True

@@ -13,10 +13,9 @@ import math
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Floats = NDArray[np.float64]
+from recaudit.arrays import FloatArray, IntArray
 
 # Newton steps on the free coordinates; what is still inexact then, the outer method corrects.
 _ROUNDS = 5
@@ -30,20 +29,14 @@ def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, d
     if points.device.type != "cpu":
         return minimize_together(hessian, gradient, points, damping, tol)
     result = torch.empty_like(points)
-    _minimize_each(
-        hessian.contiguous().numpy(),
-        gradient.contiguous().numpy(),
-        points.contiguous().numpy(),
-        damping.contiguous().numpy(),
-        tol.contiguous().numpy(),
-        result.numpy(),
-    )
+    given = (tensor.contiguous().numpy() for tensor in (hessian, gradient, points, damping, tol))
+    _minimize_each(*given, result.numpy())
     return result
 
 
 @numba.njit(nogil=True, cache=True)
 def _minimize_each(
-    hessian: Floats, gradient: Floats, points: Floats, damping: Floats, tol: Floats, result: Floats
+    hessian: FloatArray, gradient: FloatArray, points: FloatArray, damping: FloatArray, tol: FloatArray, out: FloatArray
 ) -> None:
     rows, size = points.shape
     x, r = np.empty(size), np.empty(size)
@@ -74,26 +67,31 @@ def _minimize_each(
                 _move(H, d, x, r, free[:count], direction, length, new_x, new_r)
             x[:], r[:] = new_x, new_r
             _sweep(H, d, x, r)
-        result[row] = x
+        out[row] = x
 
 
 @numba.njit(nogil=True, cache=True)
-def _sweep(H: Floats, d: float, x: Floats, r: Floats) -> None:
+def move_coordinate(H: FloatArray, d: float, x: FloatArray, r: FloatArray, k: int, new: float) -> None:
+    """Move coordinate k of `x` to `new`; `r` stays the gradient there, of the quadratic with the Hessian H + d I."""
+    step = new - x[k]
+    if step != 0.0:
+        x[k] = new
+        for m in range(len(x)):
+            r[m] += step * H[k, m]
+        r[k] += step * d
+
+
+@numba.njit(nogil=True, cache=True)
+def _sweep(H: FloatArray, d: float, x: FloatArray, r: FloatArray) -> None:
     """One pass of exact coordinate minimisation; `r` stays the gradient at `x`."""
     for k in range(len(x)):
         h = H[k, k] + d  # H[k, k] may be negative by rounding; d is above that
-        new = min(max(x[k] - r[k] / h, -1.0), 1.0)
-        step = new - x[k]
-        if step != 0.0:
-            x[k] = new
-            for m in range(len(x)):
-                r[m] += step * H[k, m]
-            r[k] += step * d
+        move_coordinate(H, d, x, r, k, min(max(x[k] - r[k] / h, -1.0), 1.0))
 
 
 @numba.njit(nogil=True, cache=True)
 def _newton_direction(
-    H: Floats, d: float, r: Floats, free: NDArray[np.int64], factor: Floats, direction: Floats
+    H: FloatArray, d: float, r: FloatArray, free: IntArray, factor: FloatArray, direction: FloatArray
 ) -> None:
     """direction[: len(free)] = -(H + d I)^-1 r on the free coordinates, by a Cholesky factor."""
     count = len(free)
@@ -121,26 +119,21 @@ def _newton_direction(
 
 @numba.njit(nogil=True, cache=True)
 def _move(
-    H: Floats,
+    H: FloatArray,
     d: float,
-    x: Floats,
-    r: Floats,
-    free: NDArray[np.int64],
-    direction: Floats,
+    x: FloatArray,
+    r: FloatArray,
+    free: IntArray,
+    direction: FloatArray,
     length: float,
-    new_x: Floats,
-    new_r: Floats,
+    new_x: FloatArray,
+    new_r: FloatArray,
 ) -> float:
     """A projected step into `new_x`, `new_r`; returns the change of the objective."""
     new_x[:], new_r[:] = x, r
     for i in range(len(free)):
         k = free[i]
-        new_x[k] = min(max(x[k] + length * direction[i], -1.0), 1.0)
-        step = new_x[k] - x[k]
-        if step != 0.0:
-            for m in range(len(x)):
-                new_r[m] += step * H[k, m]
-            new_r[k] += step * d
+        move_coordinate(H, d, new_x, new_r, k, min(max(x[k] + length * direction[i], -1.0), 1.0))
     change = 0.0
     for k in range(len(x)):
         change += 0.5 * (new_x[k] - x[k]) * (r[k] + new_r[k])

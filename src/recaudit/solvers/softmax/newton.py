@@ -45,7 +45,7 @@ _TINY = 1e-200
 
 @final
 @dataclass(frozen=True, eq=False)
-class Minima:
+class BoxMinima:
     """What was found for each target."""
 
     points: Tensor
@@ -58,7 +58,7 @@ class Minima:
     """(rows,): evaluations of g made for this target alone."""
 
 
-def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> Minima:
+def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> BoxMinima:
     """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
 
     `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most its `tol` (rows,), or after
@@ -78,12 +78,8 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, roun
         again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None)
         found.evaluations[missed] += again.evaluations
         better = again.gap < found.gap[missed]
-        rows = missed[better]
-        found.points[rows], found.value[rows], found.gap[rows] = (
-            again.points[better],
-            again.value[better],
-            again.gap[better],
-        )
+        for name in ("points", "value", "gap"):
+            getattr(found, name)[missed[better]] = getattr(again, name)[better]
     return found
 
 
@@ -97,17 +93,17 @@ def _coolings(spread: float) -> list[float]:
 
 def _minimize_from(
     family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int, warm: Tensor | None
-) -> Minima:
+) -> BoxMinima:
     """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
-    found = Minima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
+    found = BoxMinima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
     pool = _Pool.at_centre(family)
-    solved: list[_Targets] = []
+    solved: list[_OpenTargets] = []
     for wave in _waves(owner, family.problems):
         pool = pool.joined(solved)
         solved = []
-        nearest = pool.best_for(slopes[wave], owner[wave], family.block)
-        targets = _Targets.starting(wave, slopes[wave], tol[wave], pool, nearest)
+        nearest = pool.best_for(slopes[wave], owner[wave], family)
+        targets = _OpenTargets.starting(wave, slopes[wave], tol[wave], pool, nearest)
         if warm is not None:
             targets.try_points(family, warm[wave])
         for _ in range(rounds):
@@ -128,7 +124,6 @@ def _minimize_from(
 class _Pool:
     """Points of each problem at which g and its derivatives are known, sorted by problem."""
 
-    problems: int
     owner: Tensor
     u: Tensor
     value: Tensor
@@ -141,32 +136,22 @@ class _Pool:
         owner = torch.arange(family.problems, device=family.slopes.device)
         u = family.slopes.new_zeros(family.problems, family.actions)
         known = family.evaluate(u, owner, hessian=True)
-        return cls(family.problems, owner, u, known.value, known.gradient, known.hessian)
+        return cls(owner, u, known.value, known.gradient, known.hessian)
 
-    def joined(self, solved: list[_Targets]) -> _Pool:
+    def joined(self, solved: list[_OpenTargets]) -> _Pool:
         """With the points that were computed for these targets; those taken from the pool are in it already."""
-        new = [targets.take((targets.evaluations > 0).nonzero().squeeze(1)) for targets in solved]
-        owner = torch.cat([self.owner, *(targets.owner for targets in new)])
-        order = owner.argsort(stable=True)
-        return _Pool(
-            self.problems,
-            owner[order],
-            *(
-                torch.cat([getattr(self, name), *(getattr(targets, name) for targets in new)])[order]
-                for name in ("u", "value", "gradient", "hessian")
-            ),
-        )
+        parts = (self, *(targets.take((targets.evaluations > 0).nonzero().squeeze(1)) for targets in solved))
+        columns = [torch.cat([getattr(part, field.name) for part in parts]) for field in fields(self)]
+        order = columns[0].argsort(stable=True)
+        return _Pool(*(column[order] for column in columns))
 
-    def best_for(self, slopes: Tensor, owner: Tensor, block: int) -> Tensor:
-        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`.
-
-        At most `block` values are held at once.
-        """
-        known, rows = Ragged(self.owner, self.problems), Ragged(owner, self.problems)
+    def best_for(self, slopes: Tensor, owner: Tensor, family: LogSumExp) -> Tensor:
+        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`."""
+        known, rows = Ragged(self.owner, family.problems), Ragged(owner, family.problems)
         value, points = known.pad(self.value, torch.inf).unsqueeze(1), known.pad(self.u)
         wanted = rows.pad(slopes)
         best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
-        height = max(1, block // (self.problems * known.width))
+        height = max(1, family.block // (family.problems * known.width))
         for start in range(0, rows.width, height):
             part = slice(start, start + height)
             best[:, part] = torch.baddbmm(value, wanted[:, part], points.mT, alpha=-1).argmin(dim=2)
@@ -175,7 +160,7 @@ class _Pool:
 
 @final
 @dataclass(eq=False)
-class _Targets:
+class _OpenTargets:
     """Targets under way: where each stands, what is known of g there, and how the last step went."""
 
     row: Tensor
@@ -196,36 +181,23 @@ class _Targets:
     evaluations: Tensor
 
     @classmethod
-    def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _Targets:
+    def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _OpenTargets:
         """Targets that stand at the pool's points `at` (rows,)."""
-        u, value, gradient, hessian = (
-            part.index_select(0, at) for part in (pool.u, pool.value, pool.gradient, pool.hessian)
-        )
+        owner, u, value, gradient, hessian = (getattr(pool, field.name).index_select(0, at) for field in fields(pool))
         objective = value - (slopes * u).sum(dim=1)
-        return cls(
-            row,
-            pool.owner[at],
-            slopes,
-            tol,
-            u,
-            value,
-            gradient,
-            hessian,
-            objective,
-            objective - _gap(gradient - slopes, u),
-            torch.zeros_like(value),
-            torch.zeros_like(at, dtype=torch.bool),
-            torch.zeros_like(at),
-        )
+        floor = objective - _gap(gradient - slopes, u)
+        none = torch.zeros_like(at)
+        known = (owner, slopes, tol, u, value, gradient, hessian, objective, floor)
+        return cls(row, *known, torch.zeros_like(value), none.bool(), none)
 
     @property
     def gap(self) -> Tensor:
         """(rows,): how much lower the minimum can be at most."""
         return self.objective - self.floor
 
-    def take(self, index: Tensor) -> _Targets:
+    def take(self, index: Tensor) -> _OpenTargets:
         """The targets at these positions."""
-        return _Targets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
+        return _OpenTargets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
 
     def try_points(self, family: LogSumExp, points: Tensor) -> None:
         """Move to `points` (rows, K) where they are better."""
@@ -262,7 +234,7 @@ class _Targets:
         accepted = (ratio > _ACCEPTED) | in_rounding
         self.stalled = gap > _STALLED * self.gap
         self.floor = torch.maximum(self.floor, objective - gap)
-        self.damping = _next_damping(self.damping, accepted, ratio)
+        self.damping = next_damping(self.damping, accepted, ratio)
         self.evaluations += 1
 
         change = gradient - self.gradient
@@ -272,16 +244,13 @@ class _Targets:
 
     def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """g and its gradient at `points` (rows, K), and the Hessian of those rows that `renew` (rows,) names."""
-        value, gradient = torch.empty_like(self.value), torch.empty_like(points)
-        new, old = renew.nonzero().squeeze(1), (~renew).nonzero().squeeze(1)
-        if len(old):
-            known = family.evaluate(points[old], self.owner[old], hessian=False)
-            value[old], gradient[old] = known.value, known.gradient
-        if not len(new):
-            return value, gradient, self.hessian[:0]
-        known = family.evaluate(points[new], self.owner[new], hessian=True)
-        value[new], gradient[new] = known.value, known.gradient
-        return value, gradient, known.hessian
+        value, gradient, hessian = torch.empty_like(self.value), torch.empty_like(points), self.hessian[:0]
+        for chosen, whole in ((~renew, False), (renew, True)):
+            rows = chosen.nonzero().squeeze(1)
+            if len(rows):
+                known = family.evaluate(points[rows], self.owner[rows], hessian=whole)
+                value[rows], gradient[rows], hessian = known.value, known.gradient, known.hessian
+        return value, gradient, hessian
 
     def _update_hessian(self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor) -> None:
         """The secant update of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s (BFGS).
@@ -308,14 +277,14 @@ def _gap(residual: Tensor, points: Tensor) -> Tensor:
     return (residual * points + residual.abs()).sum(dim=1)
 
 
-def _next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
-    """Levenberg-Marquardt: less where the model was right, more where it was wrong."""
+def next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
+    """Levenberg-Marquardt: less where the model was right (`ratio` near 1), more where it was wrong."""
     kept = torch.where(ratio > 0.75, damping * _DECAY, torch.where(ratio < 0.25, damping * _GROWTH, damping))
     kept = torch.where(kept < _LAST_DAMPING, 0.0, kept)
     return torch.where(accepted, kept, (damping * _GROWTH).clamp(min=_FIRST_DAMPING))
 
 
-def _record(found: Minima, targets: _Targets) -> None:
+def _record(found: BoxMinima, targets: _OpenTargets) -> None:
     found.points[targets.row] = targets.u
     found.value[targets.row] = targets.objective
     found.gap[targets.row] = targets.gap

@@ -31,9 +31,8 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
-from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.softmax.scaled import Scaled
 from recaudit.solvers.trajectories.gradient import Ascent, Paths
 from recaudit.solvers.trajectories.solution import TrajectorySolution
 from recaudit.status import Status
