@@ -90,8 +90,15 @@ class _PowerProblem(AffineScores):
 
     def _climb(self, target: int, start: FloatArray) -> tuple[FloatArray, int]:
         """The local maximum, which is the maximum, that L-BFGS-B finds, and how many evaluations it took."""
-        bounds, options = Bounds(self.lower, self.upper), {"ftol": 1e-14, "gtol": 1e-9}
-        found = minimize(self._loss, start, (target,), "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        found = minimize(
+            self._loss,
+            start,
+            (target,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(self.lower, self.upper),
+            options={"ftol": 1e-14, "gtol": 1e-9},
+        )
         return np.clip(np.asarray(found.x, dtype=np.float64), self.lower, self.upper), int(found.nfev)
 
     def _least_log_probability(self, target: int, action: FloatArray) -> float:

@@ -48,6 +48,12 @@ def status_of(lower: FloatArray, upper: FloatArray, tol: float, failed: BoolArra
     return np.where(failed, Status.FAILED.value, np.where(close, Status.SOLVED.value, Status.BOUNDED.value))
 
 
+def lower_bounded(value: FloatArray, actions: FloatArray, evaluations: IntArray, largest: float = np.inf) -> Solution:
+    """What a search found: nothing is claimed but that it was reached; `largest` is the most that any action can."""
+    status = np.full(len(value), Status.BOUNDED.value)
+    return Solution(value, value, np.full(len(value), largest), status, actions, evaluations)
+
+
 def concatenate(parts: Sequence[AnySolution]) -> AnySolution:
     """The solutions of `parts`, one or more of one type, in their order."""
     columns = ([getattr(part, field.name) for part in parts] for field in fields(parts[0]))

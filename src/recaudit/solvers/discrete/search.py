@@ -155,9 +155,10 @@ class BranchAndBound:
         limit = self._limit(nodes.target)
         rows = np.flatnonzero(bound < limit)
         nodes, bound, limit = nodes.take(rows), bound[rows], limit[rows]
-        open_models = Taylors(*(part[rows] for part in models[:4]), *models[4:])
+        point, value, gradient, hessian = (part[rows] for part in models[:4])
+        models = Taylors(point, value, gradient, hessian, models.width, models.rounding)
         parent, low, high, point, tries, listed = branch(
-            space, open_models, nodes.low, nodes.high, nodes.tries, limit - bound, limit
+            space, models, nodes.low, nodes.high, nodes.tries, limit - bound, limit
         )
         self.incumbents.try_new(listed, interested)
         return _Nodes(nodes.target[parent], low, high, point, bound[parent], tries)

@@ -17,8 +17,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.solvers.search.box import Box
-from recaudit.solvers.solution import Solution
-from recaudit.status import Status
+from recaudit.solvers.solution import Solution, lower_bounded
 
 Objective = Callable[[Tensor], Tensor]
 """(points, K) to (points, problems), double precision: several objectives of the same variables; gradients flow."""
@@ -90,10 +89,7 @@ class _BestPoints:
         self.evaluations = 0
 
     def solution(self) -> Solution:
-        """What was evaluated is a lower bound of the maximum, and there is no upper one."""
-        problems = len(self.value)
-        status, evaluations = np.full(problems, Status.BOUNDED.value), np.full(problems, self.evaluations)
-        return Solution(self.value, self.value, np.full(problems, np.inf), status, self.points, evaluations)
+        return lower_bounded(self.value, self.points, np.full(len(self.value), self.evaluations))
 
     def try_all(self, points: FloatArray) -> None:
         """Evaluate every problem at `points` (points, K): the first that are tried."""

@@ -17,8 +17,7 @@ from recaudit.arrays import FloatArray
 from recaudit.errors import BudgetSpentError, InputError
 from recaudit.seeding import generator
 from recaudit.solvers.search.box import Box
-from recaudit.solvers.solution import Solution
-from recaudit.status import Status
+from recaudit.solvers.solution import Solution, lower_bounded
 
 _PERTURBATION = 0.1
 """The most that a pair of questions moves a variable either way, as a share of the box."""
@@ -102,8 +101,8 @@ class _AskedPoints:
 
     def solution(self) -> BlackBoxSolution:
         history = np.array(self.history)
-        value, queries, status = history[-1:], np.array([len(history)]), np.array([Status.BOUNDED.value])
-        return BlackBoxSolution(value, value, np.array([np.inf]), status, self.point[None], queries, history)
+        found = lower_bounded(history[-1:], self.point[None], np.array([len(history)]))
+        return BlackBoxSolution(**vars(found), history=history)
 
 
 def _climb(asked: _AskedPoints, box: Box, start: FloatArray, draw: np.random.Generator) -> None:

@@ -29,8 +29,8 @@ def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, d
     if points.device.type != "cpu":
         return minimize_together(hessian, gradient, points, damping, tol)
     result = torch.empty_like(points)
-    given = (tensor.contiguous().numpy() for tensor in (hessian, gradient, points, damping, tol))
-    _minimize_each(*given, result.numpy())
+    H, r, u, d, gap = (tensor.contiguous().numpy() for tensor in (hessian, gradient, points, damping, tol))
+    _minimize_each(H, r, u, d, gap, result.numpy())
     return result
 
 
