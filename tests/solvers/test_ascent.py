@@ -9,8 +9,7 @@ from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.solvers import maximize_softmax
-from recaudit.solvers.search.ascent import ascend
-from recaudit.solvers.search.box import Box
+from recaudit.solvers.search import Box, ascend
 
 UNIT = Box(np.zeros(2), np.ones(2))
 

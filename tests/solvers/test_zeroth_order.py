@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.solvers.search.box import Box
-from recaudit.solvers.search.zeroth_order import maximize_black_box
+from recaudit.solvers.search import Box, maximize_black_box
 
 STARS = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 

@@ -28,8 +28,7 @@ from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox, as_black_box
 from recaudit.models.given.queries import CONFIDENCE, Memory, Queries, binomial_at_least
-from recaudit.solvers.search.box import Box
-from recaudit.solvers.search.zeroth_order import maximize_black_box
+from recaudit.solvers.search import Box, maximize_black_box
 
 FAILURES = (SystemFailedError, BudgetSpentError)
 """What leaves a pair without an answer, and the others as they are."""

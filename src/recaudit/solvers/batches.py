@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar
 
 from recaudit.arithmetic import core_count, one_thread
 from recaudit.errors import InputError
@@ -33,9 +32,7 @@ def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: i
         return list(pool.map(alone, parts))
 
 
-@final
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Some problems and a run of their (problem, target) pairs."""
 
     problems: Sequence[int]

@@ -22,14 +22,10 @@ Array = ArrayLike | Tensor
 class AffineScores:
     """The scores s(a) = slope @ a + intercept of all candidate items, over the box lower <= a <= upper."""
 
-    slope: FloatArray
-    """(items, K)"""
-    intercept: FloatArray
-    """(items,)"""
-    lower: FloatArray
-    """(K,)"""
-    upper: FloatArray
-    """(K,)"""
+    slope: FloatArray  # (items, K)
+    intercept: FloatArray  # (items,)
+    lower: FloatArray  # (K,)
+    upper: FloatArray  # (K,)
 
     @cached_property
     def sizes(self) -> FloatArray:
@@ -57,13 +53,11 @@ def as_scores(slope: Array, intercept: Array) -> tuple[Tensor, Tensor]:
     slopes = as_double("slope", slope, 2, "(items, K)")
     intercepts = as_double("intercept", intercept, 1, "(items,)").to(slopes.device)
     check_scores(slopes, intercepts)
-    check_finite("slope", slopes)
-    check_finite("intercept", intercepts)
     return slopes, intercepts
 
 
-def as_double(name: str, values: Array, dimensions: int, shape: str) -> Tensor:
-    """The values as a double tensor of the given number of dimensions."""
+def as_double(name: str, values: Array, dimensions: int, shape: str, *, finite: bool = True) -> Tensor:
+    """The values as a double tensor of the given number of dimensions, without NaN and infinities unless allowed."""
     try:
         tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values, dtype=np.float64))
         tensor = tensor.detach().double()
@@ -71,6 +65,8 @@ def as_double(name: str, values: Array, dimensions: int, shape: str) -> Tensor:
         raise InputError(name, received=type(values).__name__, expected=f"numbers, {shape}") from error
     if tensor.dim() != dimensions:
         raise InputError(name, received=f"an array of shape {tuple(tensor.shape)}", expected=shape)
+    if finite:
+        check_finite(name, tensor)
     return aligned(tensor)
 
 
@@ -102,12 +98,6 @@ def check_positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise InputError(name, received=value, expected="a finite number above 0")
     return float(value)
-
-
-def check_count(name: str, value: int) -> None:
-    """A number of 1 or more."""
-    if value < 1:
-        raise InputError(name, received=value, expected="a whole number of 1 or more")
 
 
 def as_box(lower: Array, upper: Array, shape: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:

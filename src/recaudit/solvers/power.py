@@ -13,7 +13,7 @@ ratio to others count, so that nothing can be subtracted first, and bounds take 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -90,15 +90,8 @@ class _PowerProblem(AffineScores):
 
     def _climb(self, target: int, start: FloatArray) -> tuple[FloatArray, int]:
         """The local maximum, which is the maximum, that L-BFGS-B finds, and how many evaluations it took."""
-        found = minimize(
-            self._loss,
-            start,
-            (target,),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(self.lower, self.upper),
-            options={"ftol": 1e-14, "gtol": 1e-9},
-        )
+        loss, bounds = partial(self._loss, target=target), Bounds(self.lower, self.upper)
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-9})
         return np.clip(np.asarray(found.x, dtype=np.float64), self.lower, self.upper), int(found.nfev)
 
     def _least_log_probability(self, target: int, action: FloatArray) -> float:

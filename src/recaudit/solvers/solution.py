@@ -19,18 +19,12 @@ class Solution:
     For probabilities the objective is the log-probability. `lower <= maximum <= upper`, valid whatever the status.
     """
 
-    value: FloatArray
-    """(n,): reached by `actions`; NaN where nothing was found."""
-    lower: FloatArray
-    """(n,): `value` less what rounding may have added."""
-    upper: FloatArray
-    """(n,): no action reaches more."""
-    status: StatusArray
-    """(n,): solved where the bounds are within the tolerance, else bounded; failed where nothing was found."""
-    actions: FloatArray
-    """(n, K): the actions that reach the values; (0, K) where they were not asked for."""
-    evaluations: IntArray
-    """(n,): the work it took, in the solver's own unit."""
+    value: FloatArray  # (n,): reached by `actions`; NaN where nothing was found
+    lower: FloatArray  # (n,): `value` less what rounding may have added
+    upper: FloatArray  # (n,): no action reaches more
+    status: StatusArray  # (n,): solved where the bounds are within the tolerance, else bounded or failed
+    actions: FloatArray  # (n, K): the actions that reach the values; (0, K) where they were not asked for
+    evaluations: IntArray  # (n,): the work it took, in the solver's own unit
 
     @property
     def solved(self) -> BoolArray:
@@ -52,6 +46,12 @@ def lower_bounded(value: FloatArray, actions: FloatArray, evaluations: IntArray,
     """What a search found: nothing is claimed but that it was reached; `largest` is the most that any action can."""
     status = np.full(len(value), Status.BOUNDED.value)
     return Solution(value, value, np.full(len(value), largest), status, actions, evaluations)
+
+
+def no_solutions(columns: int) -> Solution:
+    """Of no problems, with actions of `columns` variables."""
+    none = np.empty(0)
+    return Solution(none, none, none, none.astype("<U14"), np.empty((0, columns)), none.astype(np.int64))
 
 
 def concatenate(parts: Sequence[AnySolution]) -> AnySolution:

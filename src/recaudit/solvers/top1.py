@@ -20,17 +20,9 @@ from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
+from recaudit.errors import InputError
 from recaudit.ranking import rank_of
-from recaudit.solvers.checks import (
-    AffineScores,
-    Array,
-    as_affine_scores,
-    as_double,
-    as_positions,
-    check_finite,
-    check_positive,
-    check_scores,
-)
+from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_double, as_positions, check_positive
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 from recaudit.status import Status
@@ -65,13 +57,9 @@ class MarginSolution(Solution):
 class HullVertices:
     """Which targets are vertices, in the order the targets were given in."""
 
-    vertex: BoolArray
-    """(targets,)"""
-    directions: FloatArray
-    """(targets, K): where `vertex`, the target is farther in this direction than every other point."""
-    status: StatusArray
-    """(targets,): solved where `vertex` is settled; bounded or failed where the linear program neither separated
-    the point nor showed that nothing does."""
+    vertex: BoolArray  # (targets,)
+    directions: FloatArray  # (targets, K): where `vertex`, the target is farther there than every other point
+    status: StatusArray  # (targets,): solved where `vertex` is known; else the linear program settled nothing
 
 
 def top1_margin(
@@ -102,8 +90,8 @@ def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVerti
     from the hull of the others. Of points that coincide none is a vertex.
     """
     X = as_double("points", points, 2, "(points, K)").cpu()
-    check_scores(X, X.new_zeros(len(X)))
-    check_finite("points", X)
+    if 0 in X.shape:
+        raise InputError("points", received=f"shape {tuple(X.shape)}", expected="at least one point and one coordinate")
     tol = check_positive("tol", tol)
     positions = as_positions("targets", targets, len(X)).cpu().numpy()
     centred = X - X.mean(dim=0)
@@ -176,7 +164,7 @@ class _MarginProblem(AffineScores):
         score, which lies between these two wherever in the box the action is.
         """
         middle, half = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
-        centre, reach = np.abs(self.slope @ middle + self.intercept), np.abs(self.slope) @ half
+        centre, reach = np.abs(self.at(middle)), np.abs(self.slope) @ half
         most = TIE * float((centre + reach).max())
         never: BoolArray = bound < -most * len(self.intercept)
         close = np.flatnonzero(~never & (bound <= most))

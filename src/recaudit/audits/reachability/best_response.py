@@ -17,17 +17,10 @@ from recaudit.interventions import Interval, Stars
 from recaudit.models.devices import check_device as check_present
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.ranking import rank_of
-from recaudit.solvers import (
-    Solution,
-    bound_slate,
-    maximize_power,
-    maximize_softmax_batch,
-    maximize_softmax_discrete,
-    top1_margin,
-)
+from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, maximize_softmax_discrete, top1_margin
 from recaudit.solvers.batches import run_on_cores
-from recaudit.solvers.search.box import Box
-from recaudit.solvers.solution import concatenate, status_of
+from recaudit.solvers.search import Box
+from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
 
 @final
@@ -38,19 +31,13 @@ class Question:
     Solutions are in the order of the True entries of the targets, row by row.
     """
 
-    slope: torch.Tensor
-    """(users, items, actions)"""
-    intercept: torch.Tensor
-    """(users, items): -inf where an item is no candidate."""
-    targets: torch.Tensor
-    """(users, items): True where an answer is wanted; targets are candidates."""
+    slope: torch.Tensor  # (users, items, actions)
+    intercept: torch.Tensor  # (users, items): -inf where an item is no candidate
+    targets: torch.Tensor  # (users, items): True where an answer is wanted; targets are candidates
     ratings: Interval | Stars
-    changes: int | None
-    """How many ratings may differ from `unchanged`; None for all."""
-    unchanged: FloatArray
-    """(users, actions), or (0, actions) where there is no limit on changes."""
-    slate: int
-    """How many items are shown: the probability is that of being among them."""
+    changes: int | None  # how many ratings may differ from `unchanged`; None for all
+    unchanged: FloatArray  # (users, actions), or (0, actions) where there is no limit on changes
+    slate: int  # how many items are shown: the probability is that of being among them
     tolerance: float
     device: str
 
@@ -115,13 +102,11 @@ def _user_by_user(
     solve: Callable[[Question, int], Solution], question: Question, *, on_cores: bool = False
 ) -> Solution:
     """The solutions of every user who has a target, on request side by side on the cores of a CPU."""
-    none = np.empty(0)
-    nothing = Solution(none, none, none, none.astype("<U14"), question.slope[:0, 0].numpy(), none.astype(np.int64))
     users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
     parts: Iterable[Solution] = map(partial(solve, question), users)
     if on_cores:
         parts = run_on_cores(partial(solve, question), users, None if question.device == "cpu" else 1)
-    return concatenate([nothing, *parts])
+    return concatenate([no_solutions(question.slope.shape[2]), *parts])
 
 
 def _softmax(beta: float, question: Question) -> Solution:

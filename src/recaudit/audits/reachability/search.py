@@ -29,8 +29,7 @@ from recaudit.policies import Policy, Softmax
 from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.search.ascent import ascend
-from recaudit.solvers.search.box import Box
+from recaudit.solvers.search import Box, ascend
 from recaudit.solvers.solution import lower_bounded
 
 MOST_PAIRS = 100_000

@@ -28,8 +28,7 @@ from recaudit.models.response import DifferentiableResponse
 from recaudit.policies import Policy, top_items
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
-from recaudit.solvers.search.ascent import EXHAUSTIVE, Objective, ascend
-from recaudit.solvers.search.box import Box
+from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
 from recaudit.solvers.solution import lower_bounded
 
 _GRID = 243

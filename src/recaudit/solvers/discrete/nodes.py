@@ -25,8 +25,7 @@ from recaudit.solvers.discrete.grid import Choices, Lattice
 from recaudit.solvers.softmax.box_qp import move_coordinate
 
 # A node with at most so many actions is listed, if no more than `_LISTED` of them survive the bounds.
-_SMALL = 1024
-_LISTED = 8
+_SMALL, _LISTED = 1024, 8
 # How often a node is solved again at a better point before it is split.
 _TRIES = 3
 # The relaxed problem of a node: sweeps of coordinate descent until none moves the objective by more than this; how
@@ -40,18 +39,12 @@ _TINY = 1e-300
 class Taylor(NamedTuple):
     """What is known of a target's objective around a point: its second-order expansion."""
 
-    point: FloatArray
-    """x (K,)"""
-    value: float
-    """f(x), less what rounding may have added to it or to the tangent there"""
-    gradient: FloatArray
-    """(K,)"""
-    hessian: FloatArray
-    """(K, K)"""
-    width: FloatArray
-    """(K,): how far apart a unit of each coordinate moves the scores of two items, at most."""
-    rounding: float
-    """The relative rounding error of the Hessian's second moments."""
+    point: FloatArray  # x (K,)
+    value: float  # f(x), less what rounding may have added to it or to the tangent there
+    gradient: FloatArray  # (K,)
+    hessian: FloatArray  # (K, K)
+    width: FloatArray  # (K,): how far apart a unit of each coordinate moves the scores of two items, at most
+    rounding: float  # the relative rounding error of the Hessian's second moments
 
 
 class Taylors(NamedTuple):
@@ -170,27 +163,20 @@ def _narrow(space: Lattice, model: Taylor, low: Choices, high: Choices, limit: f
             after = left - space.cost[k]
             change = model.value + _lowest(space, model, low, high, after, k) if after >= 0.0 else np.inf
         r, x = model.gradient[k], model.point[k]
-        while low[k] < high[k]:
-            base = stay if high[k] == space.start[k] else change
-            if base + r * (space.options[k, high[k]] - x) < limit:
-                break
-            high[k] -= 1
-        while low[k] < high[k]:
-            base = stay if low[k] == space.start[k] else change
-            if base + r * (space.options[k, low[k]] - x) < limit:
-                break
-            low[k] += 1
+        first, last = high[k], low[k]
+        for option in range(low[k], high[k] + 1):
+            base = stay if option == space.start[k] else change
+            if base + r * (space.options[k, option] - x) < limit:
+                first, last = min(first, option), max(last, option)
+        low[k], high[k] = min(first, last), last
 
 
 @numba.njit(nogil=True, cache=True)
 def _list_actions(space: Lattice, model: Taylor, low: Choices, high: Choices, limit: float, listed: Choices) -> int:
     """`listed` (_LISTED, K): the actions of the node that may lead below `limit`. Their number, or -1 for too many."""
     size = len(low)
-    actions = 1
-    for k in range(size):
-        actions *= high[k] - low[k] + 1
-        if actions > _SMALL:
-            return -1
+    if np.prod((high - low + 1).astype(np.float64)) > _SMALL:
+        return -1
     rest = np.zeros(size + 1)
     for k in range(size - 1, -1, -1):
         r, x = model.gradient[k], model.point[k]
@@ -257,18 +243,14 @@ def _relax(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatA
     _descend(space, model, low, high, 0.0, x, r)
     if left < 0.0 or _spent(space, low, high, x) <= left:
         return
-    cheap, dear = 0.0, 1e-3
-    _descend(space, model, low, high, dear, x, r)
-    while _spent(space, low, high, x) > left:
-        cheap, dear = dear, 4.0 * dear
-        _descend(space, model, low, high, dear, x, r)
-    while dear - cheap > _PRICE_TOL * dear and dear > _LOWEST_PRICE:
-        price = (cheap + dear) / 2
+    cheap, dear, price = 0.0, np.inf, 1e-3
+    while dear == np.inf or (dear - cheap > _PRICE_TOL * dear and dear > _LOWEST_PRICE):
         _descend(space, model, low, high, price, x, r)
         if _spent(space, low, high, x) <= left:
             dear = price
         else:
             cheap = price
+        price = 4.0 * price if dear == np.inf else (cheap + dear) / 2
 
 
 @numba.njit(nogil=True, cache=True)
@@ -326,12 +308,9 @@ def _where_to_split(space: Lattice, model: Taylor, low: Choices, high: Choices, 
             score = model.hessian[k, k] * max(down, 0.0) * max(up, 0.0)
             if score > best:
                 best, split_k, split_at = score, k, below
-    if split_k >= 0:
-        return split_k, split_at
-    widest = 0
-    for k in range(len(low)):
-        if high[k] - low[k] > widest:
-            widest, split_k, split_at = high[k] - low[k], k, (low[k] + high[k]) // 2
+    if split_k < 0:
+        split_k = int(np.argmax(high - low))
+        split_at = (low[split_k] + high[split_k]) // 2
     return split_k, split_at
 
 
@@ -352,17 +331,11 @@ def suggest(
 
 @numba.njit(nogil=True, cache=True)
 def branch(
-    space: Lattice,
-    models: Taylors,
-    lows: Choices,
-    highs: Choices,
-    tries: IntArray,
-    slack: FloatArray,
-    limits: FloatArray,
+    space: Lattice, models: Taylors, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
 ) -> tuple[IntArray, Choices, Choices, FloatArray, IntArray, Choices]:
-    """What follows from nodes with bounds below their limits.
+    """What follows from nodes with bounds below their limit.
 
-    `slack` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
+    `room` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
     evaluate next, at most two for each; and actions to try, which settle the nodes that they come from.
     """
     rows, size = lows.shape
@@ -374,8 +347,8 @@ def branch(
     for row in range(rows):
         model, first, last = _row(models, row), lows[row].copy(), highs[row].copy()
         gap = -_lowest(space, model, first, last, _left_of_budget(space, first, last), -1)
-        _narrow(space, model, first, last, limits[row])
-        survivors = _list_actions(space, model, first, last, limits[row], listed[actions : actions + _LISTED])
+        _narrow(space, model, first, last, limit[row])
+        survivors = _list_actions(space, model, first, last, limit[row], listed[actions : actions + _LISTED])
         if survivors >= 0:
             actions += survivors
             continue
@@ -383,7 +356,7 @@ def branch(
             parent[child], low[child], high[child] = row, first, last
         _relax(space, model, first, last, point[count])
         # Where the point was poor, a better one may close the node; otherwise its halves have to.
-        if tries[row] < _TRIES and gap > slack[row]:
+        if tries[row] < _TRIES and gap > room[row]:
             again[count] = tries[row] + 1
             count += 1
             continue

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from scipy.special import entr, softmax
@@ -69,18 +69,14 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
     return _BetaProblem.of(scores, int(as_positions("target", [target], len(scores.intercept)))).solve(tol)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Line:
+class _Line(NamedTuple):
     """log rho*(b) <= start + rise * b for every b >= 0, touched to within the solver's gap at `beta`."""
 
     beta: float
     start: float
     rise: float
-    value: float
-    """The log-probability that `action` (K,) reaches at `beta`."""
-    lower: float
-    """Less what rounding may have added."""
+    value: float  # the log-probability that `action` (K,) reaches at `beta`
+    lower: float  # less what rounding may have added
     action: FloatArray
 
     def crossing(self, other: _Line) -> float:
@@ -104,8 +100,7 @@ class _BetaProblem(AffineScores):
     """Scores less the target's: a constant added to all of them, however large, is gone before it can round."""
 
     target: int
-    given: AffineScores
-    """Before the target's were subtracted."""
+    given: AffineScores  # before the target's were subtracted
 
     @classmethod
     def of(cls, given: AffineScores, target: int) -> _BetaProblem:

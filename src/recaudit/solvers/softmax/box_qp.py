@@ -57,14 +57,22 @@ def _minimize_each(
             if gap <= tol[row] or count == 0:
                 break
             _newton_direction(H, d, r, free[:count], factor, direction)
-            if _move(H, d, x, r, free[:count], direction, 1.0, new_x, new_r) > 0.0:
+            length = 1.0
+            for _ in range(2):
+                new_x[:], new_r[:] = x, r
+                for i in range(count):
+                    k = free[i]
+                    move_coordinate(H, d, new_x, new_r, k, min(max(x[k] + length * direction[i], -1.0), 1.0))
+                change = 0.0
+                for k in range(size):
+                    change += 0.5 * (new_x[k] - x[k]) * (r[k] + new_r[k])
+                if not change > 0.0:
+                    break
                 # The projected full step climbs: stop at the first bound instead, which always descends.
-                length = 1.0
                 for i in range(count):
                     if direction[i] != 0.0:
                         bound = 1.0 if direction[i] > 0.0 else -1.0
                         length = min(length, (bound - x[free[i]]) / direction[i])
-                _move(H, d, x, r, free[:count], direction, length, new_x, new_r)
             x[:], r[:] = new_x, new_r
             _sweep(H, d, x, r)
         out[row] = x
@@ -115,29 +123,6 @@ def _newton_direction(
         for m in range(i + 1, count):
             total -= factor[m, i] * direction[m]
         direction[i] = total / factor[i, i]
-
-
-@numba.njit(nogil=True, cache=True)
-def _move(
-    H: FloatArray,
-    d: float,
-    x: FloatArray,
-    r: FloatArray,
-    free: IntArray,
-    direction: FloatArray,
-    length: float,
-    new_x: FloatArray,
-    new_r: FloatArray,
-) -> float:
-    """A projected step into `new_x`, `new_r`; returns the change of the objective."""
-    new_x[:], new_r[:] = x, r
-    for i in range(len(free)):
-        k = free[i]
-        move_coordinate(H, d, new_x, new_r, k, min(max(x[k] + length * direction[i], -1.0), 1.0))
-    change = 0.0
-    for k in range(len(x)):
-        change += 0.5 * (new_x[k] - x[k]) * (r[k] + new_r[k])
-    return change
 
 
 def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:

@@ -18,8 +18,7 @@ A_j = beta (|c_j - c_leader| + |b_j - b_leader|.(|middle| + half)), its `size`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -33,17 +32,12 @@ _DOUBLE = 8
 _FAR_BELOW = 50.0
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Scaled:
+class Scaled(NamedTuple):
     """Scores S u + t of several problems, u in [-1, 1]^K."""
 
-    slopes: Tensor
-    """(problems, items, K)"""
-    offsets: Tensor
-    """(problems, items): -inf for padding."""
-    sizes: Tensor
-    """(problems, items): A, at least |S|_1 and at least |t|; rounding moved a score by (K + 13) u A at most."""
+    slopes: Tensor  # (problems, items, K)
+    offsets: Tensor  # (problems, items): -inf for padding
+    sizes: Tensor  # (problems, items): A >= |S|_1, A >= |t|; rounding moved a score by (K + 13) u A at most
 
     @classmethod
     def of(cls, slope: Tensor, intercept: Tensor, beta: float, middle: Tensor, half: Tensor) -> Scaled:
@@ -59,10 +53,6 @@ class Scaled:
         moved = torch.bmm(slopes.abs(), (middle.abs() + half).unsqueeze(2)).squeeze(2)
         sizes = beta * (ahead.abs() + moved).masked_fill(padding, 0.0)
         return cls(slopes.mul_((beta * half).unsqueeze(1)), offsets, sizes)
-
-    def times(self, factor: float) -> Scaled:
-        """Every score multiplied by `factor`: a smaller beta."""
-        return Scaled(self.slopes * factor, self.offsets * factor, self.sizes * factor)
 
 
 def tolerance_beside(tol: float, rounding: Tensor) -> Tensor:
@@ -99,17 +89,12 @@ class Ragged:
         return block[0] if self.problems == 1 else block[self.owner, self.slot]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(NamedTuple):
     """g and its derivatives at some points."""
 
-    value: Tensor
-    """(rows,)"""
-    gradient: Tensor
-    """(rows, K)"""
-    hessian: Tensor
-    """(rows, K, K), or (0, K, K) where it was not asked for."""
+    value: Tensor  # (rows,)
+    gradient: Tensor  # (rows, K)
+    hessian: Tensor  # (rows, K, K), or (0, K, K) where it was not asked for
 
 
 @final
@@ -151,7 +136,7 @@ class LogSumExp:
 
     def cooled(self, factor: float) -> LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
-        return LogSumExp(self._scores.times(factor), self._work_bytes)
+        return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
     def evaluate(self, points: Tensor, owner: Tensor, *, hessian: bool) -> Evaluation:
         """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).

@@ -7,6 +7,7 @@ f(a) - f* <= sum_k max(g_k (a_k - lower_k), g_k (a_k - upper_k)). Every answer c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -16,20 +17,10 @@ from torch import Tensor
 
 from recaudit.errors import InputError
 from recaudit.solvers.batches import Batch, plan_batches, run_on_cores
-from recaudit.solvers.checks import (
-    Array,
-    as_box,
-    as_double,
-    as_positions,
-    as_scores,
-    check_count,
-    check_finite,
-    check_positive,
-    check_scores,
-)
+from recaudit.solvers.checks import Array, as_box, as_double, as_positions, as_scores, check_positive, check_scores
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.newton import minimize
-from recaudit.solvers.solution import Solution, status_of
+from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
 # Bytes that a solve may hold for each core beside its input and its answer, unless another limit is given.
 _CPU_MEMORY = 1 << 29
@@ -88,9 +79,8 @@ def maximize_softmax_batch(
     or, where it is not yet exact, within its bounds.
     """
     slope = as_double("slope", slope, 3, "(problems, items, K)")
-    intercept = as_double("intercept", intercept, 2, "(problems, items)").to(slope.device)
+    intercept = as_double("intercept", intercept, 2, "(problems, items)", finite=False).to(slope.device)
     check_scores(slope, intercept)
-    check_finite("slope", slope)
     if bool((intercept.isnan() | intercept.isposinf()).any()):
         raise InputError(
             "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
@@ -123,73 +113,66 @@ class _Solver:
     actions: bool
 
     def __post_init__(self) -> None:
-        if self._on_gpu and not torch.cuda.is_available():
+        if self._kind == "cuda" and not torch.cuda.is_available():
             raise InputError("device", received=self.device, expected="'cpu': torch finds no CUDA device here")
         check_positive("beta", self.beta)
         check_positive("tol", self.tol)
-        check_count("max_steps", self.max_steps)
+        if self.max_steps < 1:
+            raise InputError("max_steps", received=self.max_steps, expected="a whole number of 1 or more")
 
     @property
-    def _on_gpu(self) -> bool:
-        return torch.device(self.device).type == "cuda"
+    def _kind(self) -> str:
+        return torch.device(self.device).type
 
     @property
     def _memory(self) -> int:
         """What is there, not what is free: batches, and so the last bits, must not depend on who else computes."""
         if self.memory_limit is not None:
             return self.memory_limit
-        return torch.cuda.get_device_properties(self.device).total_memory // 6 if self._on_gpu else _CPU_MEMORY
+        return torch.cuda.get_device_properties(self.device).total_memory // 6 if self._kind == "cuda" else _CPU_MEMORY
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
     ) -> Solution:
         """The targets `positions` (pairs,) of the problems `owner` (pairs,), ascending."""
-        pairs, (_, items, columns) = len(owner), slope.shape
-        value, gap, rounding = np.empty(pairs), np.empty(pairs), np.empty(pairs)
-        evaluations = np.empty(pairs, dtype=np.int64)
-        actions = np.empty((pairs if self.actions else 0, columns))
 
-        def work(batch: Batch) -> None:
+        def solve_batch(batch: Batch) -> Solution:
             rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
             local = torch.searchsorted(chosen, owner[rows])
             parts = (slope[chosen], intercept[chosen], local, positions[rows], lower[chosen], upper[chosen])
-            found = self._solve_batch(*(part.to(self.device) for part in parts))
-            for array, part in zip((value, gap, rounding, evaluations), found[:4], strict=True):
-                array[rows] = part.cpu().numpy()
-            if self.actions:
-                actions[rows] = found[4].cpu().numpy()
+            return self._solve_batch(*(part.to(self.device) for part in parts))
 
-        on_cpu = torch.device(self.device).type == "cpu"
+        _, items, columns = slope.shape
         counts = torch.bincount(owner, minlength=len(slope)).tolist()
-        batches = plan_batches(counts, items, columns, self._memory, on_cpu)
-        if on_cpu:
-            run_on_cores(work, batches)
-        else:
-            for batch in batches:
-                work(batch)
-        # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
-        found = np.isfinite(value) & np.isfinite(gap) & np.isfinite(rounding)
-        least = np.where(found, value - rounding, -np.inf)
-        most = np.where(found, np.minimum(value + gap + rounding, 0.0), 0.0)
-        status = status_of(least, most, self.tol, failed=~found)
-        return Solution(np.where(found, value, np.nan), least, most, status, actions, evaluations)
+        batches = plan_batches(counts, items, columns, self._memory, on_cpu=self._kind == "cpu")
+        solved: Iterable[Solution] = map(solve_batch, batches)
+        if self._kind == "cpu":
+            solved = run_on_cores(solve_batch, batches)
+        return concatenate([no_solutions(columns), *solved])
 
     def _solve_batch(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Log-probability, gap, rounding, evaluations (pairs,) and action (pairs, K) of each pair."""
+    ) -> Solution:
         half = (upper - lower) / 2
         middle = lower + half
         slope, intercept, places = _without_gaps(slope, intercept, owner, positions)
         scores = Scaled.of(slope, intercept, self.beta, middle, half)
         family = LogSumExp(scores, self._memory // 2)
-        rounding = family.rounding[owner] + family.own_rounding[owner, places]
-        tol = tolerance_beside(self.tol, rounding)
+        off = family.rounding[owner] + family.own_rounding[owner, places]
+        tol = tolerance_beside(self.tol, off)
         found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
-        value = (family.offsets[owner, places] - found.value).clamp(max=0.0)
-        actions = middle[owner] + half[owner] * found.points
-        actions = torch.minimum(torch.maximum(actions, lower[owner]), upper[owner])
-        return value, found.gap, rounding, found.evaluations, actions
+        reached = (family.offsets[owner, places] - found.value).clamp(max=0.0)
+        value, gap, rounding = (part.cpu().numpy() for part in (reached, found.gap, off))
+        # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
+        known = np.isfinite(value) & np.isfinite(gap) & np.isfinite(rounding)
+        least = np.where(known, value - rounding, -np.inf)
+        most = np.where(known, np.minimum(value + gap + rounding, 0.0), 0.0)
+        status = status_of(least, most, self.tol, failed=~known)
+        rows = owner if self.actions else owner[:0]
+        actions = middle[rows] + half[rows] * found.points[: len(rows)]
+        actions = torch.minimum(torch.maximum(actions, lower[rows]), upper[rows])
+        value, evaluations = np.where(known, value, np.nan), found.evaluations.cpu().numpy()
+        return Solution(value, least, most, status, actions.cpu().numpy(), evaluations)
 
 
 def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

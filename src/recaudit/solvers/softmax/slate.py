@@ -46,10 +46,8 @@ def bound_slate(
     centre = slopes @ ((low + high) / 2) + intercepts
     strongest = centre.argsort(descending=True, stable=True)[:n]
     inside = torch.isin(positions, strongest)
-    groups = [(~inside).nonzero()[:, 0], *(place[None] for place in inside.nonzero()[:, 0])]
-    for places in groups:
-        if not len(places):
-            continue
+    groups = [(~inside).nonzero()[:, 0], *inside.nonzero()]
+    for places in filter(len, groups):
         out = strongest[~torch.isin(strongest, positions[places])][: n - 1]
         rest = torch.ones(len(intercepts), dtype=torch.bool)
         rest[out] = False
