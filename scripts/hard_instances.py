@@ -5,9 +5,9 @@
 Offsets shared by all scores to 1e12, slopes to 1e9, beta to 1e4; one item or hundreds; boxes that are points, lines,
 slivers or far from 0; items twice in the list, and items far below all others. Every answer is checked:
 
-- value: the probability at the returned action, in long double, lies between `log_lower` and `log_upper`;
+- value: the probability at the returned action, in long double, lies between `lower` and `upper`;
 - beaten: no other action found (random ones, vertices, neighbours uphill of the best, every action of a grid) has more
-  than `log_upper`;
+  than `upper`;
 - gap: `solved` means that the bounds are within the tolerance.
 
 The long double value has an error bound of its own, which counts in favour of the solver. Exit status 1 on any
