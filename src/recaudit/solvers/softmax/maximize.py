@@ -158,11 +158,11 @@ class _Solver:
         slope, intercept, places = _without_gaps(slope, intercept, owner, positions)
         scores = Scaled.of(slope, intercept, self.beta, middle, half)
         family = LogSumExp(scores, self._memory // 2)
-        off = family.rounding[owner] + family.own_rounding[owner, places]
-        tol = tolerance_beside(self.tol, off)
+        allowance = family.rounding[owner] + family.own_rounding[owner, places]
+        tol = tolerance_beside(self.tol, allowance)
         found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
         reached = (family.offsets[owner, places] - found.value).clamp(max=0.0)
-        value, gap, rounding = (part.cpu().numpy() for part in (reached, found.gap, off))
+        value, gap, rounding = (part.cpu().numpy() for part in (reached, found.gap, allowance))
         # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
         known = np.isfinite(value) & np.isfinite(gap) & np.isfinite(rounding)
         least = np.where(known, value - rounding, -np.inf)
