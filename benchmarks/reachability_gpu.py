@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from recaudit.solvers import SoftmaxSolution, maximize_softmax_batch
+from recaudit.solvers import Solution, maximize_softmax_batch
 
 BETA, STEP, LOW, HIGH, ACTIONS = 2.0, 0.1, 1.0, 5.0, 10
 
@@ -46,17 +46,18 @@ class Tally:
         self.best, self.base, self.users = np.zeros(items), np.zeros(items), np.zeros(items)
         self.discovery: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
 
-    def add(self, found: SoftmaxSolution, candidates: torch.Tensor, log_baseline: torch.Tensor) -> None:
-        value, items = found.value, len(self.best)
+    def add(self, found: Solution, candidates: torch.Tensor, log_baseline: torch.Tensor) -> None:
+        value, items = np.exp(found.value), len(self.best)
         self.pairs += len(value)
         self.solved += int(found.solved.sum())
         self.evaluations += int(found.evaluations.sum())
-        self.gap = max(self.gap, float(np.max(found.log_upper - found.log_lower)))
+        self.gap = max(self.gap, float(np.max(found.upper - found.lower)))
         uniform = 1 / candidates.sum(dim=1).cpu().numpy()
-        self.discovery.append(np.bincount(found.problem, value > uniform[found.problem], len(uniform)) * uniform)
-        self.best += np.bincount(found.target, value, items)
-        self.base += np.bincount(found.target, log_baseline[candidates].exp().cpu().numpy(), items)
-        self.users += np.bincount(found.target, minlength=items)
+        user, item = candidates.nonzero().cpu().numpy().T
+        self.discovery.append(np.bincount(user, value > uniform[user], len(uniform)) * uniform)
+        self.best += np.bincount(item, value, items)
+        self.base += np.bincount(item, log_baseline[candidates].exp().cpu().numpy(), items)
+        self.users += np.bincount(item, minlength=items)
 
     def __str__(self) -> str:
         best, base = np.nanmean(self.best / self.users), np.nanmean(self.base / self.users)

@@ -5,9 +5,9 @@
 Offsets shared by all scores to 1e12, slopes to 1e9, beta to 1e4; one item or hundreds; boxes that are points, lines,
 slivers or far from 0; items twice in the list, and items far below all others. Every answer is checked:
 
-- value: the probability at the returned action, in long double, lies between `log_lower` and `log_upper`;
+- value: the probability at the returned action, in long double, lies between `lower` and `upper`;
 - beaten: no other action found (random ones, vertices, neighbours uphill of the best, every action of a grid) has more
-  than `log_upper`;
+  than `upper`;
 - gap: `solved` means that the bounds are within the tolerance.
 
 The long double value has an error bound of its own, which counts in favour of the solver. Exit status 1 on any
@@ -170,8 +170,8 @@ def _log_sum(logs: Longs) -> Longs:
 class Answer:
     """What a solver says of the targets of an instance, and what it should be checked against."""
 
-    log_lower: Floats
-    log_upper: Floats
+    lower: Floats
+    upper: Floats
     status: list[str]
     actions: Floats
     logs: Logs
@@ -184,7 +184,7 @@ def solved(instance: Instance, solver: str, rng: np.random.Generator) -> Answer:
     p, ends = instance, (instance.lower, instance.upper)
     if solver == "softmax":
         found = maximize_softmax(p.slope, p.intercept, p.targets, p.beta, *ends, TOLERANCE, max_steps=60)
-        return Answer(found.log_lower, found.log_upper, found.status.tolist(), found.actions, p.softmax)
+        return Answer(found.lower, found.upper, found.status.tolist(), found.actions, p.softmax)
     if solver == "discrete":
         values = np.unique(np.linspace(p.lower[0], p.upper.max(), int(rng.integers(2, 6))))
         listed = int(rng.choice([0, 1000]))
@@ -192,23 +192,22 @@ def solved(instance: Instance, solver: str, rng: np.random.Generator) -> Answer:
             p.slope, p.intercept, p.targets, p.beta, values, TOLERANCE, enumerate_up_to=listed, node_limit=100
         )
         grid = np.array(list(product(values, repeat=len(p.lower))))
-        return Answer(found.log_lower, found.log_upper, found.status.tolist(), found.actions, p.softmax, grid)
+        return Answer(found.lower, found.upper, found.status.tolist(), found.actions, p.softmax, grid)
     if solver == "power":
         exponent = 10 ** rng.uniform(-0.5, 1.3)
         powered = maximize_power(p.slope, p.intercept, p.targets, exponent, *ends, TOLERANCE)
-        bounds = powered.log_lower, powered.log_upper
+        bounds = powered.lower, powered.upper
         return Answer(*bounds, powered.status.tolist(), powered.actions, p.power(exponent))
     length = int(rng.integers(1, min(3, len(p.intercept)) + 1))
     slate = bound_slate(p.slope, p.intercept, p.targets, p.beta, length, *ends, TOLERANCE)
-    status = np.where(slate.log_upper - slate.log_lower <= TOLERANCE, "solved", "bounded").tolist()
-    return Answer(slate.log_lower, slate.log_upper, status, slate.actions, p.slate(length))
+    return Answer(slate.lower, slate.upper, slate.status.tolist(), slate.actions, p.slate(length))
 
 
 def violations(instance: Instance, answer: Answer, rng: np.random.Generator) -> Iterator[str]:
     """What is wrong with the answer."""
     p = instance
     for row, target in enumerate(p.targets):
-        low, high = answer.log_lower[row], answer.log_upper[row]
+        low, high = answer.lower[row], answer.upper[row]
         if not low <= high:
             yield "value"
         if answer.status[row] == "solved" and high > low + TOLERANCE:

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from contracts.solver_contract import Problem, random_problem, trained_like
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.solvers import SoftmaxSolution, maximize_softmax
-from recaudit.solvers.discrete import maximize_softmax_discrete
+from recaudit.solvers import Solution, maximize_softmax
+from recaudit.solvers.discrete.maximize import maximize_softmax_discrete
 
 STARS = np.arange(1.0, 6.0)
 LISTING, SEARCH = 1_000_000, 0
@@ -29,7 +29,7 @@ def solve(
     cost: FloatArray | None = None,
     node_limit: int = 1000,
     enumerate_up_to: int | None = SEARCH,
-) -> SoftmaxSolution:
+) -> Solution:
     return maximize_softmax_discrete(
         problem.slope,
         problem.intercept,
@@ -82,7 +82,7 @@ class TestKnownAnswers:
         solution = solve(problem, enumerate_up_to=enumerate_up_to)
 
         highest, lowest = 1 / (1 + np.exp(-2 * (5 - 0.5))), 1 / (1 + np.exp(-2 * (0.5 - 1)))
-        np.testing.assert_allclose(solution.value, [highest, lowest], rtol=2e-6)
+        np.testing.assert_allclose(np.exp(solution.value), [highest, lowest], rtol=2e-6)
         assert solution.actions.tolist() == [[5.0], [1.0]]
         assert solution.status.tolist() == ["solved", "solved"]
 
@@ -92,7 +92,7 @@ class TestKnownAnswers:
 
         solution = solve(problem, np.array([-2.0, 0.5, 3.0]), enumerate_up_to=enumerate_up_to)
 
-        np.testing.assert_allclose(solution.value, np.e / (np.e + 2 * np.cosh(0.5)), rtol=1e-6)
+        np.testing.assert_allclose(np.exp(solution.value), np.e / (np.e + 2 * np.cosh(0.5)), rtol=1e-6)
         assert solution.actions.tolist() == [[0.5]]
 
     def test_a_single_item_is_certain(self, enumerate_up_to: int) -> None:
@@ -100,15 +100,17 @@ class TestKnownAnswers:
 
         solution = solve(problem, enumerate_up_to=enumerate_up_to)
 
-        assert solution.value.tolist() == [1.0]
-        assert solution.lower[0] <= 1 <= solution.upper[0]
+        assert np.exp(solution.value).tolist() == [1.0]
+        assert solution.lower[0] <= 0 <= solution.upper[0]
 
     def test_actions_without_effect_leave_the_softmax(self, enumerate_up_to: int) -> None:
         intercept = np.array([0.0, 1.0, -2.0])
 
         solution = solve(Problem(np.zeros((3, 2)), intercept, [0, 1, 2], beta=2.0), enumerate_up_to=enumerate_up_to)
 
-        np.testing.assert_allclose(solution.value, np.exp(2 * intercept) / np.exp(2 * intercept).sum(), rtol=1e-12)
+        np.testing.assert_allclose(
+            np.exp(solution.value), np.exp(2 * intercept) / np.exp(2 * intercept).sum(), rtol=1e-12
+        )
 
     def test_only_what_is_worth_its_cost_is_changed(self, enumerate_up_to: int) -> None:
         """Against an item of score 0 each rating counts for itself: 4 up in the first, 3 times 4 in the second."""
@@ -143,9 +145,9 @@ class TestAgainstBruteForce:
 
         best = brute_force(problem)
         assert solution.solved.all()
-        np.testing.assert_allclose(solution.log_value, best, rtol=0, atol=1.1e-6)
-        assert (solution.log_lower <= best + 1e-10).all()
-        assert (best <= solution.log_upper + 1e-10).all()
+        np.testing.assert_allclose(solution.value, best, rtol=0, atol=1.1e-6)
+        assert (solution.lower <= best + 1e-10).all()
+        assert (best <= solution.upper + 1e-10).all()
 
     @pytest.mark.parametrize("changes", [0, 1, 2, 3])
     @pytest.mark.parametrize("beta", [0.3, 3.0, 30.0])
@@ -158,7 +160,7 @@ class TestAgainstBruteForce:
         assert solution.solved.all()
         assert ((solution.actions != start).sum(axis=1) <= changes).all()
         np.testing.assert_allclose(
-            solution.log_value, brute_force(problem, start=start, changes=changes), rtol=0, atol=1.1e-6
+            solution.value, brute_force(problem, start=start, changes=changes), rtol=0, atol=1.1e-6
         )
 
     def test_a_cost_for_each_change(self, enumerate_up_to: int) -> None:
@@ -169,14 +171,14 @@ class TestAgainstBruteForce:
             solution = solve(problem, start=start, changes=budget, cost=cost, enumerate_up_to=enumerate_up_to)
 
             best = brute_force(problem, start=start, changes=budget, cost=cost)
-            np.testing.assert_allclose(solution.log_value, best, rtol=0, atol=1.1e-6)
+            np.testing.assert_allclose(solution.value, best, rtol=0, atol=1.1e-6)
 
     def test_ratings_that_are_not_evenly_spaced(self, enumerate_up_to: int) -> None:
         problem, values = random_problem(22, actions=3, beta=8.0), np.array([-4.0, 0.0, 0.1, 7.5])
 
         solution = solve(problem, values, enumerate_up_to=enumerate_up_to)
 
-        np.testing.assert_allclose(solution.log_value, brute_force(problem, values), rtol=0, atol=1.1e-6)
+        np.testing.assert_allclose(solution.value, brute_force(problem, values), rtol=0, atol=1.1e-6)
 
     def test_equal_items_and_targets_asked_for_twice(self, enumerate_up_to: int) -> None:
         rng = np.random.default_rng(3)
@@ -184,7 +186,7 @@ class TestAgainstBruteForce:
 
         solution = solve(problem, enumerate_up_to=enumerate_up_to)
 
-        np.testing.assert_allclose(solution.log_value, brute_force(problem), rtol=0, atol=1.1e-6)
+        np.testing.assert_allclose(solution.value, brute_force(problem), rtol=0, atol=1.1e-6)
 
 
 @settings(max_examples=60)
@@ -210,10 +212,10 @@ def test_any_problem_is_solved(
 
     best = brute_force(problem, values, start=start, changes=limit or 0)
     assert solution.solved.all()
-    np.testing.assert_allclose(solution.log_value, best, rtol=0, atol=1.1e-6)
-    assert (best <= solution.log_upper + 1e-9).all()
+    np.testing.assert_allclose(solution.value, best, rtol=0, atol=1.1e-6)
+    assert (best <= solution.upper + 1e-9).all()
     reached = [problem.log_probability(t, a) for t, a in zip(problem.targets, solution.actions, strict=True)]
-    np.testing.assert_allclose(solution.log_value, reached, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(solution.value, reached, rtol=0, atol=1e-9)
     grid = allowed(actions, values, start, limit or 0, None)
     assert all((grid == action).all(axis=1).any() for action in solution.actions)
 
@@ -224,13 +226,13 @@ def test_bounds_hold_when_the_nodes_run_out() -> None:
     rough, exact = solve(problem, node_limit=1), brute_force(problem)
 
     assert set(rough.status) == {"solved", "bounded"}
-    assert (rough.log_lower <= exact + 1e-10).all()
-    assert (exact <= rough.log_upper + 1e-10).all()
-    assert (rough.log_upper - rough.log_value > 1e-6)[rough.status == "bounded"].all()
+    assert (rough.lower <= exact + 1e-10).all()
+    assert (exact <= rough.upper + 1e-10).all()
+    assert (rough.upper - rough.value > 1e-6)[rough.status == "bounded"].all()
     assert (rough.evaluations == 1).all()
     better = solve(problem)
     assert better.solved.all()
-    np.testing.assert_allclose(better.log_value, exact, rtol=0, atol=1.1e-6)
+    np.testing.assert_allclose(better.value, exact, rtol=0, atol=1.1e-6)
 
 
 def test_rounding_the_answer_of_the_interval_is_not_enough() -> None:
@@ -241,8 +243,8 @@ def test_rounding_the_answer_of_the_interval_is_not_enough() -> None:
 
     pairs = zip(problem.targets, np.rint(relaxed.actions), strict=True)
     rounded = np.array([problem.log_probability(target, action) for target, action in pairs])
-    assert (stars.log_value >= rounded - 1.1e-6).all()
-    assert (stars.log_value > rounded + 0.1).any()
+    assert (stars.value >= rounded - 1.1e-6).all()
+    assert (stars.value > rounded + 0.1).any()
 
 
 @pytest.mark.parametrize("actions", [5, 10, 20])
@@ -254,9 +256,9 @@ def test_stars_never_reach_more_than_the_interval(actions: int, step: float, bet
     stars = solve(problem)
 
     assert stars.solved.all()
-    assert (stars.log_value <= relaxed.log_upper).all()
+    assert (stars.value <= relaxed.upper).all()
     vertex = np.isin(relaxed.actions, [1.0, 5.0]).all(axis=1)
-    np.testing.assert_allclose(stars.log_value[vertex], relaxed.log_value[vertex], rtol=0, atol=2e-6)
+    np.testing.assert_allclose(stars.value[vertex], relaxed.value[vertex], rtol=0, atol=2e-6)
     np.testing.assert_array_equal(np.isin(stars.actions, STARS), True)
 
 
@@ -274,7 +276,7 @@ def test_no_pair_of_ratings_can_be_bettered_where_nothing_can_be_listed() -> Non
     solution = solve(problem)
 
     assert solution.solved.all()
-    for target, action, value in zip(problem.targets, solution.actions, solution.log_value, strict=True):
+    for target, action, value in zip(problem.targets, solution.actions, solution.value, strict=True):
         for first, second in itertools.combinations(range(12), 2):
             for ratings in itertools.product(STARS, STARS):
                 moved = action.copy()
@@ -286,7 +288,7 @@ def test_no_pair_of_ratings_can_be_bettered_where_nothing_can_be_listed() -> Non
 def test_more_changes_reach_more(enumerate_up_to: int | None) -> None:
     problem, start = trained_like(actions=7, step=1.0, beta=3.0, targets=12), np.full(7, 3.5)
 
-    values = [solve(problem, start=start, changes=n, enumerate_up_to=enumerate_up_to).log_value for n in range(8)]
+    values = [solve(problem, start=start, changes=n, enumerate_up_to=enumerate_up_to).value for n in range(8)]
 
     there = [problem.log_probability(target, start) for target in problem.targets]
     np.testing.assert_allclose(values[0], there, rtol=0, atol=1e-10)
@@ -299,7 +301,7 @@ def test_a_limit_that_does_not_bind_is_none() -> None:
 
     free, limited = solve(problem), solve(problem, start=np.full(8, 2.0), changes=8)
 
-    np.testing.assert_allclose(limited.log_value, free.log_value, rtol=0, atol=1.1e-6)
+    np.testing.assert_allclose(limited.value, free.value, rtol=0, atol=1.1e-6)
 
 
 def test_a_target_does_not_depend_on_the_others() -> None:
@@ -309,7 +311,7 @@ def test_a_target_does_not_depend_on_the_others() -> None:
 
     for row, target in enumerate(problem.targets):
         alone = solve(Problem(problem.slope, problem.intercept, [target], problem.beta))
-        np.testing.assert_allclose(together.log_value[row], alone.log_value, rtol=0, atol=1.1e-6)
+        np.testing.assert_allclose(together.value[row], alone.value, rtol=0, atol=1.1e-6)
 
 
 def test_the_same_call_gives_the_same_numbers() -> None:
@@ -317,8 +319,8 @@ def test_the_same_call_gives_the_same_numbers() -> None:
 
     first, second = solve(problem), solve(problem)
 
-    np.testing.assert_array_equal(first.log_value, second.log_value)
-    np.testing.assert_array_equal(first.log_upper, second.log_upper)
+    np.testing.assert_array_equal(first.value, second.value)
+    np.testing.assert_array_equal(first.upper, second.upper)
     np.testing.assert_array_equal(first.actions, second.actions)
 
 
@@ -328,14 +330,14 @@ def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
     for enumerate_up_to in (LISTING, SEARCH):
         solution = solve(problem, enumerate_up_to=enumerate_up_to)
 
-        np.testing.assert_allclose(solution.log_value, brute_force(problem), rtol=1e-12, atol=1.1e-6)
+        np.testing.assert_allclose(solution.value, brute_force(problem), rtol=1e-12, atol=1.1e-6)
 
 
 @both_ways
 def test_no_targets_have_no_answers(enumerate_up_to: int) -> None:
     solution = solve(Problem(np.ones((3, 2)), np.zeros(3), []), enumerate_up_to=enumerate_up_to)
 
-    assert len(solution.log_value) == len(solution.status) == 0
+    assert len(solution.value) == len(solution.status) == 0
     assert solution.actions.shape == (0, 2)
 
 

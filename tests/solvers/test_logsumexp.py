@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recaudit.solvers.softmax.logsumexp import LogSumExp
-from recaudit.solvers.softmax.scaled import Scaled
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
 
 
 def family(scale: float, work_bytes: int = 1 << 24) -> tuple[LogSumExp, Tensor, Tensor]:

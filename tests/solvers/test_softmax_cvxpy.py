@@ -14,12 +14,11 @@ from recaudit.solvers import maximize_softmax, top1_margin
 def test_values_agree_with_clarabel(beta: float, actions: int) -> None:
     draw = np.random.default_rng(actions)
     slope, intercept = 0.3 * draw.standard_normal((60, actions)), draw.standard_normal(60)
-    found = maximize_softmax(slope, intercept, np.arange(0, 60, 12), beta, 1.0, 5.0)
+    targets = np.arange(0, 60, 12)
+    found = maximize_softmax(slope, intercept, targets, beta, 1.0, 5.0)
     a = cp.Variable(actions)
     scores = beta * (slope @ a + intercept)
-    for target, value, lower, upper in zip(
-        found.target, found.log_value, found.log_lower, found.log_upper, strict=True
-    ):
+    for target, value, lower, upper in zip(targets, found.value, found.lower, found.upper, strict=True):
         problem = cp.Problem(cp.Maximize(scores[int(target)] - cp.log_sum_exp(scores)), [a >= 1, a <= 5])
         best = float(problem.solve(solver=cp.CLARABEL))
         assert value == pytest.approx(best, abs=1e-5)
@@ -36,4 +35,4 @@ def test_margins_agree_with_clarabel(items: int) -> None:
     for target in range(items):
         others = [j for j in range(items) if j != target]
         problem = cp.Problem(cp.Maximize(scores[target] - cp.max(scores[others])), [a >= -2, a <= 3])
-        assert found.margin[target] == pytest.approx(float(problem.solve(solver=cp.CLARABEL)), abs=1e-5)
+        assert found.value[target] == pytest.approx(float(problem.solve(solver=cp.CLARABEL)), abs=1e-5)

@@ -36,7 +36,7 @@ def test_exact_margins_are_those_of_the_full_linear_program(seed: int) -> None:
     found = top1_margin(slope, intercept, targets, 1, 5, exact=True)
 
     twin = [largest_margin(slope, intercept, target) for target in range(60)]
-    np.testing.assert_allclose(found.margin, twin, atol=1e-6)
+    np.testing.assert_allclose(found.value, twin, atol=1e-6)
     assert (found.status == "solved").all()
 
 
@@ -50,7 +50,7 @@ def test_reachable_is_exact_and_bounds_hold_without_solving_everything(seed: int
     twin = np.array([largest_margin(slope, intercept, target) for target in range(60)])
     np.testing.assert_array_equal(found.reachable, twin >= 0)
     assert found.settled.all()
-    assert (found.margin <= twin + 1e-7).all()
+    assert (found.value <= twin + 1e-7).all()
     assert (twin <= found.upper + 1e-7).all()
     assert (found.status[found.reachable] == "solved").all()
     assert found.reachable.any()
@@ -62,7 +62,7 @@ def test_the_margin_is_reached_by_the_action() -> None:
 
     found = top1_margin(slope, intercept, np.arange(60), 1, 5)
 
-    for target, action, margin in zip(found.target, found.actions, found.margin, strict=True):
+    for target, action, margin in zip(range(60), found.actions, found.value, strict=True):
         reached = slope @ action + intercept
         assert reached[target] - np.delete(reached, target).max() == pytest.approx(margin)
     assert ((found.actions >= 1) & (found.actions <= 5)).all()
@@ -76,7 +76,7 @@ def test_an_item_that_one_rival_always_beats_is_unreachable() -> None:
     assert found.reachable.tolist() == [False, True, True]
     assert found.upper[0] == pytest.approx(-0.5)
     # Item 1 leads item 0 by 0.5 whatever is done; item 2 leads item 1 by 2 - 1.5 at a = 1.
-    np.testing.assert_allclose(found.margin[1:], [0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(found.value[1:], [0.5, 0.5], atol=1e-9)
 
 
 def test_of_two_equal_items_the_first_is_on_top() -> None:
@@ -84,13 +84,13 @@ def test_of_two_equal_items_the_first_is_on_top() -> None:
 
     assert found.reachable.tolist() == [True, False]
     assert found.settled.tolist() == [True, True]
-    np.testing.assert_allclose(found.margin, 0.0, atol=1e-12)
+    np.testing.assert_allclose(found.value, 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_rounding_does_not_put_the_second_of_two_equal_items_on_top(seed: int) -> None:
     slope, intercept = scores(seed)
-    best = int(top1_margin(slope, intercept, np.arange(60), 1, 5, exact=True).margin.argmax())
+    best = int(top1_margin(slope, intercept, np.arange(60), 1, 5, exact=True).value.argmax())
     # The same item once more, in front and behind, its numbers off by rounding.
     rounding = 1 + 4e-16 * np.random.default_rng(seed).integers(-2, 3, (3, 5))
     slopes = np.vstack([slope[best] * rounding[0, :4], slope * 1.0, slope[best] * rounding[1, :4]])
@@ -106,7 +106,7 @@ def test_the_only_item_is_reachable_by_any_margin() -> None:
     found = top1_margin(np.array([[1.0]]), np.array([2.0]), [0], 1, 5)
 
     assert found.reachable.tolist() == [True]
-    assert found.margin.tolist() == [np.inf]
+    assert found.value.tolist() == [np.inf]
     assert found.status.tolist() == ["solved"]
 
 
@@ -114,7 +114,7 @@ def test_actions_without_effect_leave_the_ranking() -> None:
     found = top1_margin(np.zeros((3, 2)), np.array([1.0, 3.0, 2.5]), [0, 1, 2], 1, 5)
 
     assert found.reachable.tolist() == [False, True, False]
-    np.testing.assert_allclose(found.margin, [-2.0, 0.5, -0.5])
+    np.testing.assert_allclose(found.value, [-2.0, 0.5, -0.5])
 
 
 def test_no_targets_give_an_empty_answer() -> None:
@@ -122,7 +122,7 @@ def test_no_targets_give_an_empty_answer() -> None:
 
     found = top1_margin(slope, intercept, [], 1, 5)
 
-    assert found.margin.shape == (0,)
+    assert found.value.shape == (0,)
     assert found.actions.shape == (0, 4)
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.solvers.search.box import Box
-from recaudit.solvers.search.zeroth_order import maximize_black_box
+from recaudit.solvers.search import Box, maximize_black_box
 
 STARS = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
@@ -27,12 +26,12 @@ def quadratic(x: FloatArray) -> float:
 def test_the_maximum_of_a_concave_quadratic() -> None:
     found = maximize_black_box(quadratic, ratings(3), 400)
     assert found.value > -1e-3
-    np.testing.assert_allclose(found.point, [2.0, 4.5, 3.3], atol=0.05)
+    np.testing.assert_allclose(found.actions[0], [2.0, 4.5, 3.3], atol=0.05)
 
 
 def test_a_maximum_at_a_vertex_is_hit_exactly() -> None:
     found = maximize_black_box(lambda x: float(x @ [1.0, -2.0, 0.5, -0.1, 3.0]), ratings(5), 60)
-    assert found.point.tolist() == [5, 1, 5, 1, 5]
+    assert found.actions[0].tolist() == [5, 1, 5, 1, 5]
 
 
 def unsigned(objective: Callable[[FloatArray], float], box: Box, start: FloatArray, steps: int) -> FloatArray:
@@ -55,7 +54,7 @@ def test_the_sign_and_the_direction_matter() -> None:
     assert printed.tolist() == [5, 5]
     assert objective(printed) < objective(np.full(2, 3.0))
     found = maximize_black_box(objective, ratings(2), 30, start=np.full(2, 3.0))
-    assert found.point.tolist() == [5, 1]
+    assert found.actions[0].tolist() == [5, 1]
     assert found.value == 3
 
 
@@ -73,35 +72,35 @@ def test_the_budget_holds_and_no_point_is_asked_twice(budget: int, k: int, seed:
         return float(np.sin(x @ mix).sum())
 
     found = maximize_black_box(objective, box, budget, rng=seed)
-    assert len(asked) == found.queries == len(found.history) <= budget
+    assert len(asked) == found.evaluations[0] == len(found.history) <= budget
     assert len(set(asked)) == len(asked)
     answers = [float(np.sin(np.array(point) @ mix).sum()) for point in asked]
     assert found.value == max(answers)
     np.testing.assert_array_equal(found.history, np.maximum.accumulate(answers))
-    assert tuple(found.point) == asked[int(np.argmax(answers))]
+    assert tuple(found.actions[0]) == asked[int(np.argmax(answers))]
 
 
 def test_a_grid_smaller_than_the_budget_is_asked_completely_and_nothing_else() -> None:
     found = maximize_black_box(lambda x: float(tuple(x) == (2.0, 5.0, 4.0)), Box.grid(STARS, 3), 200)
     assert found.value == 1
-    assert found.queries == 125
+    assert found.evaluations[0] == 125
 
 
 def test_a_grid_larger_than_the_budget_is_climbed() -> None:
     found = maximize_black_box(lambda x: -float(((x - [2.2, 4.9, 3.4, 1.0, 4.0]) ** 2).sum()), Box.grid(STARS, 5), 150)
-    assert found.point.tolist() == [2, 5, 3, 1, 4]
+    assert found.actions[0].tolist() == [2, 5, 3, 1, 4]
 
 
 def test_a_flat_objective_does_not_stop_the_search() -> None:
     found = maximize_black_box(lambda _: -690.0, ratings(2), 50)
     assert found.value == -690
-    assert found.queries == 50
+    assert found.evaluations[0] == 50
 
 
 def test_a_variable_that_cannot_move_stays() -> None:
     box = Box(np.array([1.0, 3.0]), np.array([5.0, 3.0]))
     found = maximize_black_box(lambda x: float(-((x[0] - 4) ** 2) + x[1]), box, 100)
-    assert found.point[1] == 3
+    assert found.actions[0, 1] == 3
     assert found.value == pytest.approx(3, abs=1e-3)
 
 

@@ -28,8 +28,7 @@ from recaudit.errors import BudgetSpentError, InputError, SystemFailedError
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox, as_black_box
 from recaudit.models.given.queries import CONFIDENCE, Memory, Queries, binomial_at_least
-from recaudit.solvers.search.box import Box
-from recaudit.solvers.search.zeroth_order import maximize_black_box
+from recaudit.solvers.search import Box, maximize_black_box
 
 FAILURES = (SystemFailedError, BudgetSpentError)
 """What leaves a pair without an answer, and the others as they are."""
@@ -135,19 +134,19 @@ class Visit:
             found = maximize_black_box(
                 lambda point: max(outcome(self.model, point).value, LOWEST), box, searched, start=start, rng=rng
             )
-        answer = outcome(self.model, found.point)
+        answer = outcome(self.model, found.actions[0])
         if certain:
-            return Best(found.point, (answer,), 0, found.queries)
-        again = [outcome(self.afresh, found.point)]
+            return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
+        again = [outcome(self.afresh, found.actions[0])]
         if not self.random and _same(answer, again[0]):
-            return Best(found.point, (answer,), 0, found.queries)
+            return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
         wanted = fresh if self.random else _FRESH[1]
         while len(again) < wanted and self.queries.left >= anew:
             try:
-                again.append(outcome(self.afresh, found.point))
+                again.append(outcome(self.afresh, found.actions[0]))
             except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
                 break
-        return Best(found.point, tuple(again), len(again), found.queries)
+        return Best(found.actions[0], tuple(again), len(again), int(found.evaluations[0]))
 
 
 def _same(one: Outcome, other: Outcome) -> bool:

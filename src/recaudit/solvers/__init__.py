@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from recaudit.solvers.discrete import maximize_softmax_discrete
+from recaudit.solvers.discrete.maximize import maximize_softmax_discrete
 from recaudit.solvers.distance.maximize import DistanceSolution, maximize_distance, vertex_maximum
 from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.category_vectors import CategoryVectors
-from recaudit.solvers.power import PowerSolution, maximize_power
+from recaudit.solvers.power import maximize_power
 from recaudit.solvers.softmax.beta import BestBeta, best_beta
-from recaudit.solvers.softmax.hull import hull_vertices
 from recaudit.solvers.softmax.maximize import maximize_softmax, maximize_softmax_batch
-from recaudit.solvers.softmax.slate import SlateBounds, bound_slate
-from recaudit.solvers.solution import SoftmaxSolution
-from recaudit.solvers.top1 import Top1Margins, top1_margin
+from recaudit.solvers.softmax.slate import bound_slate
+from recaudit.solvers.solution import Solution
+from recaudit.solvers.top1 import MarginSolution, hull_vertices, top1_margin
 
 __all__ = [
     "BestBeta",
     "CalibratedLists",
     "CategoryVectors",
     "DistanceSolution",
-    "PowerSolution",
-    "SlateBounds",
-    "SoftmaxSolution",
-    "Top1Margins",
+    "MarginSolution",
+    "Solution",
     "best_beta",
     "bound_slate",
     "calibrated_lists",

@@ -1,21 +1,38 @@
-"""Which problems, and which of their targets, are solved together within a limit of memory."""
+"""Which problems are solved together within a limit of memory, and batches side by side on the cores of a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
+from recaudit.arithmetic import core_count, one_thread
 from recaudit.errors import InputError
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
 
 _DOUBLE = 8
 # On a CPU small problems are solved together up to this many (item, target) pairs; beyond, padding costs more.
 _CPU_PAIRS = 4_000_000
 
 
-@final
-@dataclass(frozen=True)
-class Batch:
+def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: int | None = None) -> list[Found]:
+    """`solve` of every part, side by side on the cores (all there are), each call with torch on one thread.
+
+    Splitting one part's matrix products over the cores would cost more in waiting for each other than it wins.
+    Which core does what has no influence on the answers.
+    """
+
+    def alone(part: Part) -> Found:
+        with one_thread():
+            return solve(part)
+
+    with ThreadPoolExecutor(cores or core_count()) as pool:
+        return list(pool.map(alone, parts))
+
+
+class Batch(NamedTuple):
     """Some problems and a run of their (problem, target) pairs."""
 
     problems: Sequence[int]

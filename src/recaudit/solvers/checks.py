@@ -1,8 +1,10 @@
-"""What the solvers accept: shapes, finite numbers, a box that is not empty."""
+"""What the solvers accept: affine scores that are finite numbers, and a box that is not empty."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,13 +12,52 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 
 Array = ArrayLike | Tensor
 
 
-def as_double(name: str, values: Array, dimensions: int, shape: str) -> Tensor:
-    """The values as a double tensor of the given number of dimensions."""
+@dataclass(frozen=True, eq=False)
+class AffineScores:
+    """The scores s(a) = slope @ a + intercept of all candidate items, over the box lower <= a <= upper."""
+
+    slope: FloatArray  # (items, K)
+    intercept: FloatArray  # (items,)
+    lower: FloatArray  # (K,)
+    upper: FloatArray  # (K,)
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """(items,): no score, and none of its parts, is larger anywhere in the box."""
+        with np.errstate(over="ignore"):
+            farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+            return np.asarray(np.abs(self.slope) @ farthest + np.abs(self.intercept))
+
+    def at(self, action: FloatArray) -> FloatArray:
+        """(items,): the scores at `action` (K,)."""
+        return np.asarray(self.slope @ action + self.intercept)
+
+
+def as_affine_scores(
+    slope: Array, intercept: Array, lower: Array, upper: Array
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The fields of `AffineScores`; `lower` and `upper` are numbers or (K,)."""
+    slopes, intercepts = as_scores(slope, intercept)
+    low, high = as_box(lower, upper, slopes.shape[1:], slopes.device)
+    return slopes.cpu().numpy(), intercepts.cpu().numpy(), low.cpu().numpy(), high.cpu().numpy()
+
+
+def as_scores(slope: Array, intercept: Array) -> tuple[Tensor, Tensor]:
+    """`slope` (items, K) and `intercept` (items,): double, finite, fitting together and on one device."""
+    slopes = as_double("slope", slope, 2, "(items, K)")
+    intercepts = as_double("intercept", intercept, 1, "(items,)").to(slopes.device)
+    check_scores(slopes, intercepts)
+    return slopes, intercepts
+
+
+def as_double(name: str, values: Array, dimensions: int, shape: str, *, finite: bool = True) -> Tensor:
+    """The values as a double tensor of the given number of dimensions, without NaN and infinities unless allowed."""
     try:
         tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values, dtype=np.float64))
         tensor = tensor.detach().double()
@@ -24,6 +65,8 @@ def as_double(name: str, values: Array, dimensions: int, shape: str) -> Tensor:
         raise InputError(name, received=type(values).__name__, expected=f"numbers, {shape}") from error
     if tensor.dim() != dimensions:
         raise InputError(name, received=f"an array of shape {tuple(tensor.shape)}", expected=shape)
+    if finite:
+        check_finite(name, tensor)
     return aligned(tensor)
 
 

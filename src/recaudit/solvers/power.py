@@ -13,136 +13,94 @@ ratio to others count, so that nothing can be subtracted first, and bounds take 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from recaudit.arrays import FloatArray
-from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
-from recaudit.status import Status
+from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_positions, check_finite, check_positive
+from recaudit.solvers.solution import Solution, status_of
 
 _BISECTIONS = 60
 _UNIT = float(np.finfo(np.float64).eps)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PowerSolution:
-    """The largest probability of each target, on the logarithm, in the order the targets were given in."""
-
-    log_value: FloatArray
-    """(targets,): reached by `actions`."""
-    log_lower: FloatArray
-    """(targets,): `log_value` less what rounding may have added."""
-    log_upper: FloatArray
-    """(targets,): no action reaches more."""
-    actions: FloatArray
-    """(targets, K)"""
-    status: NDArray[np.str_]
-    """(targets,): solved where the bounds are within the tolerance, else bounded."""
-
-
 def maximize_power(
     slope: Array, intercept: Array, targets: Array, power: float, lower: Array, upper: Array, tol: float = 1e-6
-) -> PowerSolution:
-    """The largest P(target) over the actions a with lower <= a <= upper.
+) -> Solution:
+    """The largest P(target) over the actions a with lower <= a <= upper, on the logarithm.
 
     `slope` (items, K), `intercept` (items,): the scores; `targets` (targets,): positions; `power` > 0; `lower` and
-    `upper`: numbers or (K,). Where no item has a positive score all are equally likely.
+    `upper`: numbers or (K,). Where no item has a positive score all are equally likely. `evaluations` counts those of
+    the probability and its gradient.
     """
-    slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
-    check_scores(slopes, intercepts)
-    check_finite("slope", slopes)
-    check_finite("intercept", intercepts)
-    power, tol = check_positive("power", power), check_positive("tol", tol)
-    low, high = (end.cpu().numpy() for end in as_box(lower, upper, (slopes.shape[1],), slopes.device))
-    problem = _Problem(slopes.cpu().numpy(), intercepts.cpu().numpy(), low, high, power)
+    scores = as_affine_scores(slope, intercept, lower, upper)
+    tol = check_positive("tol", tol)
+    problem = _PowerProblem(*scores, check_positive("power", power))
     check_finite("scores", torch.from_numpy(problem.sizes))
-    positions = as_positions("targets", targets, len(intercepts)).cpu().numpy()
-    found = [problem.solve(int(target), tol) for target in positions]
-    value, least, most = (np.array([answer[k] for answer in found]) for k in range(3))
-    actions = np.array([answer[3] for answer in found]).reshape(len(positions), slopes.shape[1])
-    status = np.where(most <= least + tol, Status.SOLVED.value, Status.BOUNDED.value)
-    return PowerSolution(value, least, most, actions, status)
+    positions = as_positions("targets", targets, len(problem.intercept)).tolist()
+    value, least, most, evaluations = np.empty((4, len(positions)))
+    actions = np.empty((len(positions), len(problem.lower)))
+    for row, target in enumerate(positions):
+        value[row], least[row], most[row], actions[row], evaluations[row] = problem.solve(target, tol)
+    return Solution(value, least, most, status_of(least, most, tol), actions, evaluations.astype(np.int64))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    slope: FloatArray
-    intercept: FloatArray
-    lower: FloatArray
-    upper: FloatArray
+class _PowerProblem(AffineScores):
     power: float
-
-    @cached_property
-    def sizes(self) -> FloatArray:
-        """(items,): no score, and none of its parts, is larger."""
-        farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        with np.errstate(over="ignore"):
-            return np.asarray(np.abs(self.slope) @ farthest + np.abs(self.intercept))
 
     @cached_property
     def _errors(self) -> FloatArray:
         """(items,): how far rounding moves a score at most."""
         return _UNIT * (len(self.lower) + 2) * self.sizes
 
-    def solve(self, target: int, tol: float) -> tuple[float, float, float, FloatArray]:
-        """Log-probability, a lower bound of it, an upper bound of the largest, and the action."""
+    @cached_property
+    def _lowest(self) -> FloatArray:
+        """(items,): no score is below this anywhere in the box, whatever was rounded."""
+        lowest = np.maximum(self.slope, 0) @ self.lower + np.minimum(self.slope, 0) @ self.upper + self.intercept
+        return np.asarray(lowest - self._errors)
+
+    def solve(self, target: int, tol: float) -> tuple[float, float, float, FloatArray, int]:
+        """Log-probability, a lower bound of it, an upper bound of the largest, the action, and the evaluations."""
         towards = np.where(self.slope[target] > 0, self.upper, self.lower)
-        best, action, bound = -np.inf, towards, self._box_bound(target)
+        best, action, bound, evaluations = -np.inf, towards, self._box_bound(target), 0
         for start in (towards, (self.lower + self.upper) / 2):
             point = start
-            if self.slope[target] @ start + self.intercept[target] > 0:
-                point = self._climb(target, start)
+            if self.at(start)[target] > 0:
+                point, steps = self._climb(target, start)
+                evaluations += steps
                 bound = min(bound, self._tangent_bound(target, point))
-            value = self._log_probability(target, point)
+            value = self._log_share(np.maximum(self.at(point), 0.0), target)
+            evaluations += 1
             if value > best:
                 best, action = value, point
             if bound <= best + tol:
                 break
-        # Where every score may be 0 or less at once, the even chance that then holds may be the best.
-        bound = max(bound, self._even_chance())
+        if not (self._lowest > 0).any():
+            # Where every score may be 0 or less at once, the even chance that then holds may be the best.
+            even = float(-np.log(len(self.intercept)))
+            bound = max(bound, even + self._slack(even))
         # A value is reached: it bounds the largest from below even where rounding has put the bound under it.
-        return best, self._least_log_probability(target, action), max(bound, best), action
+        return best, self._least_log_probability(target, action), max(bound, best), action, evaluations
 
-    def _even_chance(self) -> float:
-        never_empty = bool((self._least() - self._errors > 0).any())
-        even = float(-np.log(len(self.intercept)))
-        return -np.inf if never_empty else even + self._slack(even)
-
-    def _least(self) -> FloatArray:
-        """(items,): every item's lowest score over the box."""
-        rising, falling = np.maximum(self.slope, 0), np.minimum(self.slope, 0)
-        return np.asarray(rising @ self.lower + falling @ self.upper + self.intercept)
-
-    def _climb(self, target: int, start: FloatArray) -> FloatArray:
-        """The local maximum, which is the maximum, that L-BFGS-B finds."""
-
-        def loss(action: FloatArray) -> tuple[float, FloatArray]:
-            return self._loss(action, target)
-
-        bounds = Bounds(self.lower, self.upper)
+    def _climb(self, target: int, start: FloatArray) -> tuple[FloatArray, int]:
+        """The local maximum, which is the maximum, that L-BFGS-B finds, and how many evaluations it took."""
+        loss, bounds = partial(self._loss, target=target), Bounds(self.lower, self.upper)
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-9})
-        return np.clip(np.asarray(found.x, dtype=np.float64), self.lower, self.upper)
-
-    def _scores(self, action: FloatArray) -> FloatArray:
-        return np.maximum(self.slope @ action + self.intercept, 0.0)
-
-    def _log_probability(self, target: int, action: FloatArray) -> float:
-        return self._log_share(self._scores(action), target)
+        return np.clip(np.asarray(found.x, dtype=np.float64), self.lower, self.upper), int(found.nfev)
 
     def _least_log_probability(self, target: int, action: FloatArray) -> float:
         """The log-probability with the target's score rounded down and every other one rounded up."""
-        raw, errors = self.slope @ action + self.intercept, self._errors
+        raw, errors = self.at(action), self._errors
         worst = raw + errors
         if worst.max() > 0:
             worst[target] = raw[target] - errors[target]
-        value = self._log_share(np.maximum(worst, 0.0), target) if worst.max() > 0 else -np.log(len(raw))
+        value = self._log_share(np.maximum(worst, 0.0), target)
         return value - self._slack(value)
 
     def _log_share(self, scores: FloatArray, target: int) -> float:
@@ -161,7 +119,7 @@ class _Problem:
 
     def _loss(self, action: FloatArray, target: int) -> tuple[float, FloatArray]:
         """-log s_i + log |r|_p and its gradient; the logarithm is continued by a line below a tiny score."""
-        raw = self.slope @ action + self.intercept
+        raw = self.at(action)
         scores = np.maximum(raw, 0.0)
         largest = max(scores.max(), 1e-9 * np.abs(raw).max(), 1e-200)
         weights = (scores / largest) ** self.power
@@ -175,7 +133,7 @@ class _Problem:
 
     def _tangent_bound(self, target: int, action: FloatArray) -> float:
         """The bound from the linearisation of |r|_p at `action`; infinite where there is none."""
-        scores = self._scores(action)
+        scores = np.maximum(self.at(action), 0.0)
         largest = scores.max()
         if self.power < 1 or largest == 0:
             return np.inf
@@ -206,7 +164,7 @@ class _Problem:
     def _box_bound(self, target: int) -> float:
         """The target at its highest, every other item at its lowest."""
         reach = np.maximum(self.slope, 0) @ self.upper + np.minimum(self.slope, 0) @ self.lower + self.intercept
-        scores = np.maximum(self._least() - self._errors, 0.0)
+        scores = np.maximum(self._lowest, 0.0)
         scores[target] = 0.0
         if scores.max() == 0:
             return 0.0

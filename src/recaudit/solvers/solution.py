@@ -1,60 +1,60 @@
-"""What the softmax solver gives back."""
+"""The solution that every solver gives back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.status import Status
 
 
-@final
 @dataclass(frozen=True, eq=False)
-class SoftmaxSolution:
-    """The largest probability of each target, in the order the targets were given in.
+class Solution:
+    """The best found for each of n problems, with a certificate on the objective's own scale.
 
-    The certificate is on the logarithm: `log_lower <= log of the maximum <= log_upper`, valid whatever the status.
+    For probabilities the objective is the log-probability. `lower <= maximum <= upper`, valid whatever the status.
     """
 
-    problem: IntArray
-    """(pairs,): the position of the target's problem in the batch; 0 for a single problem."""
-    target: IntArray
-    """(pairs,): the target's position among the problem's items."""
-    log_value: FloatArray
-    """(pairs,): the logarithm of the probability that was reached."""
-    log_lower: FloatArray
-    """(pairs,): `log_value` less what rounding may have added."""
-    log_upper: FloatArray
-    """(pairs,): no action in the box reaches more."""
-    solved: BoolArray
-    """(pairs,): whether `log_upper - log_lower` is within the tolerance asked for."""
-    evaluations: IntArray
-    """(pairs,): how often the scores of all items were computed for this target alone; 0 where a point found for
-    another target of the problem was already the answer."""
-    actions: FloatArray
-    """(pairs, K): the actions that reach the values; (0, K) if they were not asked for."""
+    value: FloatArray  # (n,): reached by `actions`; NaN where nothing was found
+    lower: FloatArray  # (n,): `value` less what rounding may have added
+    upper: FloatArray  # (n,): no action reaches more
+    status: StatusArray  # (n,): solved where the bounds are within the tolerance, else bounded or failed
+    actions: FloatArray  # (n, K): the actions that reach the values; (0, K) where they were not asked for
+    evaluations: IntArray  # (n,): the work it took, in the solver's own unit
 
     @property
-    def value(self) -> FloatArray:
-        """(pairs,): the probability that was reached."""
-        return np.exp(self.log_value)
+    def solved(self) -> BoolArray:
+        """(n,): where the status is solved."""
+        return np.asarray(self.status == Status.SOLVED.value)
 
-    @property
-    def lower(self) -> FloatArray:
-        """(pairs,): a certified lower bound of the largest probability."""
-        return np.exp(self.log_lower)
 
-    @property
-    def upper(self) -> FloatArray:
-        """(pairs,): a certified upper bound of the largest probability."""
-        return np.exp(self.log_upper)
+AnySolution = TypeVar("AnySolution", bound=Solution)
 
-    @property
-    def status(self) -> NDArray[np.str_]:
-        """(pairs,): solved, bounded, or failed where no finite value was found."""
-        found = np.where(self.solved, Status.SOLVED.value, Status.BOUNDED.value)
-        return np.where(np.isnan(self.log_value), Status.FAILED.value, found)
+
+def status_of(lower: FloatArray, upper: FloatArray, tol: float, failed: BoolArray | bool = False) -> StatusArray:
+    """(n,): solved where the bounds are at most `tol` apart, bounded where they are not, failed where `failed`."""
+    with np.errstate(invalid="ignore"):  # infinite bounds that are equal have no difference
+        close = (upper - lower <= tol) | (upper == lower)
+    return np.where(failed, Status.FAILED.value, np.where(close, Status.SOLVED.value, Status.BOUNDED.value))
+
+
+def lower_bounded(value: FloatArray, actions: FloatArray, evaluations: IntArray, largest: float = np.inf) -> Solution:
+    """What a search found: nothing is claimed but that it was reached; `largest` is the most that any action can."""
+    status = np.full(len(value), Status.BOUNDED.value)
+    return Solution(value, value, np.full(len(value), largest), status, actions, evaluations)
+
+
+def no_solutions(columns: int) -> Solution:
+    """Of no problems, with actions of `columns` variables."""
+    none = np.empty(0)
+    return Solution(none, none, none, none.astype("<U14"), np.empty((0, columns)), none.astype(np.int64))
+
+
+def concatenate(parts: Sequence[AnySolution]) -> AnySolution:
+    """The solutions of `parts`, one or more of one type, in their order."""
+    columns = ([getattr(part, field.name) for part in parts] for field in fields(parts[0]))
+    return type(parts[0])(*(np.concatenate(column) for column in columns))

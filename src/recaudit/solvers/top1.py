@@ -3,6 +3,10 @@
 The margin of target i at the action a is min over j != i of s_i(a) - s_j(a). Its maximum over the box is a linear
 program, max t : (b_i - b_j).a + c_i - c_j >= t for all j != i. Where the margin is clearly positive the item is on top,
 where it is clearly negative it is not; in between the rule for ties decides (`recaudit.ties`).
+
+Vertices of a convex hull (paper 000, Definition 2) are the same question: the largest t with w.(x_i - x_j) >= t for all
+j != i, over directions w in [-1, 1]^K, is the distance of x_i, in the sum of absolute differences, from the hull of the
+other points. It is the margin of scores without intercept, and the point is a vertex iff it is above 0.
 """
 
 from __future__ import annotations
@@ -12,14 +16,15 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
+from recaudit.errors import InputError
 from recaudit.ranking import rank_of
-from recaudit.solvers.checks import Array, as_box, as_double, as_positions, check_finite, check_positive, check_scores
+from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_double, as_positions, check_positive
 from recaudit.solvers.softmax.maximize import maximize_softmax
+from recaudit.solvers.solution import Solution, status_of
 from recaudit.status import Status
 from recaudit.ties import TIE
 
@@ -29,28 +34,32 @@ _BLOCK = 1 << 20
 _RIVALS = 32
 # The softmax that sorts out most targets: beta times the widest range of a score is this, its gap at most that.
 _SOFTMAX_RANGE, _SOFTMAX_TOL, _LARGEST_BETA = 1600.0, 0.5, 1e6
+# The softmax over points of size 1 at this beta is nearly the maximum: its best direction separates most vertices.
+_HULL_BETA = 500.0
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Top1Margins:
-    """The largest margin of each target over all other items, in the order the targets were given in."""
+class MarginSolution(Solution):
+    """The largest margin of each target over all other items: +inf where there is none.
 
-    target: IntArray
-    """(targets,)"""
-    margin: FloatArray
-    """(targets,): the margin that `actions` reach; +inf where there is no other item."""
-    upper: FloatArray
-    """(targets,): no action in the box reaches a larger margin."""
-    actions: FloatArray
-    """(targets, K)"""
+    Failed where the linear program had no answer; `evaluations` counts the linear programs.
+    """
+
     reachable: BoolArray
-    """(targets,): whether `actions` make the target the top item; of tied items the first is."""
+    """(n,): whether `actions` make the target the top item; of tied items the first is."""
     settled: BoolArray
-    """(targets,): whether `reachable` is known: it is reached, or no action in the box does."""
-    status: NDArray[np.str_]
-    """(targets,): solved where `margin` is the largest one; bounded where the largest is between `margin` and
-    `upper`; failed where the linear program had no answer."""
+    """(n,): whether `reachable` is known: it is reached, or no action in the box does."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HullVertices:
+    """Which targets are vertices, in the order the targets were given in."""
+
+    vertex: BoolArray  # (targets,)
+    directions: FloatArray  # (targets, K): where `vertex`, the target is farther there than every other point
+    status: StatusArray  # (targets,): solved where `vertex` is known; else the linear program settled nothing
 
 
 def top1_margin(
@@ -62,58 +71,80 @@ def top1_margin(
     tol: float = 1e-7,
     *,
     exact: bool = False,
-) -> Top1Margins:
+) -> MarginSolution:
     """The largest margin of each target over the actions a with lower <= a <= upper.
 
     `slope` (items, K), `intercept` (items,): the scores s = slope @ a + intercept; `targets` (targets,): positions;
     `lower`, `upper`: numbers or (K,). Margins of reachable targets are exact to `tol`, in units of the scores; how far
     an unreachable one is away is bounded, or with `exact=True` solved too.
     """
-    slopes = as_double("slope", slope, 2, "(items, K)")
-    intercepts = as_double("intercept", intercept, 1, "(items,)")
-    check_scores(slopes, intercepts)
-    check_finite("slope", slopes)
-    check_finite("intercept", intercepts)
+    scores = as_affine_scores(slope, intercept, lower, upper)
+    problem = _MarginProblem(*scores, check_positive("tol", tol), exact)
+    return problem.solve(as_positions("targets", targets, len(problem.intercept)).cpu().numpy())
+
+
+def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVertices:
+    """Which of the `targets` (targets,), positions, are vertices of the hull of all `points` (points, K).
+
+    A point is a vertex when it is farther than `tol`, relative to the largest coordinate of the centred points,
+    from the hull of the others. Of points that coincide none is a vertex.
+    """
+    X = as_double("points", points, 2, "(points, K)").cpu()
+    if 0 in X.shape:
+        raise InputError("points", received=f"shape {tuple(X.shape)}", expected="at least one point and one coordinate")
     tol = check_positive("tol", tol)
-    low, high = as_box(lower, upper, (slopes.shape[1],), slopes.device)
-    positions = as_positions("targets", targets, len(intercepts))
-    score, start, low_end, high_end = (tensor.cpu().numpy() for tensor in (slopes, intercepts, low, high))
-    return _Problem(score, start, low_end, high_end, tol, exact).solve(positions.cpu().numpy())
+    positions = as_positions("targets", targets, len(X)).cpu().numpy()
+    centred = X - X.mean(dim=0)
+    unit = (centred / (float(centred.abs().max()) or 1.0)).numpy()
+    level, ends = np.zeros(len(X)), np.ones(X.shape[1])
+    problem = _MarginProblem(unit, level, -ends, ends, tol, exact=False)
+
+    directions = maximize_softmax(unit, level, positions, _HULL_BETA, -1.0, 1.0, tol=1e-2).actions
+    vertex = problem.margins_at(positions, directions) > tol
+    status = np.full(len(positions), Status.SOLVED.value, dtype="<U14")
+    rest = np.flatnonzero(~vertex)
+    if len(rest):
+        best = problem.solve(positions[rest])
+        vertex[rest], directions[rest] = best.value > tol, best.actions
+        # A margin is known to `tol`: an upper bound of twice that is as near to 0 as it can be shown to be.
+        status[rest] = np.where((best.value > tol) | (best.upper <= 2 * tol), Status.SOLVED.value, best.status)
+    return HullVertices(vertex, directions, status)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """Scores and a box: everything but the target."""
+class _MarginProblem(AffineScores):
+    """Everything but the target."""
 
-    slope: FloatArray
-    intercept: FloatArray
-    lower: FloatArray
-    upper: FloatArray
     tol: float
     exact: bool
 
-    def solve(self, targets: IntArray) -> Top1Margins:
+    def solve(self, targets: IntArray) -> MarginSolution:
         """The cheap bounds first: one rival, then the softmax, then a linear program for what they leave open."""
         count = len(targets)
         margin, bound = np.full(count, np.inf), np.full(count, np.inf)
+        programs, failed = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
         actions = np.tile((self.lower + self.upper) / 2, (count, 1))
         if len(self.intercept) > 1:
             actions, bound = self._against_strongest_rival(targets)
-            margin = self._smallest_margins(targets, actions)
+            margin = self.margins_at(targets, actions)
             unsettled = np.flatnonzero(~self._settled(margin, bound))
             if len(unsettled):
                 actions[unsettled], softmax_bound = self._by_softmax(targets[unsettled])
-                margin[unsettled] = self._smallest_margins(targets[unsettled], actions[unsettled])
+                margin[unsettled] = self.margins_at(targets[unsettled], actions[unsettled])
                 bound[unsettled] = np.fmin(bound[unsettled], softmax_bound)
-        failed = np.zeros(count, dtype=np.bool_)
         for row in np.flatnonzero(~self._settled(margin, bound)):
-            margin[row], upper, actions[row] = self._maximize(targets[row], actions[row])
+            margin[row], upper, actions[row], programs[row] = self._maximize(targets[row], actions[row])
             bound[row], failed[row] = np.fmin(bound[row], upper), np.isnan(upper)
-        status = np.where(bound <= margin + self.tol, Status.SOLVED.value, Status.BOUNDED.value)
-        status[failed] = Status.FAILED.value
+        status = status_of(margin, bound, self.tol, failed)
         reachable = self._on_top(targets, actions)
-        return Top1Margins(targets, margin, bound, actions, reachable, reachable | self._never(targets, bound), status)
+        settled = reachable | self._never(targets, bound)
+        return MarginSolution(margin, margin, bound, status, actions, programs, reachable, settled)
+
+    def margins_at(self, targets: IntArray, actions: FloatArray) -> FloatArray:
+        """(targets,): the margin of each target at its own action (targets, K)."""
+        smallest = [self._margins(target, action).min() for target, action in zip(targets, actions, strict=True)]
+        return np.array(smallest, dtype=np.float64)
 
     def _on_top(self, targets: IntArray, actions: FloatArray) -> BoolArray:
         """(targets,): whether each target is the top item after its own action (targets, K)."""
@@ -133,7 +164,7 @@ class _Problem:
         score, which lies between these two wherever in the box the action is.
         """
         middle, half = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
-        centre, reach = np.abs(self.slope @ middle + self.intercept), np.abs(self.slope) @ half
+        centre, reach = np.abs(self.at(middle)), np.abs(self.slope) @ half
         most = TIE * float((centre + reach).max())
         never: BoolArray = bound < -most * len(self.intercept)
         close = np.flatnonzero(~never & (bound <= most))
@@ -164,13 +195,10 @@ class _Problem:
 
     def _margins(self, target: int, action: FloatArray) -> FloatArray:
         """(items,): how far the target's score is above each item's; +inf for itself."""
-        scores = self.slope @ action + self.intercept
+        scores = self.at(action)
         margins: FloatArray = scores[target] - scores
         margins[target] = np.inf
         return margins
-
-    def _smallest_margins(self, targets: IntArray, actions: FloatArray) -> FloatArray:
-        return np.array([self._margins(target, action).min() for target, action in zip(targets, actions, strict=True)])
 
     def _against_strongest_rival(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
         """The action that is best against the rival that leaves least, and the margin it leaves: an upper bound.
@@ -201,14 +229,14 @@ class _Problem:
         width = np.abs(self.slope) @ (self.upper - self.lower)
         beta = _SOFTMAX_RANGE / max(float(width.max()), _SOFTMAX_RANGE / _LARGEST_BETA)
         found = maximize_softmax(self.slope, self.intercept, targets, beta, self.lower, self.upper, tol=_SOFTMAX_TOL)
-        least = -found.log_upper
+        least = -found.upper
         with np.errstate(divide="ignore"):
             log_odds = least + np.log(-np.expm1(-least))
         start = np.where(np.isnan(found.actions), (self.lower + self.upper) / 2, found.actions)
         return start, (np.log(len(self.intercept) - 1) - log_odds) / beta
 
-    def _maximize(self, target: int, action: FloatArray) -> tuple[float, float, FloatArray]:
-        """Margin, upper bound (NaN if there is none) and action, by linear programs with ever more rivals."""
+    def _maximize(self, target: int, action: FloatArray) -> tuple[float, float, FloatArray, int]:
+        """Margin, upper bound (NaN if there is none), action, and how many linear programs with ever more rivals."""
         margins = self._margins(target, action)
         best, best_action = float(margins.min()), action
         # The target's own margin is +inf: it is no rival of itself.
@@ -216,7 +244,9 @@ class _Problem:
         objective = np.append(np.zeros(len(action)), -1.0)
         bounds = [*zip(self.lower, self.upper, strict=True), (None, None)]
         feasible = max(1e-10, self.tol / 10)
+        programs = 0
         while True:
+            programs += 1
             answer = linprog(
                 objective,
                 np.column_stack([self.slope[rivals] - self.slope[target], np.ones(len(rivals))]),
@@ -226,7 +256,7 @@ class _Problem:
                 options={"primal_feasibility_tolerance": feasible, "dual_feasibility_tolerance": feasible},
             )
             if answer.x is None:
-                return best, np.nan, best_action
+                return best, np.nan, best_action, programs
             action, upper = np.clip(answer.x[:-1], self.lower, self.upper), float(answer.x[-1])
             margins = self._margins(target, action)
             if margins.min() > best:
@@ -234,5 +264,5 @@ class _Problem:
             nearest = np.argsort(margins)[:_RIVALS]
             violated = np.setdiff1d(nearest[margins[nearest] < upper], rivals)
             if upper - best <= self.tol or (upper < -self.tol and not self.exact) or not len(violated):
-                return best, upper, best_action
+                return best, upper, best_action, programs
             rivals = np.concatenate([rivals, violated])

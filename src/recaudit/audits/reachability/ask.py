@@ -22,7 +22,6 @@ from torch import Tensor
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, Best, Outcome, Visit, check_budget, expected_log
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.audits.reachability.roll_outs import check_roll_outs, left_over, roll_out
 from recaudit.audits.reachability.search import check_search, rating_box, ratings_before
@@ -33,6 +32,7 @@ from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import OpaqueResponse
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
+from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 
 
@@ -132,12 +132,13 @@ class _AskUsers(ABC):
                 acted[place, : len(row.acted)], ratings[place, : len(row.acted)] = row.acted, row.ratings
         upper = np.array([np.nan if row.status == Status.FAILED else 0.0 for row in answers])
         status = np.array([row.status.value for row in answers], dtype="<U14")
-        answer = Answer(
+        answer = Solution(
             np.array([row.log_value for row in answers], dtype=np.float64),
             np.array([row.log_lower for row in answers], dtype=np.float64),
             upper,
             status,
             ratings,
+            np.array([row.asked.queries for row in answers], dtype=np.int64),
         )
         if start.before.isnan().any():
             rank, logs = np.full(int(told.sum()), np.nan), np.full((1, len(asked)), np.nan)

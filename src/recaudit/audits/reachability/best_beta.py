@@ -26,6 +26,7 @@ def best_beta(
     An item that the user can make the top one is best served without randomness, at beta = inf; for any other there
     is a finite best beta, found with a certificate. `user` and `item` are ids; `actions` (default: the next 10
     items) and `candidates` as for `reachability`. The item must be a candidate, and the user must have an action.
+    The answer has one row, and its value and bounds are log-probabilities.
     """
     position = int(model.data.users_at([user])[0])
     target = int(model.data.items_at([item])[0])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray
@@ -19,137 +17,65 @@ from recaudit.interventions import Interval, Stars
 from recaudit.models.devices import check_device as check_present
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.ranking import rank_of
-from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, top1_margin
-from recaudit.solvers.batches import Batch
-from recaudit.solvers.discrete import maximize_softmax_discrete
-from recaudit.solvers.workers import run_on_cores
-from recaudit.status import Status
+from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, maximize_softmax_discrete, top1_margin
+from recaudit.solvers.batches import run_on_cores
+from recaudit.solvers.search import Box
+from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked about a block of users: the best probability of each target over the ratings allowed."""
+    """What is asked about a block of users: the best probability of each target over the ratings allowed.
 
-    slope: torch.Tensor
-    """(users, items, actions)"""
-    intercept: torch.Tensor
-    """(users, items): -inf where an item is no candidate."""
-    targets: torch.Tensor
-    """(users, items): True where an answer is wanted; targets are candidates."""
+    Solutions are in the order of the True entries of the targets, row by row.
+    """
+
+    slope: torch.Tensor  # (users, items, actions)
+    intercept: torch.Tensor  # (users, items): -inf where an item is no candidate
+    targets: torch.Tensor  # (users, items): True where an answer is wanted; targets are candidates
     ratings: Interval | Stars
-    changes: int | None
-    """How many ratings may differ from `unchanged`; None for all."""
-    unchanged: FloatArray
-    """(users, actions), or (0, actions) where there is no limit on changes."""
-    slate: int
-    """How many items are shown: the probability is that of being among them."""
+    changes: int | None  # how many ratings may differ from `unchanged`; None for all
+    unchanged: FloatArray  # (users, actions), or (0, actions) where there is no limit on changes
+    slate: int  # how many items are shown: the probability is that of being among them
     tolerance: float
     device: str
 
-
-@final
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """In the order of the True entries of the targets, row by row; values and bounds are log-probabilities."""
-
-    log_value: FloatArray
-    log_lower: FloatArray
-    log_upper: FloatArray
-    status: NDArray[np.str_]
-    actions: FloatArray
-    """(pairs, actions): the ratings that reach the value."""
+    def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
+        candidates = torch.isfinite(self.intercept[user]).nonzero()[:, 0]
+        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0])
+        return self.slope[user, candidates], self.intercept[user, candidates], places
 
 
-def best_response(policy: Policy, question: Question) -> Answer:
-    """The largest log-probability of each target, with bounds."""
-    if question.slate > 1:
-        if not (isinstance(policy, Softmax) and isinstance(question.ratings, Interval)):
+def best_response(policy: Policy, question: Question) -> Solution:
+    """The largest log-probability of each target, with bounds: which solver answers for which policy and ratings."""
+    match policy, question.ratings:
+        case Softmax(), Interval() if question.slate > 1:
+            return _user_by_user(partial(_slate, policy.beta), question)
+        case _ if question.slate > 1:
             raise NotSupportedError(
                 f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
                 f"with {question.ratings!r}."
             )
-        return _one_by_one(partial(_slate_user, policy.beta, question), question)
-    if isinstance(policy, Softmax):
-        return _SOFTMAX[type(question.ratings)](policy.beta, question)
-    if question.changes is not None:
-        raise NotSupportedError(
-            f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
-        )
-    if isinstance(policy, Top1):
-        return _greedy(0.0, question)
-    if isinstance(policy, EpsilonGreedy):
-        return _greedy(policy.epsilon, question)
-    if isinstance(policy, Power) and isinstance(question.ratings, Interval):
-        return _one_by_one(partial(_power_user, policy.power, question), question)
+        case Softmax(), Interval():
+            return _softmax(policy.beta, question)
+        case Softmax(), Stars():
+            return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)
+        case _ if question.changes is not None:
+            raise NotSupportedError(
+                f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
+            )
+        case Top1(), _:
+            return _user_by_user(partial(_epsilon_greedy, 0.0), question)
+        case EpsilonGreedy(), _:
+            return _user_by_user(partial(_epsilon_greedy, policy.epsilon), question)
+        case Power(), Interval():
+            return _user_by_user(partial(_power, policy.power), question)
     raise NotSupportedError(
         f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
         "EpsilonGreedy for any ratings, Power for an Interval."
     )
-
-
-def _softmax(beta: float, question: Question) -> Answer:
-    found = maximize_softmax_batch(
-        question.slope,
-        question.intercept,
-        question.targets,
-        beta,
-        question.ratings.low,
-        question.ratings.high,
-        question.tolerance,
-        device=question.device,
-        actions=True,
-    )
-    return Answer(found.log_value, found.log_lower, found.log_upper, found.status, found.actions)
-
-
-def _softmax_stars(beta: float, question: Question) -> Answer:
-    """Users one by one, side by side on the cores of a CPU."""
-    assert isinstance(question.ratings, Stars)
-    values = question.ratings.values
-    parts = [_no_answer(question)] * len(question.slope)
-
-    def work(batch: Batch) -> None:
-        user = batch.problems[0]
-        parts[user] = _softmax_stars_user(beta, question, values, user)
-
-    ends = question.targets.sum(dim=1).cumsum(0).tolist()
-    batches = [Batch((user,), slice(*run)) for user, run in enumerate(pairwise([0, *ends])) if run[1] > run[0]]
-    run_on_cores(work, batches, None if question.device == "cpu" else 1)
-    return _joined(parts)
-
-
-def _softmax_stars_user(beta: float, question: Question, values: FloatArray, user: int) -> Answer:
-    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-    targets = question.targets[user].nonzero()[:, 0]
-    slope = question.slope[user, candidates]
-    # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
-    moving = (slope != 0).any(dim=0).numpy()
-    if not moving.any():
-        moving[0] = True
-    unchanged = None if question.changes is None else question.unchanged[user]
-    found = maximize_softmax_discrete(
-        slope[:, torch.from_numpy(moving)],
-        question.intercept[user, candidates],
-        torch.searchsorted(candidates, targets),
-        beta,
-        values,
-        question.tolerance,
-        start=None if unchanged is None else unchanged[moving],
-        changes=question.changes,
-        device=question.device,
-    )
-    actions = np.empty((len(targets), len(moving)))
-    actions[:] = values[0] if unchanged is None else unchanged
-    actions[:, moving] = found.actions
-    return Answer(found.log_value, found.log_lower, found.log_upper, found.status, actions)
-
-
-_SOFTMAX: dict[type[Interval | Stars], Callable[[float, Question], Answer]] = {
-    Interval: _softmax,
-    Stars: _softmax_stars,
-}
-"""The solvers that work on the question's device; all others are for the CPU."""
 
 
 def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
@@ -164,96 +90,84 @@ def check_device(device: str, policy: Policy, actions: object, slate: int, exact
     if kind == "cpu":
         return
     if not (exact and slate == 1 and isinstance(policy, Softmax)):
-        kinds = " or ".join(ratings.__name__ for ratings in _SOFTMAX)
         raise NotSupportedError(
-            f"device={device!r} is used by the exact solver of Softmax, for {kinds} ratings and one recommended "
-            f"item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device out."
+            f"device={device!r} is used by the exact solver of Softmax, for Interval or Stars ratings and one "
+            f"recommended item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device "
+            "out."
         )
     check_present(device)
 
 
-def _slate_user(beta: float, question: Question, user: int) -> Answer:
-    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-    targets = question.targets[user].nonzero()[:, 0]
-    found = bound_slate(
-        question.slope[user, candidates],
-        question.intercept[user, candidates],
-        torch.searchsorted(candidates, targets),
+def _user_by_user(
+    solve: Callable[[Question, int], Solution], question: Question, *, on_cores: bool = False
+) -> Solution:
+    """The solutions of every user who has a target, on request side by side on the cores of a CPU."""
+    users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
+    parts: Iterable[Solution] = map(partial(solve, question), users)
+    if on_cores:
+        parts = run_on_cores(partial(solve, question), users, None if question.device == "cpu" else 1)
+    return concatenate([no_solutions(question.slope.shape[2]), *parts])
+
+
+def _softmax(beta: float, question: Question) -> Solution:
+    ends, scores = (question.ratings.low, question.ratings.high), (question.slope, question.intercept)
+    return maximize_softmax_batch(
+        *scores, question.targets, beta, *ends, question.tolerance, device=question.device, actions=True
+    )
+
+
+def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
+    assert isinstance(question.ratings, Stars)
+    slope, intercept, targets = question.of_user(user)
+    values = question.ratings.values
+    # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
+    moving = (slope != 0).any(dim=0).numpy()
+    if not moving.any():
+        moving[0] = True
+    unchanged = None if question.changes is None else question.unchanged[user]
+    found = maximize_softmax_discrete(
+        slope[:, torch.from_numpy(moving)],
+        intercept,
+        targets,
         beta,
-        min(question.slate, len(candidates)),
-        question.ratings.low,
-        question.ratings.high,
+        values,
         question.tolerance,
+        start=None if unchanged is None else unchanged[moving],
+        changes=question.changes,
+        device=question.device,
     )
-    met = found.log_upper - found.log_lower <= question.tolerance
-    status = np.where(met, Status.SOLVED.value, Status.BOUNDED.value)
-    return Answer(found.log_lower, found.log_lower, found.log_upper, status, found.actions)
+    actions = np.empty((len(targets), len(moving)))
+    actions[:] = values[0] if unchanged is None else unchanged
+    actions[:, moving] = found.actions
+    return replace(found, actions=actions)
 
 
-def _power_user(power: float, question: Question, user: int) -> Answer:
-    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-    found = maximize_power(
-        question.slope[user, candidates],
-        question.intercept[user, candidates],
-        torch.searchsorted(candidates, question.targets[user].nonzero()[:, 0]),
-        power,
-        question.ratings.low,
-        question.ratings.high,
-        question.tolerance,
-    )
-    return Answer(found.log_value, found.log_lower, found.log_upper, found.status, found.actions)
+def _slate(beta: float, question: Question, user: int) -> Solution:
+    slope, intercept, targets = question.of_user(user)
+    ends, n = (question.ratings.low, question.ratings.high), min(question.slate, len(intercept))
+    return bound_slate(slope, intercept, targets, beta, n, *ends, question.tolerance)
 
 
-def _greedy(epsilon: float, question: Question) -> Answer:
+def _power(power: float, question: Question, user: int) -> Solution:
+    ends = question.ratings.low, question.ratings.high
+    return maximize_power(*question.of_user(user), power, *ends, question.tolerance)
+
+
+def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
-    return _one_by_one(partial(_greedy_user, epsilon, question), question)
-
-
-def _greedy_user(epsilon: float, question: Question, user: int) -> Answer:
-    candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-    targets = question.targets[user].nonzero()[:, 0]
-    found = top1_margin(
-        question.slope[user, candidates],
-        question.intercept[user, candidates],
-        torch.searchsorted(candidates, targets),
-        question.ratings.low,
-        question.ratings.high,
-    )
-    others = max(1, len(candidates) - 1)
-    chances = np.array([epsilon / others, 1.0 if len(candidates) == 1 else 1 - epsilon])
+    slope, intercept, targets = question.of_user(user)
+    found = top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high)
+    n = len(intercept)
     with np.errstate(divide="ignore"):
-        worse, better = np.log(chances)
+        worse, better = np.log([epsilon / max(1, n - 1), 1.0 if n == 1 else 1 - epsilon])
     actions, reachable = found.actions, found.reachable
     never = found.settled & ~found.reachable
     if isinstance(question.ratings, Stars):
         # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
-        actions = _nearest(question.ratings.values, actions)
-        scores = product(actions, question.slope[user, candidates]) + question.intercept[user, candidates]
-        reachable = rank_of(scores, torch.searchsorted(candidates, targets)) == 1
+        actions = Box.grid(question.ratings.values, actions.shape[1]).inside(actions)
+        reachable = rank_of(product(actions, slope) + intercept, targets) == 1
     value = np.where(reachable, better, worse)
-    settled = (reachable & (better >= worse)) | never
-    status = np.where(settled, Status.SOLVED.value, Status.BOUNDED.value)
     # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
-    return Answer(value, value, np.where(settled, value, max(better, worse)), status, actions)
-
-
-def _nearest(values: FloatArray, actions: FloatArray) -> FloatArray:
-    """The nearest of `values` (ratings,), ascending, to each number."""
-    between = (values[1:] + values[:-1]) / 2
-    nearest: FloatArray = values[np.searchsorted(between, actions)]
-    return nearest
-
-
-def _one_by_one(solve: Callable[[int], Answer], question: Question) -> Answer:
-    """The answers of every user who has a target."""
-    users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
-    return _joined([_no_answer(question), *map(solve, users)])
-
-
-def _no_answer(question: Question) -> Answer:
-    none = np.empty(0)
-    return Answer(none, none, none, none.astype("<U14"), np.empty((0, question.slope.shape[2])))
-
-
-def _joined(parts: Sequence[Answer]) -> Answer:
-    return Answer(*(np.concatenate([getattr(part, name) for part in parts]) for name in Answer.__dataclass_fields__))
+    settled = (reachable & (better >= worse)) | never
+    upper = np.where(settled, value, max(better, worse))
+    return Solution(value, value, upper, status_of(value, upper, 0.0), actions, found.evaluations)

@@ -16,7 +16,6 @@ import torch
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, IntArray
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
@@ -25,7 +24,8 @@ from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
 from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
-from recaudit.solvers.batches import Batch
+from recaudit.solvers.batches import Batch, run_on_cores
+from recaudit.solvers.solution import Solution
 from recaudit.solvers.trajectories import (
     Ascent,
     Drawn,
@@ -39,7 +39,6 @@ from recaudit.solvers.trajectories import (
     maximize_one_draw,
     reach_top_after_top1,
 )
-from recaudit.solvers.workers import run_on_cores
 from recaudit.status import Status
 
 FutureSolver = Literal["exact", "gradient"]
@@ -115,12 +114,13 @@ class Follow:
         answered = solution.status != Status.NOT_APPLICABLE.value
         solvable = asked & candidates
         solvable[solvable] = answered
-        answer = Answer(
+        answer = Solution(
             solution.log_value[answered],
             solution.log_lower[answered],
             solution.log_upper[answered],
             solution.status[answered],
             solution.ratings[answered],
+            np.full(int(answered.sum()), solution.sequences),
         )
         logs = ask.policy.log_probabilities(scores, torch.from_numpy(candidates)).numpy()
         gain = everybody.rank_gain[answered]

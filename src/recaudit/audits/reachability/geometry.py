@@ -18,8 +18,7 @@ from recaudit.interventions import Actions, NextK
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.reachable import rich_actions
-from recaudit.solvers import top1_margin
-from recaudit.solvers.softmax.hull import hull_vertices
+from recaudit.solvers import hull_vertices, top1_margin
 from recaudit.status import Status
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
     unsettled = np.where(failed, Status.FAILED.value, Status.BOUNDED.value)
     columns = {
         "top1_reachable": pl.Series(top.reachable).set(pl.Series(~top.settled), None),
-        "margin": top.margin,
+        "margin": top.value,
         "margin_upper": pl.Series(top.upper).fill_nan(None),
         "hull_vertex": pl.Series(hull.vertex).set(pl.Series(hull.status != Status.SOLVED.value), None),
         "status": np.where(whole, Status.SOLVED.value, unsettled),

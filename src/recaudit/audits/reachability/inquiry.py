@@ -10,12 +10,12 @@ import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.candidates import Candidates
-from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.result import STATUS
 from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future
 from recaudit.models.base import FittedModel
 from recaudit.policies import Policy
+from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 
 Baseline = Literal["scores", "predicted", "factual"]
@@ -59,7 +59,7 @@ class Inquiry:
         asked: BoolArray,
         solvable: BoolArray,
         log_baseline: FloatArray,
-        answer: Answer,
+        answer: Solution,
         rank_gain: IntArray | FloatArray,
         acted: IntArray,
         choices: IntArray,
@@ -85,13 +85,13 @@ class Inquiry:
         status = np.full(len(row), Status.NOT_APPLICABLE.value, dtype="<U14")
         status[solved] = answer.status
         with np.errstate(invalid="ignore", over="ignore"):  # infinite where the baseline is 0
-            lift = np.exp(answer.log_value - start[solved])
+            lift = np.exp(answer.value - start[solved])
         columns = {
             "user": self.log.user_ids.gather(users[row]),
             "item": self.log.item_ids.gather(item),
-            "value": spread(np.exp(answer.log_value)),
-            "lower": spread(np.exp(answer.log_lower)),
-            "upper": spread(np.exp(answer.log_upper)),
+            "value": spread(np.exp(answer.value)),
+            "lower": spread(np.exp(answer.lower)),
+            "upper": spread(np.exp(answer.upper)),
             "status": pl.Series(status).cast(STATUS),
             "baseline": pl.Series(np.exp(start)).fill_nan(None),
             "lift": spread(lift),
@@ -101,7 +101,7 @@ class Inquiry:
         frame = pl.DataFrame(columns)
         return frame.with_columns(*self._action_columns(solved, answer, acted)) if self.best_actions else frame
 
-    def _action_columns(self, solved: BoolArray, answer: Answer, acted: IntArray) -> list[pl.Series]:
+    def _action_columns(self, solved: BoolArray, answer: Solution, acted: IntArray) -> list[pl.Series]:
         """The acted-on items' ids, and the ratings that reach the value, as lists."""
         ids: list[list[object] | None] = []
         ratings: list[list[float] | None] = []

@@ -18,7 +18,6 @@ from torch import Tensor
 from recaudit.arithmetic import aligned, product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, Stars
@@ -30,9 +29,8 @@ from recaudit.policies import Policy, Softmax
 from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.search.ascent import ascend
-from recaudit.solvers.search.box import Box
-from recaudit.status import Status
+from recaudit.solvers.search import Box, ascend
+from recaudit.solvers.solution import lower_bounded
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
@@ -83,8 +81,7 @@ class Search:
         found = _Part(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
         allowed = torch.from_numpy(candidates)
-        status = np.full(len(found.log_value), Status.BOUNDED.value)
-        answer = Answer(found.log_value, found.log_value, np.zeros(len(status)), status, found.actions)
+        answer = lower_bounded(found.log_value, found.actions, found.evaluations, largest=0.0)
         gain = ranks(before, allowed)[solvable] - found.rank
         acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
         logs = ask.policy.log_probabilities(before, allowed).numpy()
@@ -107,12 +104,12 @@ class Search:
             polish=self.polish,
             rng=seed,
         )
-        places = np.empty(len(found.points), dtype=np.int64)
+        places = np.empty(len(found.actions), dtype=np.int64)
         for first in range(0, len(places), _ROWS):
             with torch.no_grad():
-                shown = at.shown(batch_scores(aligned(found.points[first : first + _ROWS])))
+                shown = at.shown(batch_scores(aligned(found.actions[first : first + _ROWS])))
             places[first : first + _ROWS] = rank_of(shown, torch.from_numpy(at.wanted[first : first + _ROWS]))
-        return _Part(found.value, found.points, places)
+        return _Part(found.value, found.actions, places, found.evaluations)
 
 
 @final
@@ -144,11 +141,12 @@ class _Part(NamedTuple):
     """(pairs, actions)"""
     rank: IntArray
     """(pairs,): the target's rank at these ratings."""
+    evaluations: IntArray
 
     @classmethod
     def empty(cls, actions: int) -> _Part:
         none = np.empty(0)
-        return cls(none, np.empty((0, actions)), none.astype(np.int64))
+        return cls(none, np.empty((0, actions)), none.astype(np.int64), none.astype(np.int64))
 
 
 def check_pairs(inquiry: Inquiry, users: IntArray) -> None:
@@ -260,7 +258,7 @@ def search_distance(
         polish=polish,
         rng=rng,
     )
-    return FoundDistance(float(found.value[0]), LARGEST[distance], found.points[0])
+    return FoundDistance(float(found.value[0]), LARGEST[distance], found.actions[0])
 
 
 def rating_box(ratings: Interval | Stars, actions: int) -> Box:

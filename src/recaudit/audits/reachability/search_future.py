@@ -18,7 +18,6 @@ from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import LOWEST
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.audits.reachability.roll_outs import check_roll_outs, left_over, roll_out
 from recaudit.audits.reachability.search import rating_box
@@ -29,9 +28,8 @@ from recaudit.models.response import DifferentiableResponse
 from recaudit.policies import Policy, top_items
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
-from recaudit.solvers.search.ascent import EXHAUSTIVE, Objective, ascend
-from recaudit.solvers.search.box import Box
-from recaudit.status import Status
+from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
+from recaudit.solvers.solution import lower_bounded
 
 _GRID = 243
 """Roll-outs of a user that are tried before any is climbed: every third of the way, for five steps."""
@@ -73,8 +71,8 @@ class SearchFuture:
             solvable[row, targets] = best.applies
             found.append(best.where(best.applies, before[row, targets]))
         joined = _Found.joined(found, k)
-        status = np.full(len(joined.log_value), Status.BOUNDED.value, dtype="<U14")
-        answer = Answer(joined.log_value, joined.log_value, np.zeros(len(status)), status, joined.ratings)
+        evaluations = np.zeros(len(joined.log_value), dtype=np.int64)  # roll-outs are not counted
+        answer = lower_bounded(joined.log_value, joined.ratings, evaluations, largest=0.0)
         logs = ask.policy.log_probabilities(scores, allowed).numpy()
         choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
         return ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items, choices)
@@ -112,7 +110,7 @@ def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
     most, counts = np.unique(best, return_counts=True)
     starts = grid[most[np.argsort(-counts, kind="stable")[:_STARTS]]]
     found = ascend(objective, box, starts=starts, restarts=0, steps=20, rng=seed)
-    return np.where((found.value > at_best)[:, None], found.points, grid[best])
+    return np.where((found.value > at_best)[:, None], found.actions, grid[best])
 
 
 @final

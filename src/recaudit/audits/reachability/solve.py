@@ -12,12 +12,13 @@ import torch
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, IntArray
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.best_response import Answer, Question, best_response
+from recaudit.audits.reachability.best_response import Question, best_response
 from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.interventions import Actions
 from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.response import AffineResponses
 from recaudit.ranking import rank_of, ranks
+from recaudit.solvers.solution import Solution
 
 
 @final
@@ -77,18 +78,16 @@ _RANK_ROWS = 256
 """Pairs ranked together: their scores of a few thousand items stay in the cache."""
 
 
-def _ranks_after(question: Question, answer: Answer) -> IntArray:
+def _ranks_after(question: Question, answer: Solution) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
     found = []
     start = 0
     for user in range(len(question.slope)):
-        targets = question.targets[user].nonzero()[:, 0]
+        slope, intercept, targets = question.of_user(user)
         actions = aligned(answer.actions[start : start + len(targets)])
         start += len(targets)
-        candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-        slope, intercept = question.slope[user, candidates].T.contiguous(), question.intercept[user, candidates]
-        own = torch.searchsorted(candidates, targets)
+        columns = slope.T.contiguous()
         for first in range(0, len(targets), _RANK_ROWS):
             part = slice(first, first + _RANK_ROWS)
-            found.append(rank_of(torch.addmm(intercept, actions[part], slope), own[part]))
+            found.append(rank_of(torch.addmm(intercept, actions[part], columns), targets[part]))
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_double, check_finite
+from recaudit.solvers.checks import Array, as_double
 
-Rows = NDArray[np.int64]
 Choices = NDArray[np.int16]
 """Positions among the options of each coordinate."""
 
@@ -24,37 +22,32 @@ _MOST_RATINGS = np.iinfo(np.int16).max - 1
 _SLACK = 1e-12
 
 
-class Space(NamedTuple):
+class Lattice(NamedTuple):
     """What the search needs to know of the grid, as plain arrays; actions are scaled to the box [-1, 1]^K."""
 
-    options: FloatArray
-    """(K, options): ascending; a coordinate with fewer has +inf at the end."""
-    start: Rows
-    """(K,): the option that costs nothing; -1 where there is no limit, and so no start."""
-    cost: FloatArray
-    """(K,): the cost of any other option."""
-    budget: float
-    """How much the costs may add up to."""
+    options: FloatArray  # (K, options): ascending; a coordinate with fewer has +inf at the end
+    start: IntArray  # (K,): the option that costs nothing; -1 where there is no limit, and so no start
+    cost: FloatArray  # (K,): the cost of any other option
+    budget: float  # how much the costs may add up to
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ActionGrid:
     """Every allowed action is a choice of one option a coordinate whose costs add up to the budget or less."""
 
-    options: FloatArray
-    """(K, options): as in `Space`, but not scaled."""
-    counts: Rows
-    """(K,): how many options each coordinate has."""
-    space: Space
+    options: FloatArray  # (K, options): as in `Lattice`, but not scaled
+    counts: IntArray  # (K,): how many options each coordinate has
+    lower: FloatArray  # (K,): the lowest option of each coordinate
+    upper: FloatArray  # (K,): the highest one
+    space: Lattice
 
     @classmethod
     def checked(
         cls, values: Array, columns: int, start: Array | None, changes: float | None, cost: Array | None
-    ) -> Grid:
+    ) -> ActionGrid:
         """From arguments as they come: `values` (R,), `start` (columns,), `cost` (columns,)."""
         ratings = as_double("values", values, 1, "(ratings,)").cpu().numpy()
-        check_finite("values", torch.from_numpy(ratings))
         if not 0 < len(ratings) <= _MOST_RATINGS or (np.diff(ratings) <= 0).any():
             raise InputError(
                 "values",
@@ -68,56 +61,28 @@ class Grid:
                     received="None beside a start or a cost",
                     expected="how much may be changed: start, cost and changes make one limit",
                 )
-            return cls._over([ratings] * columns, np.full(columns, -1), np.zeros(columns), 0.0)
-        if start is None:
-            raise InputError("start", received="None beside a limit on changes", expected="what is changed: (K,)")
-        before = _numbers("start", start, columns)
-        prices = np.ones(columns) if cost is None else _numbers("cost", cost, columns)
-        if not (math.isfinite(changes) and changes >= 0):
-            raise InputError("changes", received=changes, expected="a finite number of 0 or more")
-        if (prices < 0).any():
-            raise InputError("cost", received="a negative cost", expected="costs of 0 or more")
-        options = [np.union1d(ratings, value) for value in before]
-        free = np.array([np.searchsorted(own, value) for own, value in zip(options, before, strict=True)])
-        return cls._over(options, free, prices, changes + _SLACK * float(prices.sum()))
-
-    @classmethod
-    def _over(cls, options: list[FloatArray], start: Rows, cost: FloatArray, budget: float) -> Grid:
+            options, free, prices, budget = [ratings] * columns, np.full(columns, -1), np.zeros(columns), 0.0
+        else:
+            if start is None:
+                raise InputError("start", received="None beside a limit on changes", expected="what is changed: (K,)")
+            before = _numbers("start", start, columns)
+            prices = np.ones(columns) if cost is None else _numbers("cost", cost, columns)
+            if not (math.isfinite(changes) and changes >= 0):
+                raise InputError("changes", received=changes, expected="a finite number of 0 or more")
+            if (prices < 0).any():
+                raise InputError("cost", received="a negative cost", expected="costs of 0 or more")
+            options = [np.union1d(ratings, value) for value in before]
+            free = np.array([np.searchsorted(own, value) for own, value in zip(options, before, strict=True)])
+            budget = changes + _SLACK * float(prices.sum())
+            if prices.sum() <= budget:
+                prices = np.zeros(columns)
         counts = np.array([len(own) for own in options])
-        table = np.full((len(options), counts.max()), np.inf)
+        table = np.full((columns, counts.max()), np.inf)
         for own, row in zip(options, table, strict=True):
             row[: len(own)] = own
-        low, high = table[:, 0], table[np.arange(len(table)), counts - 1]
-        limited = cost.sum() > budget
-        space = Space(
-            _to_unit_box(table.T, low, high).T.copy(), start, cost if limited else np.zeros_like(cost), budget
-        )
-        return cls(table, counts, space)
-
-    @property
-    def lower(self) -> FloatArray:
-        """(K,): the lowest option of each coordinate."""
-        return self.options[:, 0]
-
-    @property
-    def upper(self) -> FloatArray:
-        """(K,): the highest option of each coordinate."""
-        highest: FloatArray = self.options[np.arange(len(self.options)), self.counts - 1]
-        return highest
-
-    def actions(self, choices: Choices) -> FloatArray:
-        """(n, K): the ratings that were chosen."""
-        chosen: FloatArray = self.options[np.arange(len(self.options)), choices]
-        return chosen
-
-    def points(self, choices: Choices) -> FloatArray:
-        """(n, K): the same in the box [-1, 1]^K."""
-        chosen: FloatArray = self.space.options[np.arange(len(self.options)), choices]
-        return chosen
-
-    def scaled(self, actions: FloatArray) -> FloatArray:
-        """(n, K): actions between the options, in the box [-1, 1]^K."""
-        return _to_unit_box(actions, self.lower, self.upper)
+        low, high = table[:, 0], table[np.arange(columns), counts - 1]
+        scaled = to_unit_box(table.T, low, high).T.copy()
+        return cls(table, counts, low, high, Lattice(scaled, free, prices, budget))
 
     def enumerated(self, limit: int) -> Choices | None:
         """(n, K): every allowed action, or None where there are more than `limit`.
@@ -136,7 +101,12 @@ class Grid:
         return choices
 
 
-def _to_unit_box(actions: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def picked(options: FloatArray, choices: Choices) -> FloatArray:
+    """(n, K): the values among `options` (K, options) that `choices` (n, K) name."""
+    return np.asarray(options[np.arange(len(options)), choices])
+
+
+def to_unit_box(actions: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """(n, K): -1 at `lower`, 1 at `upper`; 0 for a coordinate that cannot move."""
     half = (upper - lower) / 2
     return (actions - (lower + half)) / np.where(half > 0, half, 1.0)
@@ -146,5 +116,4 @@ def _numbers(name: str, values: Array, columns: int) -> FloatArray:
     numbers = as_double(name, values, 1, f"({columns},), one number an action")
     if len(numbers) != columns:
         raise InputError(name, received=f"{len(numbers)} numbers", expected=f"{columns}, one an action")
-    check_finite(name, numbers)
     return np.asarray(numbers.cpu().numpy())

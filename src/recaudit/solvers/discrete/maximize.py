@@ -1,19 +1,27 @@
-"""The largest softmax probability of an item over actions that take a few values: stars, not an interval."""
+"""The largest softmax probability of an item over actions that take a few values: stars, not an interval.
+
+Few actions are all tried. For more, branch and bound on the log-probability: each target has its own tree; what is
+shared is the work. Nodes of many targets are evaluated in one matrix product, and every action that is tried, for
+whatever target, is tried for all of them.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple, final
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_double, as_positions, check_finite, check_positive, check_scores
-from recaudit.solvers.discrete.grid import Grid
-from recaudit.solvers.discrete.incumbents import Incumbents
-from recaudit.solvers.discrete.search import Bounds, Search
-from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.checks import Array, as_positions, as_scores, check_finite, check_positive
+from recaudit.solvers.discrete.grid import ActionGrid, Choices, picked, to_unit_box
+from recaudit.solvers.discrete.nodes import Taylors, branch, suggest
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
-from recaudit.solvers.solution import SoftmaxSolution
+from recaudit.solvers.solution import Solution, status_of
 
 # What the evaluations of one problem may hold, in bytes.
 _WORK_BYTES = 1 << 28
@@ -23,6 +31,10 @@ _ALWAYS_LISTED, _LISTED_A_TARGET = 2_000, 8
 _FASTER = 16
 # How well the relaxed problem is solved, where the search starts: what is missing, the first nodes make up for.
 _ROOT_TOL = 1e-3
+# Targets whose trees are grown together, and nodes that are evaluated together.
+_TOGETHER = 1024
+# (target, action) pairs whose objectives are held at once: 2 MB on a CPU, which a core's cache keeps.
+_CPU_BLOCK, _DEVICE_BLOCK = 1 << 18, 1 << 25
 
 
 def maximize_softmax_discrete(
@@ -39,7 +51,7 @@ def maximize_softmax_discrete(
     node_limit: int = 1000,
     enumerate_up_to: int | None = None,
     device: str = "cpu",
-) -> SoftmaxSolution:
+) -> Solution:
     """The largest softmax probability of each target over the actions a whose every a_k is one of `values`.
 
     `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
@@ -53,15 +65,12 @@ def maximize_softmax_discrete(
     targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
     evaluated together with the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
     """
-    slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
-    check_scores(slopes, intercepts)
-    check_finite("slope", slopes)
-    check_finite("intercept", intercepts)
+    slopes, intercepts = as_scores(slope, intercept)
     beta, tol = check_positive("beta", beta), check_positive("tol", tol)
     if node_limit < 1:
         raise InputError("node_limit", received=node_limit, expected="a whole number of 1 or more")
     positions = as_positions("targets", targets, len(intercepts))
-    grid = Grid.checked(values, slopes.shape[1], start, changes, cost)
+    grid = ActionGrid.checked(values, slopes.shape[1], start, changes, cost)
 
     slopes, intercepts, positions, lower, upper = (
         tensor.to(device)
@@ -73,7 +82,7 @@ def maximize_softmax_discrete(
     family = LogSumExp(scores, _WORK_BYTES)
     constant = family.offsets[0, positions].cpu().numpy()
     allowance = family.rounding + family.own_rounding[0, positions]
-    incumbents = Incumbents(grid, family, scores.slopes[0, positions])
+    incumbents = _Incumbents(grid, family, scores.slopes[0, positions])
 
     if enumerate_up_to is None:
         enumerate_up_to = _ALWAYS_LISTED + _LISTED_A_TARGET * len(positions)
@@ -81,26 +90,168 @@ def maximize_softmax_discrete(
             enumerate_up_to *= _FASTER
     every_action = grid.enumerated(enumerate_up_to)
     if every_action is not None:
-        everybody = np.arange(len(positions))
-        incumbents.try_all(every_action, everybody)
-        found = Bounds(incumbents.value, np.zeros_like(everybody))
+        incumbents.try_all(every_action, np.arange(len(positions)))
+        floor, nodes = incumbents.value, np.zeros(len(positions), dtype=np.int64)
     else:
         root_tol = max(tol, _ROOT_TOL)
         relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol, device=device)
-        search = Search(grid, family, incumbents, tolerance_beside(tol, allowance).cpu().numpy(), node_limit)
-        found = search.run(grid.scaled(relaxed.actions), constant - relaxed.log_upper)
+        tols = tolerance_beside(tol, allowance).cpu().numpy()
+        search = _BranchAndBound(incumbents, tols, node_limit, floor=constant - relaxed.upper)
+        search.run(to_unit_box(relaxed.actions, grid.lower, grid.upper))
+        floor, nodes = search.floor, search.nodes
 
     rounding = allowance.cpu().numpy()
-    log_value = np.minimum(constant - incumbents.value, 0.0)
-    log_lower = log_value - rounding
-    log_upper = np.minimum(constant - found.floor + rounding, 0.0)
-    return SoftmaxSolution(
-        problem=np.zeros(len(positions), dtype=np.int64),
-        target=positions.cpu().numpy(),
-        log_value=log_value,
-        log_lower=log_lower,
-        log_upper=log_upper,
-        solved=log_upper - log_lower <= tol,
-        evaluations=found.nodes,
-        actions=grid.actions(incumbents.choice),
-    )
+    value = np.minimum(constant - incumbents.value, 0.0)
+    least, most = value - rounding, np.minimum(constant - floor + rounding, 0.0)
+    return Solution(value, least, most, status_of(least, most, tol), picked(grid.options, incumbents.choice), nodes)
+
+
+@final
+class _Incumbents:
+    """For each target b of `slopes` (targets, K) the lowest g(u) - b.u over the actions tried.
+
+    The costly part, g(u), is the same for all targets (mathematics, section 1).
+    """
+
+    def __init__(self, grid: ActionGrid, family: LogSumExp, slopes: Tensor) -> None:
+        targets = len(slopes)
+        self.value: FloatArray = np.full(targets, np.inf)
+        self.choice: Choices = np.zeros((targets, len(grid.options)), dtype=np.int16)
+        self.slopes, self.grid, self.family = slopes, grid, family
+        block = _CPU_BLOCK if slopes.device.type == "cpu" else _DEVICE_BLOCK
+        self._at_once = max(1, block // max(targets, family.items))
+        # Kept, because the system takes longer to hand out new pages than to fill them.
+        self._buffer = slopes.new_empty(targets * self._at_once)
+        self._tried: set[bytes] = set()
+
+    def try_new(self, choices: Choices, targets: IntArray) -> None:
+        """Try those of `choices` (n, K) that were not tried before, for the `targets` given."""
+        new = {choice.tobytes(): choice for choice in choices}
+        untried = [choice for key, choice in new.items() if key not in self._tried]
+        self._tried.update(new)
+        if untried:
+            self.try_all(np.stack(untried), targets)
+
+    def try_all(self, choices: Choices, targets: IntArray) -> None:
+        """Try `choices` (n, K) for the `targets` given."""
+        slopes = self.slopes[torch.from_numpy(targets).to(self.slopes.device)]
+        for first in range(0, len(choices), self._at_once):
+            part = choices[first : first + self._at_once]
+            points = aligned(picked(self.grid.space.options, part)).to(slopes.device)
+            owner = torch.zeros(len(points), dtype=torch.long, device=slopes.device)
+            level = self.family.evaluate(points, owner, hessian=False).value
+            objective = self._buffer[: len(targets) * len(part)].view(len(targets), len(part))
+            torch.addmm(level[None], slopes, points.T, alpha=-1, out=objective)
+            lowest, at = (found.cpu().numpy() for found in objective.min(dim=1))
+            better = lowest < self.value[targets]
+            self.value[targets[better]] = lowest[better]
+            self.choice[targets[better]] = part[at[better]]
+
+
+class _Nodes(NamedTuple):
+    """Open nodes of some targets."""
+
+    target: IntArray
+    low: Choices  # (nodes, K): the first option of each coordinate's range
+    high: Choices  # (nodes, K): the last one
+    point: FloatArray  # (nodes, K): where to evaluate the objective
+    bound: FloatArray  # (nodes,): no action of the node has a lower objective
+    tries: IntArray  # (nodes,): how often the node was evaluated before
+
+    def take(self, index: IntArray | BoolArray) -> _Nodes:
+        """The nodes at these positions."""
+        return _Nodes._make(column[index] for column in self)
+
+    def joined(self, other: _Nodes) -> _Nodes:
+        """These nodes and the others."""
+        return _Nodes._make(np.concatenate([getattr(self, name), getattr(other, name)]) for name in self._fields)
+
+
+@final
+class _BranchAndBound:
+    """The trees of all targets: `floor` (targets,), below which no action's objective is, and `nodes` (targets,), how
+    many were evaluated.
+
+    `tol` (targets,): how much lower than the incumbent nothing may be, for a target to be done; `floor` starts as what
+    is known already.
+    """
+
+    def __init__(self, incumbents: _Incumbents, tol: FloatArray, node_limit: int, floor: FloatArray) -> None:
+        self.incumbents, self.tol, self.node_limit, self.floor = incumbents, tol, node_limit, floor
+        self.nodes: IntArray = np.zeros(len(tol), dtype=np.int64)
+        self._given_up: BoolArray = np.zeros(len(tol), dtype=bool)
+
+    def run(self, points: FloatArray) -> None:
+        """`points` (targets, K): where each root is evaluated first."""
+        targets = len(points)
+        for first in range(0, targets, _TOGETHER):
+            rows = np.arange(first, min(first + _TOGETHER, targets))
+            low = np.zeros((len(rows), points.shape[1]), dtype=np.int16)
+            high = low + (self.incumbents.grid.counts - 1).astype(np.int16)
+            roots = _Nodes(rows, low, high, points[rows], self.floor[rows], np.zeros_like(rows))
+            self._grow(roots, np.arange(first, targets))
+        ceiling = self._limit(np.arange(targets))
+        self.floor = np.where(self._given_up, self.floor, np.maximum(self.floor, ceiling))
+
+    def _grow(self, nodes: _Nodes, interested: IntArray) -> None:
+        """Branch and bound from these roots; actions are tried for the targets that are `interested`."""
+        while len(nodes.target):
+            chosen = self._next(nodes)
+            now, later = nodes.take(chosen), nodes.take(~chosen)
+            np.add.at(self.nodes, now.target, 1)
+            nodes = later.joined(self._expand(now, interested))
+            nodes = nodes.take(nodes.bound < self._limit(nodes.target))
+            spent = self.nodes[nodes.target] >= self.node_limit
+            self._give_up(nodes.take(spent))
+            nodes = nodes.take(~spent)
+
+    def _limit(self, targets: IntArray) -> FloatArray:
+        """(targets,): what cannot lead below this is of no interest."""
+        return np.asarray(self.incumbents.value[targets] - self.tol[targets])
+
+    def _next(self, nodes: _Nodes) -> BoolArray:
+        """(nodes,): the most promising nodes of every target, as many of each as fit into one evaluation."""
+        order = np.lexsort((nodes.bound, nodes.target))
+        ordered = nodes.target[order]
+        rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        chosen = np.empty(len(order), dtype=bool)
+        chosen[order] = rank < max(1, _TOGETHER // len(np.unique(ordered)))
+        return chosen
+
+    def _expand(self, nodes: _Nodes, interested: IntArray) -> _Nodes:
+        """Evaluate the nodes, try what they suggest, and return what has to be looked at next."""
+        space, models, limit = self.incumbents.grid.space, self._models(nodes), self._limit(nodes.target)
+        bound, choice = suggest(space, models, nodes.low, nodes.high, limit)
+        bound = np.maximum(bound, nodes.bound)
+        self.incumbents.try_new(choice[bound < limit], interested)
+
+        limit = self._limit(nodes.target)
+        rows = np.flatnonzero(bound < limit)
+        nodes, bound, limit = nodes.take(rows), bound[rows], limit[rows]
+        models = Taylors._make((*(part[rows] for part in models[:4]), *models[4:]))
+        parent, low, high, point, tries, listed = branch(
+            space, models, nodes.low, nodes.high, nodes.tries, limit - bound, limit
+        )
+        self.incumbents.try_new(listed, interested)
+        return _Nodes(nodes.target[parent], low, high, point, bound[parent], tries)
+
+    def _models(self, nodes: _Nodes) -> Taylors:
+        """The objectives around the nodes' points."""
+        family = self.incumbents.family
+        slopes, device = family.slopes[0], family.slopes.device
+        owner = torch.zeros(len(nodes.target), dtype=torch.long, device=device)
+        known = family.evaluate(aligned(nodes.point).to(device), owner, hessian=True)
+        own = self.incumbents.slopes[torch.from_numpy(nodes.target).to(device)].cpu().numpy()
+        width = (slopes.amax(dim=0) - slopes.amin(dim=0)).cpu().numpy()
+        rounding = (family.items + 8) * float(np.finfo(np.float64).eps)
+        value = known.value.cpu().numpy() - (own * nodes.point).sum(axis=1) - 2 * rounding * width.sum()
+        gradient = known.gradient.cpu().numpy() - own
+        return Taylors(nodes.point, value, gradient, known.hessian.cpu().numpy(), width, rounding)
+
+    def _give_up(self, nodes: _Nodes) -> None:
+        """The targets of these nodes stay bounded by the nodes."""
+        lowest_open = np.full(len(self.floor), np.inf)
+        np.minimum.at(lowest_open, nodes.target, nodes.bound)
+        rows = np.unique(nodes.target)
+        self._given_up[rows] = True
+        self.floor[rows] = np.maximum(self.floor[rows], np.minimum(lowest_open[rows], self._limit(rows)))

@@ -15,17 +15,17 @@ The second one needs no new exponentials, and settles most actions of a small no
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
-from recaudit.arrays import FloatArray
-from recaudit.solvers.discrete.grid import Choices, Rows, Space
-from recaudit.solvers.discrete.model import Model, Models
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.solvers.discrete.grid import Choices, Lattice
+from recaudit.solvers.softmax.box_qp import move_coordinate
 
 # A node with at most so many actions is listed, if no more than `_LISTED` of them survive the bounds.
-_SMALL = 1024
-_LISTED = 8
+_SMALL, _LISTED = 1024, 8
 # How often a node is solved again at a better point before it is split.
 _TRIES = 3
 # The relaxed problem of a node: sweeps of coordinate descent until none moves the objective by more than this; how
@@ -36,19 +36,41 @@ _PRICE_TOL, _LOWEST_PRICE = 0.01, 1e-9
 _TINY = 1e-300
 
 
-@numba.njit(nogil=True, cache=True)
-def _row(m: Models, row: int) -> Model:
-    return Model(m.point[row], m.value[row], m.gradient[row], m.hessian[row], m.width, m.rounding)
+class Taylor(NamedTuple):
+    """What is known of a target's objective around a point: its second-order expansion."""
+
+    point: FloatArray  # x (K,)
+    value: float  # f(x), less what rounding may have added to it or to the tangent there
+    gradient: FloatArray  # (K,)
+    hessian: FloatArray  # (K, K)
+    width: FloatArray  # (K,): how far apart a unit of each coordinate moves the scores of two items, at most
+    rounding: float  # the relative rounding error of the Hessian's second moments
+
+
+class Taylors(NamedTuple):
+    """Many of them: the first four fields have a row each."""
+
+    point: FloatArray
+    value: FloatArray
+    gradient: FloatArray
+    hessian: FloatArray
+    width: FloatArray
+    rounding: float
 
 
 @numba.njit(nogil=True, cache=True)
-def _price_of(space: Space, k: int, option: int) -> float:
+def _row(m: Taylors, row: int) -> Taylor:
+    return Taylor(m.point[row], m.value[row], m.gradient[row], m.hessian[row], m.width, m.rounding)
+
+
+@numba.njit(nogil=True, cache=True)
+def _price_of(space: Lattice, k: int, option: int) -> float:
     """What an option takes out of the budget."""
     return 0.0 if option == space.start[k] else float(space.cost[k])
 
 
 @numba.njit(nogil=True, cache=True)
-def _left_of_budget(space: Space, low: Choices, high: Choices) -> float:
+def _left_of_budget(space: Lattice, low: Choices, high: Choices) -> float:
     """The budget less what the node has to change."""
     left = space.budget
     for k in range(len(low)):
@@ -58,7 +80,7 @@ def _left_of_budget(space: Space, low: Choices, high: Choices) -> float:
 
 
 @numba.njit(nogil=True, cache=True)
-def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float, skip: int) -> float:
+def _lowest(space: Lattice, model: Taylor, low: Choices, high: Choices, left: float, skip: int) -> float:
     """The minimum of r.d over the node, all coordinates but `skip`, with `left` of the budget."""
     total, count = 0.0, 0
     gains, costs = np.empty(len(low)), np.empty(len(low))
@@ -89,7 +111,7 @@ def _lowest(space: Space, model: Model, low: Choices, high: Choices, left: float
 
 
 @numba.njit(nogil=True, cache=True)
-def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: Choices) -> None:
+def _round_off(space: Lattice, model: Taylor, low: Choices, high: Choices, choice: Choices) -> None:
     """`choice` (K,): an action of the node near the lowest point of the quadratic model.
 
     The nearest options; changes taken back, the least regretted first, until they are affordable; then single
@@ -103,7 +125,7 @@ def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: 
             if abs(space.options[k, option] - y[k]) < abs(space.options[k, nearest] - y[k]):
                 nearest = option
         choice[k] = nearest
-        _shift(model.hessian, y, r, k, space.options[k, nearest])
+        move_coordinate(model.hessian, 0.0, y, r, k, space.options[k, nearest])
     left = space.budget
     for k in range(size):
         left -= _price_of(space, k, choice[k])
@@ -126,11 +148,11 @@ def _round_off(space: Space, model: Model, low: Choices, high: Choices, choice: 
             break
         left += _price_of(space, best_k, choice[best_k]) - _price_of(space, best_k, best_option)
         choice[best_k] = best_option
-        _shift(model.hessian, y, r, best_k, space.options[best_k, best_option])
+        move_coordinate(model.hessian, 0.0, y, r, best_k, space.options[best_k, best_option])
 
 
 @numba.njit(nogil=True, cache=True)
-def _narrow(space: Space, model: Model, low: Choices, high: Choices, limit: float) -> None:
+def _narrow(space: Lattice, model: Taylor, low: Choices, high: Choices, limit: float) -> None:
     """Take options off the ends of the ranges that cannot lead below `limit`."""
     left = _left_of_budget(space, low, high)
     for k in range(len(low)):
@@ -141,27 +163,20 @@ def _narrow(space: Space, model: Model, low: Choices, high: Choices, limit: floa
             after = left - space.cost[k]
             change = model.value + _lowest(space, model, low, high, after, k) if after >= 0.0 else np.inf
         r, x = model.gradient[k], model.point[k]
-        while low[k] < high[k]:
-            base = stay if high[k] == space.start[k] else change
-            if base + r * (space.options[k, high[k]] - x) < limit:
-                break
-            high[k] -= 1
-        while low[k] < high[k]:
-            base = stay if low[k] == space.start[k] else change
-            if base + r * (space.options[k, low[k]] - x) < limit:
-                break
-            low[k] += 1
+        first, last = high[k], low[k]
+        for option in range(low[k], high[k] + 1):
+            base = stay if option == space.start[k] else change
+            if base + r * (space.options[k, option] - x) < limit:
+                first, last = min(first, option), max(last, option)
+        low[k], high[k] = min(first, last), last
 
 
 @numba.njit(nogil=True, cache=True)
-def _list_actions(space: Space, model: Model, low: Choices, high: Choices, limit: float, listed: Choices) -> int:
+def _list_actions(space: Lattice, model: Taylor, low: Choices, high: Choices, limit: float, listed: Choices) -> int:
     """`listed` (_LISTED, K): the actions of the node that may lead below `limit`. Their number, or -1 for too many."""
     size = len(low)
-    actions = 1
-    for k in range(size):
-        actions *= high[k] - low[k] + 1
-        if actions > _SMALL:
-            return -1
+    if np.prod((high - low + 1).astype(np.float64)) > _SMALL:
+        return -1
     rest = np.zeros(size + 1)
     for k in range(size - 1, -1, -1):
         r, x = model.gradient[k], model.point[k]
@@ -187,14 +202,13 @@ def _list_actions(space: Space, model: Model, low: Choices, high: Choices, limit
         elif linear[size] + _curvature(model, d) < limit:
             if count == len(listed):
                 return -1
-            for i in range(size):
-                listed[count, i] = current[i]
+            listed[count] = current
             count += 1
     return count
 
 
 @numba.njit(nogil=True, cache=True)
-def _curvature(model: Model, d: FloatArray) -> float:
+def _curvature(model: Taylor, d: FloatArray) -> float:
     """k(w) d^T H d: how far the objective at x + d is above its tangent at least."""
     width, square = 0.0, 0.0
     for i in range(len(d)):
@@ -213,38 +227,35 @@ def _curvature(model: Model, d: FloatArray) -> float:
 
 
 @numba.njit(nogil=True, cache=True)
-def _relax(space: Space, model: Model, low: Choices, high: Choices, x: FloatArray) -> None:
+def _relax(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatArray) -> None:
     """`x` (K,): the lowest point of the quadratic model over the convex hull of the node.
 
     In the hull a coordinate that is moved from its start by a part of the way to the end of its range spends that
     part of its cost. A price for a unit of budget turns the limit into a kink at the start of each coordinate.
     """
     r = model.gradient.copy()
+    x[:] = model.point
     for k in range(len(low)):
-        x[k] = model.point[k]
-    for k in range(len(low)):
-        _shift(model.hessian, x, r, k, min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]]))
+        move_coordinate(
+            model.hessian, 0.0, x, r, k, min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]])
+        )
     left = _left_of_budget(space, low, high)
     _descend(space, model, low, high, 0.0, x, r)
     if left < 0.0 or _spent(space, low, high, x) <= left:
         return
-    cheap, dear = 0.0, 1e-3
-    _descend(space, model, low, high, dear, x, r)
-    while _spent(space, low, high, x) > left:
-        cheap, dear = dear, 4.0 * dear
-        _descend(space, model, low, high, dear, x, r)
-    while dear - cheap > _PRICE_TOL * dear and dear > _LOWEST_PRICE:
-        price = (cheap + dear) / 2
+    cheap, dear, price = 0.0, np.inf, 1e-3
+    while dear == np.inf or (dear - cheap > _PRICE_TOL * dear and dear > _LOWEST_PRICE):
         _descend(space, model, low, high, price, x, r)
         if _spent(space, low, high, x) <= left:
             dear = price
         else:
             cheap = price
+        price = 4.0 * price if dear == np.inf else (cheap + dear) / 2
 
 
 @numba.njit(nogil=True, cache=True)
 def _descend(
-    space: Space, model: Model, low: Choices, high: Choices, price: float, x: FloatArray, r: FloatArray
+    space: Lattice, model: Taylor, low: Choices, high: Choices, price: float, x: FloatArray, r: FloatArray
 ) -> None:
     """Coordinate descent on the quadratic model plus the price of what is spent; `r` stays the model's gradient."""
     for _ in range(_SWEEPS):
@@ -263,13 +274,13 @@ def _descend(
             new = min(max(new, bottom), top)
             d = new - x[k]
             largest = max(largest, d * d * h)
-            _shift(model.hessian, x, r, k, new)
+            move_coordinate(model.hessian, 0.0, x, r, k, new)
         if largest < _STILL:
             break
 
 
 @numba.njit(nogil=True, cache=True)
-def _spent(space: Space, low: Choices, high: Choices, x: FloatArray) -> float:
+def _spent(space: Lattice, low: Choices, high: Choices, x: FloatArray) -> float:
     """What the coordinates that may stay at their start spend at `x`."""
     total = 0.0
     for k in range(len(x)):
@@ -282,17 +293,7 @@ def _spent(space: Space, low: Choices, high: Choices, x: FloatArray) -> float:
 
 
 @numba.njit(nogil=True, cache=True)
-def _shift(hessian: FloatArray, x: FloatArray, r: FloatArray, k: int, new: float) -> None:
-    """Move coordinate k of `x` to `new`; `r` stays the gradient of the quadratic model there."""
-    d = new - x[k]
-    if d != 0.0:
-        x[k] = new
-        for m in range(len(x)):
-            r[m] += d * hessian[k, m]
-
-
-@numba.njit(nogil=True, cache=True)
-def _where_to_split(space: Space, model: Model, low: Choices, high: Choices, x: FloatArray) -> tuple[int, int]:
+def _where_to_split(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatArray) -> tuple[int, int]:
     """The coordinate, and the last option of the lower half.
 
     Between two options, where x is far from both by the model's curvature; else in the middle of the widest range.
@@ -307,18 +308,15 @@ def _where_to_split(space: Space, model: Model, low: Choices, high: Choices, x: 
             score = model.hessian[k, k] * max(down, 0.0) * max(up, 0.0)
             if score > best:
                 best, split_k, split_at = score, k, below
-    if split_k >= 0:
-        return split_k, split_at
-    widest = 0
-    for k in range(len(low)):
-        if high[k] - low[k] > widest:
-            widest, split_k, split_at = high[k] - low[k], k, (low[k] + high[k]) // 2
+    if split_k < 0:
+        split_k = int(np.argmax(high - low))
+        split_at = (low[split_k] + high[split_k]) // 2
     return split_k, split_at
 
 
 @numba.njit(nogil=True, cache=True)
 def suggest(
-    space: Space, models: Models, lows: Choices, highs: Choices, limits: FloatArray
+    space: Lattice, models: Taylors, lows: Choices, highs: Choices, limits: FloatArray
 ) -> tuple[FloatArray, Choices]:
     """(nodes,): a lower bound of each node; (nodes, K): a good action of it, where the bound is below the limit."""
     bound, choice = np.empty(len(lows)), np.zeros_like(lows)
@@ -333,11 +331,11 @@ def suggest(
 
 @numba.njit(nogil=True, cache=True)
 def branch(
-    space: Space, models: Models, lows: Choices, highs: Choices, tries: Rows, slack: FloatArray, limits: FloatArray
-) -> tuple[Rows, Choices, Choices, FloatArray, Rows, Choices]:
-    """What follows from nodes with bounds below their limits.
+    space: Lattice, models: Taylors, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
+) -> tuple[IntArray, Choices, Choices, FloatArray, IntArray, Choices]:
+    """What follows from nodes with bounds below their limit.
 
-    `slack` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
+    `room` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
     evaluate next, at most two for each; and actions to try, which settle the nodes that they come from.
     """
     rows, size = lows.shape
@@ -349,18 +347,16 @@ def branch(
     for row in range(rows):
         model, first, last = _row(models, row), lows[row].copy(), highs[row].copy()
         gap = -_lowest(space, model, first, last, _left_of_budget(space, first, last), -1)
-        _narrow(space, model, first, last, limits[row])
-        survivors = _list_actions(space, model, first, last, limits[row], listed[actions : actions + _LISTED])
+        _narrow(space, model, first, last, limit[row])
+        survivors = _list_actions(space, model, first, last, limit[row], listed[actions : actions + _LISTED])
         if survivors >= 0:
             actions += survivors
             continue
         for child in (count, count + 1):
-            parent[child] = row
-            for i in range(size):
-                low[child, i], high[child, i] = first[i], last[i]
+            parent[child], low[child], high[child] = row, first, last
         _relax(space, model, first, last, point[count])
         # Where the point was poor, a better one may close the node; otherwise its halves have to.
-        if tries[row] < _TRIES and gap > slack[row]:
+        if tries[row] < _TRIES and gap > room[row]:
             again[count] = tries[row] + 1
             count += 1
             continue

@@ -13,10 +13,9 @@ import math
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Floats = NDArray[np.float64]
+from recaudit.arrays import FloatArray, IntArray
 
 # Newton steps on the free coordinates; what is still inexact then, the outer method corrects.
 _ROUNDS = 5
@@ -30,20 +29,14 @@ def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, d
     if points.device.type != "cpu":
         return minimize_together(hessian, gradient, points, damping, tol)
     result = torch.empty_like(points)
-    _minimize_each(
-        hessian.contiguous().numpy(),
-        gradient.contiguous().numpy(),
-        points.contiguous().numpy(),
-        damping.contiguous().numpy(),
-        tol.contiguous().numpy(),
-        result.numpy(),
-    )
+    H, r, u, d, gap = (tensor.contiguous().numpy() for tensor in (hessian, gradient, points, damping, tol))
+    _minimize_each(H, r, u, d, gap, result.numpy())
     return result
 
 
 @numba.njit(nogil=True, cache=True)
 def _minimize_each(
-    hessian: Floats, gradient: Floats, points: Floats, damping: Floats, tol: Floats, result: Floats
+    hessian: FloatArray, gradient: FloatArray, points: FloatArray, damping: FloatArray, tol: FloatArray, out: FloatArray
 ) -> None:
     rows, size = points.shape
     x, r = np.empty(size), np.empty(size)
@@ -64,36 +57,49 @@ def _minimize_each(
             if gap <= tol[row] or count == 0:
                 break
             _newton_direction(H, d, r, free[:count], factor, direction)
-            if _move(H, d, x, r, free[:count], direction, 1.0, new_x, new_r) > 0.0:
+            length = 1.0
+            for _ in range(2):
+                new_x[:], new_r[:] = x, r
+                for i in range(count):
+                    k = free[i]
+                    move_coordinate(H, d, new_x, new_r, k, min(max(x[k] + length * direction[i], -1.0), 1.0))
+                change = 0.0
+                for k in range(size):
+                    change += 0.5 * (new_x[k] - x[k]) * (r[k] + new_r[k])
+                if not change > 0.0:
+                    break
                 # The projected full step climbs: stop at the first bound instead, which always descends.
-                length = 1.0
                 for i in range(count):
                     if direction[i] != 0.0:
                         bound = 1.0 if direction[i] > 0.0 else -1.0
                         length = min(length, (bound - x[free[i]]) / direction[i])
-                _move(H, d, x, r, free[:count], direction, length, new_x, new_r)
             x[:], r[:] = new_x, new_r
             _sweep(H, d, x, r)
-        result[row] = x
+        out[row] = x
 
 
 @numba.njit(nogil=True, cache=True)
-def _sweep(H: Floats, d: float, x: Floats, r: Floats) -> None:
+def move_coordinate(H: FloatArray, d: float, x: FloatArray, r: FloatArray, k: int, new: float) -> None:
+    """Move coordinate k of `x` to `new`; `r` stays the gradient there, of the quadratic with the Hessian H + d I."""
+    step = new - x[k]
+    if step != 0.0:
+        x[k] = new
+        for m in range(len(x)):
+            r[m] += step * H[k, m]
+        r[k] += step * d
+
+
+@numba.njit(nogil=True, cache=True)
+def _sweep(H: FloatArray, d: float, x: FloatArray, r: FloatArray) -> None:
     """One pass of exact coordinate minimisation; `r` stays the gradient at `x`."""
     for k in range(len(x)):
         h = H[k, k] + d  # H[k, k] may be negative by rounding; d is above that
-        new = min(max(x[k] - r[k] / h, -1.0), 1.0)
-        step = new - x[k]
-        if step != 0.0:
-            x[k] = new
-            for m in range(len(x)):
-                r[m] += step * H[k, m]
-            r[k] += step * d
+        move_coordinate(H, d, x, r, k, min(max(x[k] - r[k] / h, -1.0), 1.0))
 
 
 @numba.njit(nogil=True, cache=True)
 def _newton_direction(
-    H: Floats, d: float, r: Floats, free: NDArray[np.int64], factor: Floats, direction: Floats
+    H: FloatArray, d: float, r: FloatArray, free: IntArray, factor: FloatArray, direction: FloatArray
 ) -> None:
     """direction[: len(free)] = -(H + d I)^-1 r on the free coordinates, by a Cholesky factor."""
     count = len(free)
@@ -117,34 +123,6 @@ def _newton_direction(
         for m in range(i + 1, count):
             total -= factor[m, i] * direction[m]
         direction[i] = total / factor[i, i]
-
-
-@numba.njit(nogil=True, cache=True)
-def _move(
-    H: Floats,
-    d: float,
-    x: Floats,
-    r: Floats,
-    free: NDArray[np.int64],
-    direction: Floats,
-    length: float,
-    new_x: Floats,
-    new_r: Floats,
-) -> float:
-    """A projected step into `new_x`, `new_r`; returns the change of the objective."""
-    new_x[:], new_r[:] = x, r
-    for i in range(len(free)):
-        k = free[i]
-        new_x[k] = min(max(x[k] + length * direction[i], -1.0), 1.0)
-        step = new_x[k] - x[k]
-        if step != 0.0:
-            for m in range(len(x)):
-                new_r[m] += step * H[k, m]
-            new_r[k] += step * d
-    change = 0.0
-    for k in range(len(x)):
-        change += 0.5 * (new_x[k] - x[k]) * (r[k] + new_r[k])
-    return change
 
 
 def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:

@@ -1,19 +1,27 @@
 """The term that all targets of a problem share: g(u) = log sum_j exp(S u + t)_j over the box [-1, 1]^K.
 
-A batch holds several problems, padded to the same number of items. Points are kept as flat rows, sorted by the
-problem they belong to, because after a few Newton steps the problems have different numbers of open targets.
+Affine scores are scaled first: beta is 1, the box is [-1, 1]^K, and one item scores 0. What all scores share moves no
+probability, but its rounding would: 1e9 added to every score costs seven digits of each difference. So the item that
+leads at the middle of the box, the leader, is subtracted from every item first, its intercept and its slopes. A
+difference of two doubles is exact to half a unit in its own last place, and what is computed from then on is as large
+as the differences between items, not as the scores.
+
+How far rounding moves a score. Inputs are exact, u is the unit roundoff, terms in u^2 are dropped, and for item j
+A_j = beta (|c_j - c_leader| + |b_j - b_leader|.(|middle| + half)), its `size`.
+
+- b_j - b_leader and c_j - c_leader, the product with the middle of the box, its sum and the factor beta: (K + 4) u A_j.
+- The slopes in units of half the box, beta half (b_j - b_leader): 3 u A_j.
+- middle -+ half miss the ends of the box by 2 u (|middle| + half), and an action computed from a point of [-1, 1]^K, or
+  a point from an action, is off by as much again, twice with the step back into the box: 6 u A_j.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
-
-from recaudit.solvers.softmax.scaled import Scaled
 
 # Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
 _SAFE_SPREAD = 500.0
@@ -24,14 +32,45 @@ _DOUBLE = 8
 _FAR_BELOW = 50.0
 
 
+class Scaled(NamedTuple):
+    """Scores S u + t of several problems, u in [-1, 1]^K."""
+
+    slopes: Tensor  # (problems, items, K)
+    offsets: Tensor  # (problems, items): -inf for padding
+    sizes: Tensor  # (problems, items): A >= |S|_1, A >= |t|; rounding moved a score by (K + 13) u A at most
+
+    @classmethod
+    def of(cls, slope: Tensor, intercept: Tensor, beta: float, middle: Tensor, half: Tensor) -> Scaled:
+        """From `slope` (problems, items, K), `intercept` (problems, items), -inf for padding, and boxes (problems, K)
+        from `middle - half` to `middle + half`."""
+        padding = intercept.isneginf()
+        at_middle = (intercept + torch.bmm(slope, middle.unsqueeze(2)).squeeze(2)).masked_fill(padding, -torch.inf)
+        row, leader = torch.arange(len(slope), device=slope.device), at_middle.argmax(dim=1)
+        slopes = slope - slope[row, leader].unsqueeze(1)
+        slopes.masked_fill_(padding.unsqueeze(2), 0.0)
+        ahead = intercept - intercept[row, leader].unsqueeze(1)
+        offsets = beta * (ahead + torch.bmm(slopes, middle.unsqueeze(2)).squeeze(2))
+        moved = torch.bmm(slopes.abs(), (middle.abs() + half).unsqueeze(2)).squeeze(2)
+        sizes = beta * (ahead.abs() + moved).masked_fill(padding, 0.0)
+        return cls(slopes.mul_((beta * half).unsqueeze(1)), offsets, sizes)
+
+
+def tolerance_beside(tol: float, rounding: Tensor) -> Tensor:
+    """(rows,): the gap to reach, so that bounds widened by `rounding` (rows,) on either side are at most `tol` apart.
+
+    A third `rounding` is for the sums of the bounds themselves. A gap below the rounding itself cannot be told: where
+    that leaves no room for `tol`, the bounds stay apart and the target is bounded.
+    """
+    return torch.maximum(tol - 3 * rounding, rounding)
+
+
 @final
 class Ragged:
-    """Rows that belong to problems, and the padded block (problems, width, ...) that they fill."""
+    """Rows sorted by the problem they belong to, and the padded block (problems, width, ...) that they fill."""
 
     def __init__(self, owner: Tensor, problems: int) -> None:
         """`owner` (rows,): the problem of each row, ascending."""
-        self.problems = problems
-        self.owner = owner
+        self.problems, self.owner = problems, owner
         counts = torch.bincount(owner, minlength=problems)
         self.starts = counts.cumsum(0) - counts
         self.slot = torch.arange(len(owner), device=owner.device) - self.starts[owner]
@@ -50,17 +89,12 @@ class Ragged:
         return block[0] if self.problems == 1 else block[self.owner, self.slot]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(NamedTuple):
     """g and its derivatives at some points."""
 
-    value: Tensor
-    """(rows,)"""
-    gradient: Tensor
-    """(rows, K)"""
-    hessian: Tensor
-    """(rows, K, K), or (0, K, K) where it was not asked for."""
+    value: Tensor  # (rows,)
+    gradient: Tensor  # (rows, K)
+    hessian: Tensor  # (rows, K, K), or (0, K, K) where it was not asked for
 
 
 @final
@@ -76,12 +110,11 @@ class LogSumExp:
     """
 
     def __init__(self, scores: Scaled, work_bytes: int) -> None:
-        slopes, offsets = scores.slopes, scores.offsets
-        self.problems, self.items, self.actions = slopes.shape
         self._scores, self._work_bytes = scores, work_bytes
-        self.slopes = slopes
-        self.level = torch.logsumexp(offsets, dim=1)
-        self.offsets = offsets - self.level[:, None]
+        slopes = self.slopes = scores.slopes
+        self.problems, self.items, self.actions = slopes.shape
+        self.level = torch.logsumexp(scores.offsets, dim=1)
+        self.offsets = scores.offsets - self.level[:, None]
         # A finite stand-in for -inf keeps the matrix product free of inf - inf; its exponential is 0 all the same.
         self._logits = torch.cat([slopes, self.offsets.clamp(min=-1e200).unsqueeze(2)], dim=2)
         self._first = torch.cat([torch.ones_like(self.offsets).unsqueeze(1), slopes.mT], dim=1)
@@ -103,7 +136,7 @@ class LogSumExp:
 
     def cooled(self, factor: float) -> LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
-        return LogSumExp(self._scores.times(factor), self._work_bytes)
+        return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
     def evaluate(self, points: Tensor, owner: Tensor, *, hessian: bool) -> Evaluation:
         """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).

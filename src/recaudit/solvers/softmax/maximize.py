@@ -7,6 +7,7 @@ f(a) - f* <= sum_k max(g_k (a_k - lower_k), g_k (a_k - upper_k)). Every answer c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -15,24 +16,14 @@ import torch
 from torch import Tensor
 
 from recaudit.errors import InputError
-from recaudit.solvers.batches import Batch, plan_batches
-from recaudit.solvers.checks import (
-    Array,
-    as_box,
-    as_double,
-    as_positions,
-    check_finite,
-    check_positive,
-    check_scores,
-)
-from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.batches import Batch, plan_batches, run_on_cores
+from recaudit.solvers.checks import Array, as_box, as_double, as_positions, as_scores, check_positive, check_scores
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.newton import minimize
-from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
-from recaudit.solvers.solution import SoftmaxSolution
-from recaudit.solvers.workers import run_on_cores
+from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
-DEFAULT_MEMORY = 1 << 29
-"""Bytes that a solve may hold for each core beside its input and its answer, unless it is told otherwise."""
+# Bytes that a solve may hold for each core beside its input and its answer, unless another limit is given.
+_CPU_MEMORY = 1 << 29
 
 
 def maximize_softmax(
@@ -48,7 +39,7 @@ def maximize_softmax(
     memory_limit: int | None = None,
     max_steps: int = 500,
     actions: bool = True,
-) -> SoftmaxSolution:
+) -> Solution:
     """The largest softmax probability of each target over the actions a with lower <= a <= upper.
 
     `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
@@ -59,14 +50,10 @@ def maximize_softmax(
     in bytes for each core, beside the input and the answer; by default 512 MiB, or a sixth of a CUDA `device`.
     `actions=False` leaves the maximisers out.
     """
-    slope = as_double("slope", slope, 2, "(items, K)")
-    intercept = as_double("intercept", intercept, 1, "(items,)").to(slope.device)
-    check_scores(slope, intercept)
-    check_finite("slope", slope)
-    check_finite("intercept", intercept)
+    slope, intercept = as_scores(slope, intercept)
     positions = as_positions("targets", targets, len(intercept)).to(slope.device)
     ends = as_box(lower, upper, (1, slope.shape[1]), slope.device)
-    solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
+    solver = _Solver(beta, tol, device, memory_limit, max_steps, actions)
     return solver.solve(slope[None], intercept[None], torch.zeros_like(positions), positions, *ends)
 
 
@@ -83,7 +70,7 @@ def maximize_softmax_batch(
     memory_limit: int | None = None,
     max_steps: int = 500,
     actions: bool = False,
-) -> SoftmaxSolution:
+) -> Solution:
     """`maximize_softmax` for many problems of the same number of actions.
 
     `slope` (problems, items, K); `intercept` (problems, items), -inf where an item is no candidate; `targets`
@@ -92,9 +79,8 @@ def maximize_softmax_batch(
     or, where it is not yet exact, within its bounds.
     """
     slope = as_double("slope", slope, 3, "(problems, items, K)")
-    intercept = as_double("intercept", intercept, 2, "(problems, items)").to(slope.device)
+    intercept = as_double("intercept", intercept, 2, "(problems, items)", finite=False).to(slope.device)
     check_scores(slope, intercept)
-    check_finite("slope", slope)
     if bool((intercept.isnan() | intercept.isposinf()).any()):
         raise InputError(
             "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
@@ -110,7 +96,7 @@ def maximize_softmax_batch(
     if bool(intercept[owner, positions].isinf().any()):
         raise InputError("targets", received="a target with the intercept -inf", expected="targets that are candidates")
     ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]), slope.device)
-    solver = _Solver.checked(beta, tol, device, memory_limit, max_steps, actions)
+    solver = _Solver(beta, tol, device, memory_limit, max_steps, actions)
     return solver.solve(slope, intercept, owner, positions, *ends)
 
 
@@ -121,86 +107,72 @@ class _Solver:
 
     beta: float
     tol: float
-    device: torch.device
-    memory_limit: int
+    device: str
+    memory_limit: int | None
     max_steps: int
     actions: bool
 
-    @classmethod
-    def checked(
-        cls, beta: float, tol: float, device: str, memory_limit: int | None, max_steps: int, actions: bool
-    ) -> _Solver:
-        """From arguments as they come."""
-        place = torch.device(device)
-        if place.type == "cuda" and not torch.cuda.is_available():
-            raise InputError("device", received=device, expected="'cpu': torch finds no CUDA device here")
-        if memory_limit is None:
-            # What is there, not what is free: batches, and so the last bits, must not depend on who else computes.
-            on_gpu = place.type == "cuda"
-            memory_limit = torch.cuda.get_device_properties(place).total_memory // 6 if on_gpu else DEFAULT_MEMORY
-        beta, tol = check_positive("beta", beta), check_positive("tol", tol)
-        if max_steps < 1:
-            raise InputError("max_steps", received=max_steps, expected="a whole number of 1 or more")
-        return cls(beta, tol, place, memory_limit, max_steps, actions)
+    def __post_init__(self) -> None:
+        if self._kind == "cuda" and not torch.cuda.is_available():
+            raise InputError("device", received=self.device, expected="'cpu': torch finds no CUDA device here")
+        check_positive("beta", self.beta)
+        check_positive("tol", self.tol)
+        if self.max_steps < 1:
+            raise InputError("max_steps", received=self.max_steps, expected="a whole number of 1 or more")
+
+    @property
+    def _kind(self) -> str:
+        return torch.device(self.device).type
+
+    @property
+    def _memory(self) -> int:
+        """What is there, not what is free: batches, and so the last bits, must not depend on who else computes."""
+        if self.memory_limit is not None:
+            return self.memory_limit
+        return torch.cuda.get_device_properties(self.device).total_memory // 6 if self._kind == "cuda" else _CPU_MEMORY
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
-    ) -> SoftmaxSolution:
+    ) -> Solution:
         """The targets `positions` (pairs,) of the problems `owner` (pairs,), ascending."""
-        pairs, (_, items, columns) = len(owner), slope.shape
-        log_value, gap, rounding = np.empty(pairs), np.empty(pairs), np.empty(pairs)
-        evaluations = np.empty(pairs, dtype=np.int64)
-        actions = np.empty((pairs if self.actions else 0, columns))
 
-        def work(batch: Batch) -> None:
+        def solve_batch(batch: Batch) -> Solution:
             rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
             local = torch.searchsorted(chosen, owner[rows])
             parts = (slope[chosen], intercept[chosen], local, positions[rows], lower[chosen], upper[chosen])
-            found = self._solve_batch(*(part.to(self.device) for part in parts))
-            for array, part in zip((log_value, gap, rounding, evaluations), found[:4], strict=True):
-                array[rows] = part.cpu().numpy()
-            if self.actions:
-                actions[rows] = found[4].cpu().numpy()
+            return self._solve_batch(*(part.to(self.device) for part in parts))
 
-        on_cpu = self.device.type == "cpu"
+        _, items, columns = slope.shape
         counts = torch.bincount(owner, minlength=len(slope)).tolist()
-        batches = plan_batches(counts, items, columns, self.memory_limit, on_cpu)
-        if on_cpu:
-            run_on_cores(work, batches)
-        else:
-            for batch in batches:
-                work(batch)
-        # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
-        found = np.isfinite(log_value) & np.isfinite(gap) & np.isfinite(rounding)
-        log_lower = np.where(found, log_value - rounding, -np.inf)
-        log_upper = np.where(found, np.minimum(log_value + gap + rounding, 0.0), 0.0)
-        return SoftmaxSolution(
-            problem=owner.cpu().numpy(),
-            target=positions.cpu().numpy(),
-            log_value=np.where(found, log_value, np.nan),
-            log_lower=log_lower,
-            log_upper=log_upper,
-            solved=found & (log_upper - log_lower <= self.tol),
-            evaluations=evaluations,
-            actions=actions,
-        )
+        batches = plan_batches(counts, items, columns, self._memory, on_cpu=self._kind == "cpu")
+        solved: Iterable[Solution] = map(solve_batch, batches)
+        if self._kind == "cpu":
+            solved = run_on_cores(solve_batch, batches)
+        return concatenate([no_solutions(columns), *solved])
 
     def _solve_batch(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Log-probability, gap, rounding, evaluations (pairs,) and action (pairs, K) of each pair."""
+    ) -> Solution:
         half = (upper - lower) / 2
         middle = lower + half
         slope, intercept, places = _without_gaps(slope, intercept, owner, positions)
         scores = Scaled.of(slope, intercept, self.beta, middle, half)
-        family = LogSumExp(scores, self.memory_limit // 2)
-        rounding = family.rounding[owner] + family.own_rounding[owner, places]
-        tol = tolerance_beside(self.tol, rounding)
+        family = LogSumExp(scores, self._memory // 2)
+        allowance = family.rounding[owner] + family.own_rounding[owner, places]
+        tol = tolerance_beside(self.tol, allowance)
         found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
-        log_value = (family.offsets[owner, places] - found.value).clamp(max=0.0)
-        actions = middle[owner] + half[owner] * found.points
-        actions = torch.minimum(torch.maximum(actions, lower[owner]), upper[owner])
-        return log_value, found.gap, rounding, found.evaluations, actions
+        reached = (family.offsets[owner, places] - found.value).clamp(max=0.0)
+        value, gap, rounding = (part.cpu().numpy() for part in (reached, found.gap, allowance))
+        # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
+        known = np.isfinite(value) & np.isfinite(gap) & np.isfinite(rounding)
+        least = np.where(known, value - rounding, -np.inf)
+        most = np.where(known, np.minimum(value + gap + rounding, 0.0), 0.0)
+        status = status_of(least, most, self.tol, failed=~known)
+        rows = owner if self.actions else owner[:0]
+        actions = middle[rows] + half[rows] * found.points[: len(rows)]
+        actions = torch.minimum(torch.maximum(actions, lower[rows]), upper[rows])
+        value, evaluations = np.where(known, value, np.nan), found.evaluations.cpu().numpy()
+        return Solution(value, least, most, status, actions.cpu().numpy(), evaluations)
 
 
 def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,8 +12,8 @@ Three things keep the number of evaluations of g low:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import final
+from dataclasses import dataclass, fields
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -43,22 +43,16 @@ _SECANT = 1e-16
 _TINY = 1e-200
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Minima:
+class BoxMinima(NamedTuple):
     """What was found for each target."""
 
-    points: Tensor
-    """(rows, K)"""
-    value: Tensor
-    """(rows,): g(u) - b_i.u at `points`."""
-    gap: Tensor
-    """(rows,): how much lower the minimum can be at most."""
-    evaluations: Tensor
-    """(rows,): evaluations of g made for this target alone."""
+    points: Tensor  # (rows, K)
+    value: Tensor  # (rows,): g(u) - b_i.u at `points`
+    gap: Tensor  # (rows,): how much lower the minimum can be at most
+    evaluations: Tensor  # (rows,): evaluations of g made for this target alone
 
 
-def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> Minima:
+def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> BoxMinima:
     """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
 
     `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most its `tol` (rows,), or after
@@ -66,48 +60,38 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, roun
     """
     warm, spent = None, torch.zeros_like(owner)
     rough_tol = torch.full_like(tol, _COOLED_TOL)
-    for factor in _coolings(family.spread):
-        cooled = family.cooled(factor)
-        rough = _minimize_from(cooled, slopes * factor, owner, rough_tol, _COOLED_ROUNDS, warm)
+    factors = [1.0]
+    while family.spread * factors[-1] > _WIDE_SPREAD and len(factors) <= _COOLINGS:
+        factors.append(factors[-1] * _COOLING)
+    for factor in factors[:0:-1]:
+        rough = _minimize_from(family.cooled(factor), slopes * factor, owner, rough_tol, _COOLED_ROUNDS, warm)
         warm, spent = rough.points, spent + rough.evaluations
     found = _minimize_from(family, slopes, owner, tol, rounds, warm)
-    found = replace(found, evaluations=found.evaluations + spent)
+    found.evaluations.add_(spent)
     missed = (found.gap > tol).nonzero().squeeze(1)
     if len(missed):
         # A borrowed start can lead into a corner that damping does not leave; the centre of the box leads elsewhere.
         again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None)
         found.evaluations[missed] += again.evaluations
         better = again.gap < found.gap[missed]
-        rows = missed[better]
-        found.points[rows], found.value[rows], found.gap[rows] = (
-            again.points[better],
-            again.value[better],
-            again.gap[better],
-        )
+        for name in ("points", "value", "gap"):
+            getattr(found, name)[missed[better]] = getattr(again, name)[better]
     return found
-
-
-def _coolings(spread: float) -> list[float]:
-    """Ascending factors, a power of `_COOLING` each, that bring the spread of g down step by step; or none."""
-    factors = [1.0]
-    while spread * factors[-1] > _WIDE_SPREAD and len(factors) <= _COOLINGS:
-        factors.append(factors[-1] * _COOLING)
-    return factors[:0:-1]
 
 
 def _minimize_from(
     family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int, warm: Tensor | None
-) -> Minima:
+) -> BoxMinima:
     """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
-    found = Minima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
+    found = BoxMinima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
     pool = _Pool.at_centre(family)
-    solved: list[_Targets] = []
+    solved: list[_OpenTargets] = []
     for wave in _waves(owner, family.problems):
         pool = pool.joined(solved)
         solved = []
-        nearest = pool.best_for(slopes[wave], owner[wave], family.block)
-        targets = _Targets.starting(wave, slopes[wave], tol[wave], pool, nearest)
+        nearest = pool.best_for(slopes[wave], owner[wave], family)
+        targets = _OpenTargets.starting(wave, slopes[wave], tol[wave], pool, nearest)
         if warm is not None:
             targets.try_points(family, warm[wave])
         for _ in range(rounds):
@@ -123,12 +107,9 @@ def _minimize_from(
     return found
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Pool:
+class _Pool(NamedTuple):
     """Points of each problem at which g and its derivatives are known, sorted by problem."""
 
-    problems: int
     owner: Tensor
     u: Tensor
     value: Tensor
@@ -141,32 +122,22 @@ class _Pool:
         owner = torch.arange(family.problems, device=family.slopes.device)
         u = family.slopes.new_zeros(family.problems, family.actions)
         known = family.evaluate(u, owner, hessian=True)
-        return cls(family.problems, owner, u, known.value, known.gradient, known.hessian)
+        return cls(owner, u, known.value, known.gradient, known.hessian)
 
-    def joined(self, solved: list[_Targets]) -> _Pool:
+    def joined(self, solved: list[_OpenTargets]) -> _Pool:
         """With the points that were computed for these targets; those taken from the pool are in it already."""
-        new = [targets.take((targets.evaluations > 0).nonzero().squeeze(1)) for targets in solved]
-        owner = torch.cat([self.owner, *(targets.owner for targets in new)])
-        order = owner.argsort(stable=True)
-        return _Pool(
-            self.problems,
-            owner[order],
-            *(
-                torch.cat([getattr(self, name), *(getattr(targets, name) for targets in new)])[order]
-                for name in ("u", "value", "gradient", "hessian")
-            ),
-        )
+        parts = (self, *(targets.take((targets.evaluations > 0).nonzero().squeeze(1)) for targets in solved))
+        columns = [torch.cat([getattr(part, name) for part in parts]) for name in self._fields]
+        order = columns[0].argsort(stable=True)
+        return _Pool(*(column[order] for column in columns))
 
-    def best_for(self, slopes: Tensor, owner: Tensor, block: int) -> Tensor:
-        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`.
-
-        At most `block` values are held at once.
-        """
-        known, rows = Ragged(self.owner, self.problems), Ragged(owner, self.problems)
+    def best_for(self, slopes: Tensor, owner: Tensor, family: LogSumExp) -> Tensor:
+        """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`."""
+        known, rows = Ragged(self.owner, family.problems), Ragged(owner, family.problems)
         value, points = known.pad(self.value, torch.inf).unsqueeze(1), known.pad(self.u)
         wanted = rows.pad(slopes)
         best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
-        height = max(1, block // (self.problems * known.width))
+        height = max(1, family.block // (family.problems * known.width))
         for start in range(0, rows.width, height):
             part = slice(start, start + height)
             best[:, part] = torch.baddbmm(value, wanted[:, part], points.mT, alpha=-1).argmin(dim=2)
@@ -175,113 +146,91 @@ class _Pool:
 
 @final
 @dataclass(eq=False)
-class _Targets:
+class _OpenTargets:
     """Targets under way: where each stands, what is known of g there, and how the last step went."""
 
     row: Tensor
     owner: Tensor
     slopes: Tensor
-    tol: Tensor
-    """The gap at which a target is done."""
+    tol: Tensor  # the gap at which a target is done
     u: Tensor
     value: Tensor
     gradient: Tensor
     hessian: Tensor
-    objective: Tensor
-    """g(u) - b.u"""
-    floor: Tensor
-    """The best lower bound of the minimum so far; every evaluated point gives one."""
+    objective: Tensor  # g(u) - b.u
+    floor: Tensor  # the best lower bound of the minimum so far; every evaluated point gives one
     damping: Tensor
     stalled: Tensor
     evaluations: Tensor
 
     @classmethod
-    def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _Targets:
+    def starting(cls, row: Tensor, slopes: Tensor, tol: Tensor, pool: _Pool, at: Tensor) -> _OpenTargets:
         """Targets that stand at the pool's points `at` (rows,)."""
-        u, value, gradient, hessian = (
-            part.index_select(0, at) for part in (pool.u, pool.value, pool.gradient, pool.hessian)
-        )
+        owner, u, value, gradient, hessian = (known.index_select(0, at) for known in pool)
         objective = value - (slopes * u).sum(dim=1)
-        return cls(
-            row,
-            pool.owner[at],
-            slopes,
-            tol,
-            u,
-            value,
-            gradient,
-            hessian,
-            objective,
-            objective - _gap(gradient - slopes, u),
-            torch.zeros_like(value),
-            torch.zeros_like(at, dtype=torch.bool),
-            torch.zeros_like(at),
-        )
+        floor = objective - _gap(gradient - slopes, u)
+        none = torch.zeros_like(at)
+        known = (owner, slopes, tol, u, value, gradient, hessian, objective, floor)
+        return cls(row, *known, torch.zeros_like(value), none.bool(), none)
 
     @property
     def gap(self) -> Tensor:
         """(rows,): how much lower the minimum can be at most."""
         return self.objective - self.floor
 
-    def take(self, index: Tensor) -> _Targets:
+    def take(self, index: Tensor) -> _OpenTargets:
         """The targets at these positions."""
-        return _Targets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
+        return _OpenTargets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
 
     def try_points(self, family: LogSumExp, points: Tensor) -> None:
         """Move to `points` (rows, K) where they are better."""
-        known = family.evaluate(points, self.owner, hessian=True)
-        objective = known.value - (self.slopes * points).sum(dim=1)
-        self.floor = torch.maximum(self.floor, objective - _gap(known.gradient - self.slopes, points))
+        value, gradient, hessian, objective, _ = self._evaluate(family, points, torch.ones_like(self.stalled))
         better = objective < self.objective
-        self.hessian = torch.where(better[:, None, None], known.hessian, self.hessian)
-        self._move(better, points, known.value, known.gradient, objective)
-        self.evaluations += 1
+        self.hessian = torch.where(better[:, None, None], hessian, self.hessian)
+        self._move(better, points, value, gradient, objective)
 
     def step(self, family: LogSumExp) -> None:
         """One damped Newton step of every target: kept where the objective falls as the model says."""
-        residual = self.gradient - self.slopes
+        residual, open_gap = self.gradient - self.slopes, self.gap
         largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
         # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
         damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
         # H is a difference of second moments: what is below their rounding is no curvature.
         damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
-        inner_tol = 0.01 * torch.maximum(self.gap * 0.01, self.tol)
+        inner_tol = 0.01 * torch.maximum(open_gap * 0.01, self.tol)
         points = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
         step = points - self.u
         product = torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)
         length = (step * product).sum(dim=1)
         renew = (length > _LONG_STEP) | (self.damping > 0) | self.stalled
-        value, gradient, new_hessian = self._evaluate(family, points, renew)
+        value, gradient, new_hessian, objective, gap = self._evaluate(family, points, renew)
 
-        objective = value - (self.slopes * points).sum(dim=1)
-        gap = _gap(gradient - self.slopes, points)
         predicted = -(step * residual).sum(dim=1) - length / 2
         fall = self.objective - objective
         ratio = fall / predicted.clamp(min=_TINY)
-        in_rounding = (fall.abs() <= family.rounding[self.owner]) & (gap <= self.gap)
+        in_rounding = (fall.abs() <= family.rounding[self.owner]) & (gap <= open_gap)
         accepted = (ratio > _ACCEPTED) | in_rounding
-        self.stalled = gap > _STALLED * self.gap
-        self.floor = torch.maximum(self.floor, objective - gap)
-        self.damping = _next_damping(self.damping, accepted, ratio)
-        self.evaluations += 1
+        self.stalled = gap > _STALLED * open_gap
+        self.damping = next_damping(self.damping, accepted, ratio)
 
         change = gradient - self.gradient
         self._move(accepted, points, value, gradient, objective)
         self.hessian[(accepted & renew).nonzero().squeeze(1)] = new_hessian[accepted[renew]]
         self._update_hessian(accepted & ~renew & (self.gap > self.tol), change, step, product, length)
 
-    def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """g and its gradient at `points` (rows, K), and the Hessian of those rows that `renew` (rows,) names."""
-        value, gradient = torch.empty_like(self.value), torch.empty_like(points)
-        new, old = renew.nonzero().squeeze(1), (~renew).nonzero().squeeze(1)
-        if len(old):
-            known = family.evaluate(points[old], self.owner[old], hessian=False)
-            value[old], gradient[old] = known.value, known.gradient
-        if not len(new):
-            return value, gradient, self.hessian[:0]
-        known = family.evaluate(points[new], self.owner[new], hessian=True)
-        value[new], gradient[new] = known.value, known.gradient
-        return value, gradient, known.hessian
+    def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Tensor, ...]:
+        """g and its gradient at `points` (rows, K), the Hessian of those rows that `renew` (rows,) names, the objective
+        there and its gap; what they say of the minimum is kept."""
+        self.evaluations += 1
+        value, gradient, hessian = torch.empty_like(self.value), torch.empty_like(points), self.hessian[:0]
+        for chosen, whole in ((~renew, False), (renew, True)):
+            rows = chosen.nonzero().squeeze(1)
+            if len(rows):
+                known = family.evaluate(points[rows], self.owner[rows], hessian=whole)
+                value[rows], gradient[rows], hessian = known.value, known.gradient, known.hessian
+        objective, gap = value - (self.slopes * points).sum(dim=1), _gap(gradient - self.slopes, points)
+        self.floor = torch.maximum(self.floor, objective - gap)
+        return value, gradient, hessian, objective, gap
 
     def _update_hessian(self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor) -> None:
         """The secant update of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s (BFGS).
@@ -308,18 +257,16 @@ def _gap(residual: Tensor, points: Tensor) -> Tensor:
     return (residual * points + residual.abs()).sum(dim=1)
 
 
-def _next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
-    """Levenberg-Marquardt: less where the model was right, more where it was wrong."""
+def next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
+    """Levenberg-Marquardt: less where the model was right (`ratio` near 1), more where it was wrong."""
     kept = torch.where(ratio > 0.75, damping * _DECAY, torch.where(ratio < 0.25, damping * _GROWTH, damping))
     kept = torch.where(kept < _LAST_DAMPING, 0.0, kept)
     return torch.where(accepted, kept, (damping * _GROWTH).clamp(min=_FIRST_DAMPING))
 
 
-def _record(found: Minima, targets: _Targets) -> None:
-    found.points[targets.row] = targets.u
-    found.value[targets.row] = targets.objective
-    found.gap[targets.row] = targets.gap
-    found.evaluations[targets.row] += targets.evaluations
+def _record(found: BoxMinima, targets: _OpenTargets) -> None:
+    for known, new in zip(found, (targets.u, targets.objective, targets.gap, targets.evaluations), strict=True):
+        known[targets.row] = new
 
 
 def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:

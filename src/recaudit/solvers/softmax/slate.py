@@ -12,66 +12,53 @@ exp(z_j), and the slate is the first n to arrive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
-
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_box, as_double, as_positions
+from recaudit.solvers.checks import Array, as_box, as_positions, as_scores
 from recaudit.solvers.softmax.maximize import maximize_softmax
+from recaudit.solvers.solution import Solution, status_of
 
 _UNIT = float(np.finfo(np.float64).eps)
 # Below this a probability has no digits left as a double.
 _SMALLEST = -700.0
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SlateBounds:
-    """Bounds on the largest probability of being in the slate, on the logarithm, in the order of the targets."""
-
-    log_lower: FloatArray
-    """(targets,): some action reaches at least this."""
-    log_upper: FloatArray
-    """(targets,): no action reaches more."""
-    actions: FloatArray
-    """(targets, K): the actions that reach the lower bound."""
-
-
 def bound_slate(
     slope: Array, intercept: Array, targets: Array, beta: float, n: int, lower: Array, upper: Array, tol: float = 1e-6
-) -> SlateBounds:
+) -> Solution:
     """Bounds on the largest probability that each target is among n draws, over the actions in the box.
 
-    Arguments as for `maximize_softmax`; `n` is the length of the slate, at most the number of items.
+    Arguments as for `maximize_softmax`; `n` is the length of the slate, at most the number of items. The value is the
+    lower bound itself: what the actions reach at least.
     """
-    slopes, intercepts = as_double("slope", slope, 2, "(items, K)"), as_double("intercept", intercept, 1, "(items,)")
+    slopes, intercepts = as_scores(slope, intercept)
     if not 1 <= n <= len(intercepts):
         raise InputError("n", received=n, expected=f"a slate of 1 to {len(intercepts)} items")
     positions = as_positions("targets", targets, len(intercepts))
     low, high = as_box(lower, upper, (slopes.shape[1],), slopes.device)
     single = maximize_softmax(slopes, intercepts, positions, beta, low, high, tol)
-    best, actions = np.maximum(single.log_lower, _drawn(single.log_lower, n)), single.actions.copy()
+    best, actions, evaluations = np.maximum(single.lower, _drawn(single.lower, n)), single.actions, single.evaluations
 
     centre = slopes @ ((low + high) / 2) + intercepts
     strongest = centre.argsort(descending=True, stable=True)[:n]
     inside = torch.isin(positions, strongest)
-    groups = [(~inside).nonzero()[:, 0], *(place[None] for place in inside.nonzero()[:, 0])]
-    for places in groups:
-        if not len(places):
-            continue
+    groups = [(~inside).nonzero()[:, 0], *inside.nonzero()]
+    for places in filter(len, groups):
         out = strongest[~torch.isin(strongest, positions[places])][: n - 1]
         rest = torch.ones(len(intercepts), dtype=torch.bool)
         rest[out] = False
         among = (rest.cumsum(0) - 1)[positions[places]]
         alone = maximize_softmax(slopes[rest], intercepts[rest], among, beta, low, high, tol)
         rows = places.numpy()
-        better = alone.log_lower > best[rows]
-        best[rows[better]], actions[rows[better]] = alone.log_lower[better], alone.actions[better]
-    return SlateBounds(best, np.maximum(best, _markov(slopes, intercepts, positions, beta, n, low, high)), actions)
+        evaluations[rows] += alone.evaluations
+        better = alone.lower > best[rows]
+        best[rows[better]], actions[rows[better]] = alone.lower[better], alone.actions[better]
+    most = np.maximum(best, _markov(slopes, intercepts, positions, beta, n, low, high))
+    return Solution(best, best, most, status_of(best, most, tol), actions, evaluations)
 
 
 def _drawn(log_chance: FloatArray, n: int) -> FloatArray:
@@ -82,13 +69,7 @@ def _drawn(log_chance: FloatArray, n: int) -> FloatArray:
 
 
 def _markov(
-    slope: torch.Tensor,
-    intercept: torch.Tensor,
-    targets: torch.Tensor,
-    beta: float,
-    n: int,
-    low: torch.Tensor,
-    high: torch.Tensor,
+    slope: Tensor, intercept: Tensor, targets: Tensor, beta: float, n: int, low: Tensor, high: Tensor
 ) -> FloatArray:
     """(targets,): the logarithm of min(1, sum over the others of sigma(largest z_i - z_j) / (N - n)), rounded up.
 

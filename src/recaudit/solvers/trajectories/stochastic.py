@@ -31,9 +31,8 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
-from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.softmax.scaled import Scaled
 from recaudit.solvers.trajectories.gradient import Ascent, Paths
 from recaudit.solvers.trajectories.solution import TrajectorySolution
 from recaudit.status import Status
@@ -114,7 +113,7 @@ def maximize_one_draw(
         places = np.searchsorted(np.flatnonzero(allowed), targets[rows])
         if rank < sampling.first_items:
             found = maximize_softmax(slope, intercept, places, beta, system.low, system.high, tol / 2, actions=False)
-            least, most = found.log_lower, found.log_upper
+            least, most = found.lower, found.upper
         else:
             least, most = _bracket(slope, intercept, places, beta, system.low, system.high)
         log_lower[rows] = np.logaddexp(log_lower[rows], seldom[item] + least)

@@ -18,8 +18,7 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
 from recaudit.solvers.checks import check_positive
-from recaudit.solvers.softmax.logsumexp import LogSumExp
-from recaudit.solvers.softmax.scaled import Scaled, tolerance_beside
+from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.trajectories.cells import Cell, enumerate_cells
 from recaudit.solvers.trajectories.descent import Hull, Start, minimize
 from recaudit.solvers.trajectories.solution import TrajectorySolution, judged

@@ -1,1 +1,0 @@
-"""Search where there is no exact solver: gradients, or queries alone."""
