@@ -1,4 +1,4 @@
-"""What the softmax solver gives back."""
+"""What the solvers give back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,29 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.status import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best found for each of n problems, with a certificate on the objective's own scale.
+
+    For probabilities the objective is the log-probability. `lower <= maximum <= upper`, valid whatever the status.
+    """
+
+    value: FloatArray
+    """(n,): reached by `actions`; NaN where nothing was found."""
+    lower: FloatArray
+    """(n,)"""
+    upper: FloatArray
+    """(n,)"""
+    status: StatusArray
+    """(n,)"""
+    actions: FloatArray
+    """(n, K); (0, K) where they were not asked for."""
+    evaluations: IntArray
+    """(n,): the work it took, in the solver's own unit."""
 
 
 @final
