@@ -7,7 +7,7 @@ the hull is lower by more than max over vertices v of r.(u - v) (Frank and Wolfe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -29,6 +29,19 @@ _TINY = 1e-200
 
 @final
 @dataclass(frozen=True, eq=False)
+class HullStart:
+    """Where the targets of a cell stand before any step."""
+
+    place: Tensor
+    """(rows,): positions among the hull's points."""
+    objective: Tensor
+    """(rows,): g(u) - b.u there."""
+    floor: Tensor
+    """(rows,): the minimum is not below."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Hull:
     """A cell: its vertices in the box [-1, 1]^K, and g with its derivatives there and at their mean."""
 
@@ -42,10 +55,9 @@ class Hull:
     def of(cls, family: LogSumExp, vertices: Tensor) -> Hull:
         """`vertices` (vertices, K) of the single problem of the family."""
         points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
-        known = family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
-        return cls(vertices, points, known)
+        return cls(vertices, points, _evaluate(family, points))
 
-    def start(self, slopes: Tensor) -> Start:
+    def start(self, slopes: Tensor) -> HullStart:
         """For each row b of `slopes` (rows, K): the best known point, and what it and the mean say of the minimum."""
         at = slopes @ self.points.T
         objective, place = (self.known.value - at).min(dim=1)
@@ -54,119 +66,55 @@ class Hull:
         level = self.known.value - (self.known.gradient * self.points).sum(dim=1)
         at = at[:, :-1]
         floors = [level[-1] + (ahead[-1] - at).amin(dim=1), level[place] + (ahead[place] - at).amin(dim=1)]
-        return Start(place, objective, torch.maximum(*floors))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where the targets of a cell stand before any step."""
-
-    place: Tensor
-    """(rows,): positions among the hull's points."""
-    objective: Tensor
-    """(rows,): g(u) - b.u there."""
-    floor: Tensor
-    """(rows,): the minimum is not below."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Minima:
-    """What was found for each target."""
-
-    points: Tensor
-    """(rows, K)"""
-    objective: Tensor
-    """(rows,)"""
-    floor: Tensor
-    """(rows,)"""
+        return HullStart(place, objective, torch.maximum(*floors))
 
 
 def minimize(
-    family: LogSumExp, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: Tensor, rounds: int
-) -> Minima:
-    """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K).
+    family: LogSumExp, hull: Hull, slopes: Tensor, enough: Tensor, tol: Tensor, rounds: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K), by damped Newton steps.
 
-    A row ends when its objective is within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no
-    point of this cell then matters - or after `rounds` steps.
+    Points (rows, K), the objective there and what the minimum is not below (rows,). A row ends when its objective is
+    within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no point of this cell then matters - or
+    after `rounds` steps.
     """
-    found = Minima(hull.points[start.place], start.objective.clone(), start.floor.clone())
-    rows = _Rows.starting(hull, slopes, start, enough, tol)
+    start = hull.start(slopes)
+    points, objective, floor = hull.points[start.place], start.objective, start.floor
+    gradient, hessian = hull.known.gradient[start.place], hull.known.hessian[start.place]
+    damping = torch.zeros_like(objective)
     for _ in range(rounds):
-        rows = rows.still_open(found)
-        if not len(rows.row):
-            return found
-        rows.step(family, hull.vertices)
-    rows.still_open(found)
-    return found
+        row = ((objective - floor > tol) & (floor < enough)).nonzero().squeeze(1)
+        if not len(row):
+            break
+        b, u, slope, curvature, damped = slopes[row], points[row], gradient[row], hessian[row], damping[row]
+        residual = slope - b
+        largest = curvature.diagonal(dim1=1, dim2=2).amax(dim=1)
+        ridge = damped * torch.maximum(largest, residual.abs().amax(dim=1))
+        ridge += _RIDGE * (largest + slope.square().amax(dim=1)) + _TINY
+        arrays = (curvature, residual, u, ridge, hull.vertices)
+        tried = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
+        known = _evaluate(family, tried)
 
-
-@final
-@dataclass(eq=False)
-class _Rows:
-    """Targets under way."""
-
-    row: Tensor
-    slopes: Tensor
-    enough: Tensor
-    tol: Tensor
-    u: Tensor
-    gradient: Tensor
-    hessian: Tensor
-    objective: Tensor
-    floor: Tensor
-    damping: Tensor
-
-    @classmethod
-    def starting(cls, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: Tensor) -> _Rows:
-        at = start.place
-        return cls(
-            torch.arange(len(slopes)),
-            slopes,
-            enough,
-            tol,
-            hull.points[at],
-            hull.known.gradient[at],
-            hull.known.hessian[at],
-            start.objective,
-            start.floor,
-            torch.zeros_like(start.objective),
-        )
-
-    def still_open(self, found: Minima) -> _Rows:
-        """Write down where every row stands; the rows that are not done."""
-        found.points[self.row], found.objective[self.row], found.floor[self.row] = self.u, self.objective, self.floor
-        left = ((self.objective - self.floor > self.tol) & (self.floor < self.enough)).nonzero().squeeze(1)
-        return _Rows(*(getattr(self, field.name).index_select(0, left) for field in fields(self)))
-
-    def step(self, family: LogSumExp, vertices: Tensor) -> None:
-        """One damped Newton step of every row: kept where the objective falls as the model says."""
-        residual = self.gradient - self.slopes
-        largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
-        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
-        damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
-        arrays = (self.hessian, residual, self.u, damping, vertices)
-        points = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
-        known = family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
-
-        step = points - self.u
-        objective = known.value - (self.slopes * points).sum(dim=1)
-        after = known.gradient - self.slopes
-        gap = (after * points).sum(dim=1) - (after @ vertices.T).amin(dim=1)
-        self.floor = torch.maximum(self.floor, objective - gap)
-        curved = (step * torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
+        step, after = tried - u, known.gradient - b
+        reached = known.value - (b * tried).sum(dim=1)
+        bound = reached - ((after * tried).sum(dim=1) - (after @ hull.vertices.T).amin(dim=1))
+        floor[row] = torch.maximum(floor[row], bound)
+        curved = (step * torch.bmm(curvature, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
         predicted = -(step * residual).sum(dim=1) - curved / 2
-        fall = self.objective - objective
+        fall = objective[row] - reached
         ratio = fall / predicted.clamp(min=_TINY)
-        in_rounding = (fall.abs() <= family.rounding) & (objective - gap >= self.floor)
+        in_rounding = (fall.abs() <= family.rounding) & (bound >= floor[row])
         kept = (ratio > _ACCEPTED) | in_rounding
 
-        grown = torch.where(ratio > 0.75, self.damping * _DECAY, self.damping)
-        grown = torch.where(ratio < 0.25, self.damping * _GROWTH, grown)
-        grown = torch.where(grown < _LAST_DAMPING, 0.0, grown)
-        self.damping = torch.where(kept, grown, (self.damping * _GROWTH).clamp(min=_FIRST_DAMPING))
-        self.u = torch.where(kept[:, None], points, self.u)
-        self.gradient = torch.where(kept[:, None], known.gradient, self.gradient)
-        self.hessian = torch.where(kept[:, None, None], known.hessian, self.hessian)
-        self.objective = torch.where(kept, objective, self.objective)
+        changed = torch.where(ratio > 0.75, damped * _DECAY, damped)
+        changed = torch.where(ratio < 0.25, damped * _GROWTH, changed)
+        changed = torch.where(changed < _LAST_DAMPING, 0.0, changed)
+        damping[row] = torch.where(kept, changed, (damped * _GROWTH).clamp(min=_FIRST_DAMPING))
+        better = row[kept]
+        points[better], objective[better] = tried[kept], reached[kept]
+        gradient[better], hessian[better] = known.gradient[kept], known.hessian[kept]
+    return points, objective, floor
+
+
+def _evaluate(family: LogSumExp, points: Tensor) -> Evaluation:
+    return family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
