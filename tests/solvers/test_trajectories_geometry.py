@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
+from recaudit.solvers.trajectories.descent import minimize_over_hull
 from recaudit.solvers.trajectories.polytope import Polytope, region_of_top, single_point, with_interval
-from recaudit.solvers.trajectories.quadratic import minimize_over_hull
 
 
 def box(dimensions: int) -> Polytope:
