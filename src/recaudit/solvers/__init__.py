@@ -5,7 +5,7 @@ from __future__ import annotations
 from recaudit.solvers.discrete import maximize_softmax_discrete
 from recaudit.solvers.distance.maximize import DistanceSolution, maximize_distance, vertex_maximum
 from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
-from recaudit.solvers.lists.category_vectors import CategoryVectors
+from recaudit.solvers.lists.objective import CategoryVectors
 from recaudit.solvers.power import PowerSolution, maximize_power
 from recaudit.solvers.softmax.beta import BestBeta, best_beta
 from recaudit.solvers.softmax.hull import hull_vertices

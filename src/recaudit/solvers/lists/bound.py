@@ -29,9 +29,8 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.category_vectors import CategoryVectors
 from recaudit.solvers.lists.kernel import Scores
-from recaudit.solvers.lists.objective import list_distribution
+from recaudit.solvers.lists.objective import CategoryVectors, ListObjective
 
 ROUNDS = 12
 """Steps of Frank and Wolfe: with 21,000 items and lists of 50, a hundred steps lower the bound by another 2%."""
@@ -41,70 +40,51 @@ _CHUNK = 4_000_000
 """(user, item) pairs at a time."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What a list is judged by; one number lambda, and lists of the same users."""
-
-    vectors: CategoryVectors
-    interests: FloatArray
-    """(users, genres)"""
-    importance: FloatArray
-    """(genres,)"""
-    weight: float
-    rank_weights: FloatArray
-    """(n,)"""
-    smoothing: float
-
-
 def upper_bound(
-    problem: Problem, scores: Scores, allowed: BoolArray, must: BoolArray | None, lists: IntArray
+    scores: Scores,
+    allowed: BoolArray,
+    must: BoolArray | None,
+    interests: FloatArray,
+    vectors: CategoryVectors,
+    objective: ListObjective,
+    lists: IntArray,
 ) -> FloatArray:
     """(users,): no list of as many items as the given one, with all that must be in it, has a higher objective.
 
-    `scores`, `allowed`, `must` (users, items); `lists` (users, n). Caps are left out: with them it is still a bound.
+    `scores`, `allowed`, `must` (users, items); `interests` (users, genres); `lists` (users, n). One number lambda. Caps
+    are left out: with them it is still a bound.
     """
     users, items = scores.shape
     step = max(1, _CHUNK // max(1, items))
-    shares = aligned(problem.vectors.shares().toarray())
-    return np.concatenate(
-        [
-            _bound(
-                problem,
-                shares,
-                aligned(np.asarray(scores[rows], dtype=np.float64)),
-                torch.from_numpy(allowed[rows]),
-                None if must is None else torch.from_numpy(must[rows]),
-                lists[rows],
-                aligned(problem.interests[rows]),
-            )
-            for rows in (slice(start, start + step) for start in range(0, max(1, users), step))
-        ]
-    )
-
-
-def _bound(
-    problem: Problem, shares: Tensor, scores: Tensor, allowed: Tensor, must: Tensor | None, lists: IntArray, p: Tensor
-) -> FloatArray:
-    """`upper_bound` of a chunk of users; `shares` (vectors, genres), `p` (users, genres)."""
-    chunk = _Chunk.of(problem, shares, scores, allowed, must, lists, p)
-    held, total = chunk.held, chunk.total
-    best = torch.full_like(total, torch.inf)
-    if bool((problem.rank_weights == problem.rank_weights[0]).all()):
-        best = chunk.by_submodularity()
-    for _ in range(ROUNDS):
-        c = chunk.slope(held)
-        bound, to_held, to_total = chunk.best_response(c)
-        bound = bound + chunk.value(held, total) - (1 - chunk.weight) * total - (c * held).sum(dim=1)
-        best = torch.minimum(best, bound)
-        length = chunk.search(held, to_held - held, to_total - total)
-        held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
-    return np.asarray(best, dtype=np.float64)
+    w, shares = torch.from_numpy(objective.rank_weights), aligned(vectors.shares().toarray())
+    bounds = []
+    for rows in (slice(start, start + step) for start in range(0, max(1, users), step)):
+        chosen, p = torch.from_numpy(lists[rows]), aligned(interests[rows])
+        filled, score = chosen >= 0, aligned(np.asarray(scores[rows], dtype=np.float64))
+        weights = w * filled
+        q = torch.from_numpy(vectors.distribution(lists[rows], objective.rank_weights))
+        chunk = _Relaxation(
+            weight=float(objective.weights[0]),
+            alpha=objective.alpha,
+            mp=p * torch.from_numpy(objective.importance),
+            p=p,
+            scores=score.masked_fill(~torch.from_numpy(allowed[rows]), -torch.inf),
+            must=None if must is None else torch.from_numpy(must[rows]),
+            shares=shares,
+            vector_of=torch.from_numpy(vectors.vector_of.astype(np.int64)),
+            w=weights,
+            filled=filled,
+            chosen=chosen,
+            held=q * weights.sum(dim=1, keepdim=True),
+            total=(score.gather(1, chosen.clamp(min=0)) * filled).sum(dim=1),
+        )
+        bounds.append(chunk.bound(equal_ranks=bool((w == w[0]).all())).numpy())
+    return np.concatenate(bounds)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Chunk:
+class _Relaxation:
     """Some users' lists and candidates; k, the length of a list, may differ between them."""
 
     weight: float
@@ -129,37 +109,18 @@ class _Chunk:
     total: Tensor
     """(users,): t of the lists."""
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        shares: Tensor,
-        scores: Tensor,
-        allowed: Tensor,
-        must: Tensor | None,
-        lists: IntArray,
-        p: Tensor,
-    ) -> _Chunk:
-        chosen = torch.from_numpy(lists)
-        filled = chosen >= 0
-        w = torch.from_numpy(problem.rank_weights) * filled
-        vectors = np.where(lists >= 0, problem.vectors.vector_of[np.maximum(lists, 0)], -1)
-        q = list_distribution(vectors.astype(np.int64), problem.vectors.shares(), problem.rank_weights)
-        return cls(
-            problem.weight,
-            problem.smoothing,
-            p * torch.from_numpy(problem.importance),
-            p,
-            scores.masked_fill(~allowed, -torch.inf),
-            must,
-            shares,
-            torch.from_numpy(problem.vectors.vector_of.astype(np.int64)),
-            w,
-            filled,
-            chosen,
-            torch.from_numpy(q) * w.sum(dim=1, keepdim=True),
-            (scores.gather(1, chosen.clamp(min=0)) * filled).sum(dim=1),
-        )
+    def bound(self, *, equal_ranks: bool) -> Tensor:
+        """(users,): the smallest bound of both arguments, after the steps of Frank and Wolfe."""
+        held, total = self.held, self.total
+        best = self.by_submodularity() if equal_ranks else torch.full_like(total, torch.inf)
+        for _ in range(ROUNDS):
+            c = self.slope(held)
+            bound, to_held, to_total = self.best_response(c)
+            bound = bound + self.value(held, total) - (1 - self.weight) * total - (c * held).sum(dim=1)
+            best = torch.minimum(best, bound)
+            length = self.search(held, to_held - held, to_total - total)
+            held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
+        return best
 
     def smoothed(self, held: Tensor) -> Tensor:
         """(users, genres): q~ / p for genres that the user has an interest in, 1 for the others."""
