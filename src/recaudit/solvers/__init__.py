@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recaudit.solvers.discrete import maximize_softmax_discrete
-from recaudit.solvers.distance.maximize import DistanceSolution, maximize_distance, vertex_maximum
+from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.objective import CategoryVectors
 from recaudit.solvers.power import PowerSolution, maximize_power
@@ -11,17 +11,17 @@ from recaudit.solvers.softmax.beta import BestBeta, best_beta
 from recaudit.solvers.softmax.hull import hull_vertices
 from recaudit.solvers.softmax.maximize import maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.softmax.slate import SlateBounds, bound_slate
-from recaudit.solvers.solution import SoftmaxSolution
+from recaudit.solvers.solution import SoftmaxSolution, Solution
 from recaudit.solvers.top1 import Top1Margins, top1_margin
 
 __all__ = [
     "BestBeta",
     "CalibratedLists",
     "CategoryVectors",
-    "DistanceSolution",
     "PowerSolution",
     "SlateBounds",
     "SoftmaxSolution",
+    "Solution",
     "Top1Margins",
     "best_beta",
     "bound_slate",
@@ -33,5 +33,4 @@ __all__ = [
     "maximize_softmax_batch",
     "maximize_softmax_discrete",
     "top1_margin",
-    "vertex_maximum",
 ]

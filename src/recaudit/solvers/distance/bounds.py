@@ -44,8 +44,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recaudit.solvers.distance.distances import LARGEST
-from recaudit.solvers.distance.family import Family, corners
+from recaudit.solvers.distance.distances import LARGEST, Family, corners
 
 _TINY = torch.finfo(torch.float64).tiny
 
