@@ -214,7 +214,7 @@ def _solve_rows(
     """Fill in `value` and `vertex` (rows, editors) of the viewers from `first` on; `edited` is theirs too."""
     # Unpacked once: taking an array out of a tuple, or a part of an array, counts references, which costs more here
     # than what is done with it.
-    tails, tails_squared, top_logits = viewers.tail, viewers.tail_squares, viewers.top_logits
+    rank, mass, tails, tails_squared, level, logits, top_logits = viewers
     logit, slot, codes = space.logit, space.slot, vertices.codes
     places = top_logits.shape[1]
     heavier = np.empty((places, places))  # [i, j]: the mass of the top item j in units of the top item i's
@@ -225,7 +225,9 @@ def _solve_rows(
                 known = top_logits[v, j] > -np.inf
                 heavier[i, j] = math.exp(top_logits[v, j] - top_logits[v, i]) if known else 0.0
         for e in range(len(items)):
-            m, place, tops_edited, gone, gone_squares = _gather(beta, v, row, e, target, viewers, items, edited, space)
+            m, place, tops_edited, gone, gone_squares = _gather(
+                beta, level[v], v, row, e, target, rank, mass, logits, items, edited, logit, slot
+            )
             if m == _NOT_FINITE:
                 vertex[row, e] = _NOT_FINITE
             if m <= 0 or (target >= 0 and place < 0):
@@ -246,22 +248,24 @@ def _solve_rows(
 @njit(nogil=True, cache=True, forceinline=True)
 def _gather(
     beta: float,
+    level: float,
     v: int,
     row: int,
     e: int,
     target: int,
-    viewers: _Viewers,
+    rank: Bytes,
+    mass: FloatArray,
+    logits: FloatArray,
     items: IntArray,
     edited: FloatArray,
-    space: Workspace,
+    logit: FloatArray,
+    slot: IntArray,
 ) -> tuple[int, int, int, float, float]:
     """Write the edited candidates of viewer v and editor e into `logit` and `slot`; the target too, edited or not.
 
     How many there are (or _NOT_FINITE), which of them is the target (-1: none); one bit for each top place that is
     edited; the mass and the squared mass of those in the tail.
     """
-    rank, mass, level, logits = viewers.rank, viewers.mass, viewers.level[v], viewers.logits
-    logit, slot = space.logit, space.slot
     actions, ratings = edited.shape[2], edited.shape[3] - 1
     m, place, tops_edited, gone, gone_squares = 0, -1, 0, 0.0, 0.0
     for t in range(actions + 1):
@@ -281,7 +285,7 @@ def _gather(
             logit[0, m], logit[1, m], logit[2, m] = beta * (before - level), beta * (low - level), beta * (high - level)
         else:
             # The target is not edited: it only stands apart from the rest.
-            logit[:, m] = logits[v, item]
+            logit[0, m], logit[1, m], logit[2, m] = logits[v, item], logits[v, item], logits[v, item]
         if item == target:
             place = m
         slot[m] = t

@@ -86,7 +86,9 @@ def largest_at_vertices(
     `space.logit` holds its `m` edited items, `rest` and `squares` are the sums of the unedited masses and of their
     squares; `limited` says whether only some items may move.
     """
-    logit, root, after, codes = space.logit, space.root, space.after, vertices.codes
+    # Unpacked once: taking an array out of a tuple counts references.
+    logit, _, root, part, sums, after = space
+    codes, count = vertices.codes, vertices.counts[m]
     before, highest = rest, -np.inf
     for s in range(m):
         highest = max(highest, logit[0, s], logit[1, s], logit[2, s])
@@ -96,13 +98,13 @@ def largest_at_vertices(
                 root[o, s] = math.exp(logit[o, s] / 2.0)
             before += root[0, s] * root[0, s]
         if rest > 0.0 and rest >= _SHARE * before:  # with nothing unedited all masses may be as small as they like
-            _terms(kind, m, 1.0 / before, space)
-            _add_up(kind, m, limited, vertices, space)
-            return _largest_by_sums(kind, m, rest / before, squares / before**2, before, vertices, space)
+            _terms(kind, m, 1.0 / before, logit, root, part)
+            _add_up(kind, m, limited, vertices, part, sums)
+            return _largest_by_sums(kind, m, count, rest / before, squares / before**2, before, codes, root, sums)
 
     log_rest, concentration = (math.log(rest), squares / rest**2) if rest > 0.0 else (-np.inf, 0.0)
     best, at = -1.0, 0
-    for i in range(vertices.counts[m]):
+    for i in range(count):
         for s in range(m):
             after[s] = logit[(codes[i] >> (2 * s)) & 3, s]
         value = distance_at(kind, logit[0], after, m, log_rest, concentration)
@@ -112,12 +114,11 @@ def largest_at_vertices(
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _terms(kind: int, m: int, scale: float, space: Workspace) -> None:
+def _terms(kind: int, m: int, scale: float, logit: FloatArray, root: FloatArray, part: FloatArray) -> None:
     """Each option's terms of the sums; masses times `scale` are in units of the total before.
 
     Hellinger: d sqrt p and d^2, of which E is made. The others: e; L2: also e p and e^2; KL: also w log(w / p).
     """
-    logit, root, part = space.logit, space.root, space.part
     for s in range(m):
         before = root[0, s]
         for o in range(1, 3):
@@ -134,12 +135,11 @@ def _terms(kind: int, m: int, scale: float, space: Workspace) -> None:
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _add_up(kind: int, m: int, limited: bool, vertices: Vertices, space: Workspace) -> None:
+def _add_up(kind: int, m: int, limited: bool, vertices: Vertices, part: FloatArray, sums: FloatArray) -> None:
     """The sums of every vertex: its parent's and what the moved item changes."""
-    _, parent, item, option, counts = vertices
-    part, sums = space.part, space.sums
     for j in range(1 if kind == _TV else 3 if kind == _L2 else 2):
         if limited:
+            _, parent, item, option, counts = vertices
             sums[j, 0] = 0.0
             for i in range(1, counts[m]):
                 sums[j, i] = sums[j, parent[i]] + part[j, option[i], item[i]]
@@ -158,14 +158,21 @@ def _add_up(kind: int, m: int, limited: bool, vertices: Vertices, space: Workspa
 
 @njit(nogil=True, cache=True, forceinline=True)
 def _largest_by_sums(
-    kind: int, m: int, share: float, squares: float, before: float, vertices: Vertices, space: Workspace
+    kind: int,
+    m: int,
+    count: int,
+    share: float,
+    squares: float,
+    before: float,
+    codes: IntArray,
+    root: FloatArray,
+    sums: FloatArray,
 ) -> tuple[float, int]:
-    """The largest distance over the vertices from their sums, and its place.
+    """The largest distance over the first `count` vertices from their sums, and its place.
 
     `share` is the rest's share of the mass before, `squares` the sum of its items' squared shares. What is compared
     is not the distance itself where something simpler is largest at the same vertex.
     """
-    count, codes, root, sums = vertices.counts[m], vertices.codes, space.root, space.sums
     best, at = 0.0, 0  # a distance of 0 may come out below it by rounding
     if kind == _HELLINGER:
         for i in range(count):
