@@ -75,9 +75,7 @@ class Family:
         """The largest distance over a list of actions (n, K), and the first action (K,) that reaches it."""
         rows = max(1, _BLOCK // len(self.offset))
         firsts = range(0, len(actions), rows)
-        distances = torch.cat([self.distances(actions[first : first + rows]) for first in firsts])
-        best = int(distances.argmax())
-        return float(distances[best]), actions[best]
+        return highest(torch.cat([self.distances(actions[first : first + rows]) for first in firsts]), actions)
 
     def moves_straight(self) -> bool:
         """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest.
@@ -90,6 +88,12 @@ class Family:
         """
         low, high = self.slope.amin(dim=0), self.slope.amax(dim=0)
         return bool(((self.slope == low) | (self.slope == high)).all())
+
+
+def highest(distances: Tensor, actions: Tensor) -> tuple[float, Tensor]:
+    """The largest of `distances` (n,), and the first of the actions (n, K) that reaches it."""
+    best = int(distances.argmax())
+    return float(distances[best]), actions[best]
 
 
 def corners(lower: Tensor, upper: Tensor) -> Tensor:

@@ -112,22 +112,17 @@ def _family(
     # No score, no log-probability of the baseline, and none of the parts that they are computed from is larger.
     size = float(largest + log_p.abs().max())
     scaled = beta * slopes[:, free]
-    rounding = _rounding(size, scaled.abs() @ (space.upper - space.lower)[free], len(free))
+    reach = float((scaled.abs() @ (space.upper - space.lower)[free]).max())
+    # How far rounding moves a log-probability, or the tangent of a log-sum-exp. With u the unit roundoff, a score is a
+    # sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
+    # of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
+    # for the sum over the items in its gradient: 2 N u reach, where `reach` is the farthest that a score moves over the
+    # box. The unit below is 2 u.
+    rounding = 2 * _UNIT * ((len(free) + 8) * size + len(slopes) * (1 + reach) + 16)
     # The other distances are norms of differences of probabilities, or of their roots, and move no farther than log q.
     # KL weighs the differences with logarithms of up to twice `size`.
     error = rounding * (1 + 2 * size if name == "kl" else 1)
     return Family(scaled, offset, log_p, name, rounding, error)
-
-
-def _rounding(size: float, reach: Tensor, columns: int) -> float:
-    """How far rounding moves a log-probability, or the tangent of a log-sum-exp, of scores of at most `size`.
-
-    `reach` (items,): how far an item's score moves over the box of K `columns`. With u the unit roundoff, a score is a
-    sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
-    of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
-    for the sum over the items in its gradient: 2 N u reach. The unit below is 2 u.
-    """
-    return 2 * _UNIT * ((columns + 8) * size + len(reach) * (1 + float(reach.max())) + 16)
 
 
 def _as_baseline(before: Array, items: int) -> Tensor:

@@ -42,7 +42,7 @@ from recaudit.errors import InputError
 from recaudit.ranking import top_items
 from recaudit.solvers.checks import check_finite, check_positive
 from recaudit.solvers.distance.distances import LARGEST, Distance
-from recaudit.solvers.distance.vertices import Vertices, Workspace, distance_at, largest_at_vertices, log_sum
+from recaudit.solvers.distance.vertices import Vertices, distance_at, largest_at_vertices, log_sum
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 
@@ -116,8 +116,6 @@ def largest_distance(
             -1 if target is None else target,
             changes is not None,
             vertices,
-            # A target may stand beside the edited items.
-            Workspace.of(actions + 1, len(vertices.codes)),
             value[rows],
             vertex[rows],
         )
@@ -207,7 +205,6 @@ def _solve_rows(
     target: int,
     limited: bool,
     vertices: Vertices,
-    space: Workspace,
     value: FloatArray,
     vertex: IntArray,
 ) -> None:
@@ -215,8 +212,11 @@ def _solve_rows(
     # Unpacked once: taking an array out of a tuple, or a part of an array, counts references, which costs more here
     # than what is done with it.
     rank, mass, tails, tails_squared, level, logits, top_logits = viewers
-    logit, slot, codes = space.logit, space.slot, vertices.codes
-    places = top_logits.shape[1]
+    codes, places, room = vertices.codes, top_logits.shape[1], items.shape[1] + 1
+    # Arrays to work in; a target may stand beside the edited items. The logits of the edited items before, at their
+    # lowest and at their highest, the action each belongs to, and what the search of the vertices needs of them.
+    logit, slot, root, after = np.zeros((3, room)), np.zeros(room, np.int64), np.zeros((3, room)), np.zeros(room)
+    part, sums = np.zeros((3, 3, room)), np.zeros((3, len(codes)))
     heavier = np.empty((places, places))  # [i, j]: the mass of the top item j in units of the top item i's
     for row in range(len(value)):
         v = first + row
@@ -238,7 +238,9 @@ def _solve_rows(
                 for s in range(m):
                     logit[o, s] -= unit
             if target < 0:
-                value[row, e], at = largest_at_vertices(kind, m, rest, squares, limited, vertices, space)
+                value[row, e], at = largest_at_vertices(
+                    kind, m, rest, squares, limited, vertices, logit, root, part, sums, after
+                )
                 for s in range(m):
                     vertex[row, e] |= ((codes[at] >> (2 * s)) & 3) << (2 * slot[s])
             else:

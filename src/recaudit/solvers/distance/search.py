@@ -14,7 +14,7 @@ from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.solvers.checks import Array, as_double, check_finite
 from recaudit.solvers.distance.bounds import bound_boxes
-from recaudit.solvers.distance.distances import Family
+from recaudit.solvers.distance.distances import Family, highest
 
 # Probabilities at the vertices of the boxes that are bounded at once: what a core's cache holds, or a box if more.
 _BLOCK = 1 << 17
@@ -55,7 +55,7 @@ class ActionSpace:
 
     def among(self, columns: Tensor) -> ActionSpace:
         """The same for some of the actions: `columns` (K,), booleans."""
-        options = self.options and tuple(own for own, kept in zip(self.options, columns, strict=True) if kept)
+        options = None if self.options is None else tuple(self.options[k] for k in columns.nonzero()[:, 0].tolist())
         return ActionSpace(self.lower[columns], self.upper[columns], options)
 
     def listed(self, limit: int) -> Tensor | None:
@@ -123,7 +123,7 @@ class DistanceSearch:
         return self.bound <= self.value + self._tol
 
     def run(self, rng: int) -> None:
-        """Cut boxes until the bound meets the value or the boxes run out; `rng` for starts of the last ascent."""
+        """Halve the boxes of the highest bounds until bound and value meet or the boxes run out; `rng` for ascents."""
         low, high = self._space.lower[None], self._space.upper[None]
         self._add(low, high, torch.full((1,), torch.inf, dtype=torch.float64))
         if self._continuous and not self.solved:
@@ -131,25 +131,22 @@ class DistanceSearch:
         vertices = len(self._family.offset) << low.shape[1]
         at_once = min(max(1, _BLOCK // (2 * vertices)), _MOST_BOXES_AT_ONCE)
         while not self.solved and self.boxes + 2 <= self._max_boxes:
-            self._cut(min(at_once, (self._max_boxes - self.boxes) // 2, len(self._open)))
+            count = min(at_once, (self._max_boxes - self.boxes) // 2, len(self._open))
+            boxes = [heapq.heappop(self._open) for _ in range(count)]
+            lower, upper, axis = (torch.stack(part) for part in list(zip(*boxes, strict=True))[2:])
+            bounds = torch.tensor([-box.minus_bound for box in boxes], dtype=torch.float64)
+            self._add(*self._space.cut(lower, upper, axis), bounds.repeat_interleave(2))
         if self._continuous and not self.solved:
             draws = torch.from_numpy(generator(rng, "dense_distance").random((_STARTS, low.shape[1])))
             self._climb_from(low + draws * (high - low))
 
-    def _cut(self, count: int) -> None:
-        """Replace the `count` boxes of the highest bounds by their halves."""
-        boxes = [heapq.heappop(self._open) for _ in range(count)]
-        low, high, axis = (torch.stack(part) for part in list(zip(*boxes, strict=True))[2:])
-        bounds = torch.tensor([-box.minus_bound for box in boxes], dtype=torch.float64)
-        self._add(*self._space.cut(low, high, axis), bounds.repeat_interleave(2))
-
     def _add(self, lower: Tensor, upper: Tensor, parents: Tensor) -> None:
         """Bound the boxes (boxes, K), whose parents' bounds are `parents` (boxes,), and keep what stays open."""
         found = bound_boxes(self._family, lower, upper)
-        self._offer(*_highest(found.best, found.vertex))
+        self._offer(*highest(found.best, found.vertex))
         if self._continuous:
             centre = (lower + upper) / 2
-            distance, action = _highest(self._family.distances(centre), centre)
+            distance, action = highest(self._family.distances(centre), centre)
             if distance > self.value + self._tol:
                 self._climb_from(action[None])
         divisible = self._space.divisible(lower, upper)
@@ -169,11 +166,6 @@ class DistanceSearch:
     def _offer(self, distance: float, action: Tensor) -> None:
         if distance > self.value:
             self.value, self.action = distance, action
-
-
-def _highest(distances: Tensor, actions: Tensor) -> tuple[float, Tensor]:
-    best = int(distances.argmax())
-    return float(distances[best]), actions[best]
 
 
 def ascend(family: Family, starts: Tensor, lower: Tensor, upper: Tensor, tol: float) -> tuple[float, Tensor]:
@@ -201,5 +193,4 @@ def ascend(family: Family, starts: Tensor, lower: Tensor, upper: Tensor, tol: fl
         distances = torch.maximum(distances, found)
         if gain <= tol:
             break
-    best = int(distances.argmax())
-    return float(distances[best]), points[best]
+    return highest(distances, points)

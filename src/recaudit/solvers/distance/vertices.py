@@ -54,40 +54,27 @@ class Vertices(NamedTuple):
         return cls(codes, parent, item, option, np.array(counts, dtype=np.int64))
 
 
-class Workspace(NamedTuple):
-    """Arrays to work in, for one thread: allocating them for every pair would cost more than the answer."""
-
-    logit: FloatArray
-    """(3, items): the logits of the edited items before, at their lowest and at their highest."""
-    slot: IntArray
-    """(items,): which action each edited item belongs to."""
-    root: FloatArray
-    """(3, items): the square roots of what the items weigh."""
-    part: FloatArray
-    """(3, 3, items): the terms of the sums, of each option of each item."""
-    sums: FloatArray
-    """(3, vertices)"""
-    after: FloatArray
-    """(items,): logits at one vertex."""
-
-    @classmethod
-    def of(cls, items: int, vertices: int) -> Workspace:
-        """Workspace for pairs with so many edited items and vertices."""
-        slot, part, sums = np.zeros(items, dtype=np.int64), np.zeros((3, 3, items)), np.zeros((3, vertices))
-        return cls(np.zeros((3, items)), slot, np.zeros((3, items)), part, sums, np.zeros(items))
-
-
 @njit(nogil=True, cache=True, forceinline=True)
 def largest_at_vertices(
-    kind: int, m: int, rest: float, squares: float, limited: bool, vertices: Vertices, space: Workspace
+    kind: int,
+    m: int,
+    rest: float,
+    squares: float,
+    limited: bool,
+    vertices: Vertices,
+    logit: FloatArray,
+    root: FloatArray,
+    part: FloatArray,
+    sums: FloatArray,
+    after: FloatArray,
 ) -> tuple[float, int]:
     """The largest distance over the vertices of one pair, and the place of the vertex that reaches it.
 
-    `space.logit` holds its `m` edited items, `rest` and `squares` are the sums of the unedited masses and of their
-    squares; `limited` says whether only some items may move.
+    `logit` (3, items) holds the logits of its `m` edited items before, at their lowest and at their highest; `rest` and
+    `squares` are the sums of the unedited masses and of their squares; `limited` says whether only some items may move.
+    To work in: `root` (3, items) for the square roots of masses, `part` (3, 3, items) for the terms of the sums of each
+    option of each item, `sums` (3, vertices), `after` (items,) for the logits at one vertex.
     """
-    # Unpacked once: taking an array out of a tuple counts references.
-    logit, _, root, part, sums, after = space
     codes, count = vertices.codes, vertices.counts[m]
     before, highest = rest, -np.inf
     for s in range(m):

@@ -20,7 +20,6 @@ list never hurts, and gains only fall: no list is above f(list) + the k largest 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -56,63 +55,50 @@ def upper_bound(
     """
     users, items = scores.shape
     step = max(1, _CHUNK // max(1, items))
-    w, shares = torch.from_numpy(objective.rank_weights), aligned(vectors.shares().toarray())
     bounds = []
     for rows in (slice(start, start + step) for start in range(0, max(1, users), step)):
-        chosen, p = torch.from_numpy(lists[rows]), aligned(interests[rows])
-        filled, score = chosen >= 0, aligned(np.asarray(scores[rows], dtype=np.float64))
-        weights = w * filled
-        q = torch.from_numpy(vectors.distribution(lists[rows], objective.rank_weights))
-        chunk = _Relaxation(
-            weight=float(objective.weights[0]),
-            alpha=objective.alpha,
-            mp=p * torch.from_numpy(objective.importance),
-            p=p,
-            scores=score.masked_fill(~torch.from_numpy(allowed[rows]), -torch.inf),
-            must=None if must is None else torch.from_numpy(must[rows]),
-            shares=shares,
-            vector_of=torch.from_numpy(vectors.vector_of.astype(np.int64)),
-            w=weights,
-            filled=filled,
-            chosen=chosen,
-            held=q * weights.sum(dim=1, keepdim=True),
-            total=(score.gather(1, chosen.clamp(min=0)) * filled).sum(dim=1),
-        )
-        bounds.append(chunk.bound(equal_ranks=bool((w == w[0]).all())).numpy())
+        due = None if must is None else must[rows]
+        chunk = _Relaxation(scores[rows], allowed[rows], due, interests[rows], vectors, objective, lists[rows])
+        bounds.append(chunk.bound().numpy())
     return np.concatenate(bounds)
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class _Relaxation:
     """Some users' lists and candidates; k, the length of a list, may differ between them."""
 
-    weight: float
-    alpha: float
-    mp: Tensor
-    """(users, genres): m p."""
-    p: Tensor
-    scores: Tensor
-    """(users, items): -inf for items that are not allowed."""
-    must: Tensor | None
-    shares: Tensor
-    """(vectors, genres)"""
-    vector_of: Tensor
-    w: Tensor
-    """(users, n): the rank weights, 0 beyond the list's end."""
-    filled: Tensor
-    """(users, n): whether the rank is within the list."""
-    chosen: Tensor
-    """(users, n): the lists."""
-    held: Tensor
-    """(users, genres): S of the lists."""
-    total: Tensor
-    """(users,): t of the lists."""
+    def __init__(
+        self,
+        scores: Scores,
+        allowed: BoolArray,
+        must: BoolArray | None,
+        interests: FloatArray,
+        vectors: CategoryVectors,
+        objective: ListObjective,
+        lists: IntArray,
+    ) -> None:
+        self.weight, self.alpha = float(objective.weights[0]), objective.alpha
+        self.p, self.must = aligned(interests), None if must is None else torch.from_numpy(must)
+        self.mp = self.p * torch.from_numpy(objective.importance)
+        score = aligned(np.asarray(scores, dtype=np.float64))
+        self.scores = score.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+        self.shares = aligned(vectors.shares().toarray())  # (vectors, genres)
+        self.vector_of = torch.from_numpy(vectors.vector_of.astype(np.int64))
+        self.chosen = torch.from_numpy(lists)
+        self.filled = self.chosen >= 0
+        rank_weights = torch.from_numpy(objective.rank_weights)
+        self.equal_ranks = bool((rank_weights == rank_weights[0]).all())
+        self.w = rank_weights * self.filled  # (users, n): 0 beyond the list's end
+        weight = self.w.sum(dim=1, keepdim=True)
+        self.all_weight = torch.where(weight > 0, weight, 1.0)  # (users, 1): W; 1 for an empty list, whose S is 0
+        # S (users, genres) and t (users,) of the lists.
+        self.held = torch.from_numpy(vectors.distribution(lists, objective.rank_weights)) * weight
+        self.total = (score.gather(1, self.chosen.clamp(min=0)) * self.filled).sum(dim=1)
 
-    def bound(self, *, equal_ranks: bool) -> Tensor:
+    def bound(self) -> Tensor:
         """(users,): the smallest bound of both arguments, after the steps of Frank and Wolfe."""
         held, total = self.held, self.total
-        best = self.by_submodularity() if equal_ranks else torch.full_like(total, torch.inf)
+        best = self.by_submodularity() if self.equal_ranks else torch.full_like(total, torch.inf)
         for _ in range(ROUNDS):
             c = self.slope(held)
             bound, to_held, to_total = self.best_response(c)
@@ -124,13 +110,8 @@ class _Relaxation:
 
     def smoothed(self, held: Tensor) -> Tensor:
         """(users, genres): q~ / p for genres that the user has an interest in, 1 for the others."""
-        ratio = (1 - self.alpha) * held / self._all_weight() / self.p + self.alpha
+        ratio = (1 - self.alpha) * held / self.all_weight / self.p + self.alpha
         return torch.where(self.p > 0, ratio, 1.0)
-
-    def _all_weight(self) -> Tensor:
-        """(users, 1): W; 1 for an empty list, whose S is 0."""
-        all_weight = self.w.sum(dim=1, keepdim=True)
-        return torch.where(all_weight > 0, all_weight, 1.0)
 
     def value(self, held: Tensor, total: Tensor) -> Tensor:
         """(users,): f."""
@@ -138,18 +119,14 @@ class _Relaxation:
 
     def slope(self, held: Tensor) -> Tensor:
         """(users, genres): c, the derivative of f with respect to S."""
-        c = self.weight * self.mp * (1 - self.alpha) / self._all_weight() / self.p / self.smoothed(held)
+        c = self.weight * self.mp * (1 - self.alpha) / self.all_weight / self.p / self.smoothed(held)
         return torch.where(self.p > 0, c, 0.0)
-
-    def of_items(self, of_vectors: Tensor) -> Tensor:
-        """(users, items) from (users, vectors)."""
-        return of_vectors.index_select(1, self.vector_of)
 
     def best_response(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A bound on the sum of a_i + w_r b_i over all lists, and a list that is good for it: its S and t."""
         n = min(self.w.shape[1], self.scores.shape[1])
         w, filled = self.w[:, :n], self.filled[:, :n]
-        a, b = self._relevance(self.scores), self.of_items(c @ self.shares.T)
+        a, b = self._relevance(self.scores), (c @ self.shares.T).index_select(1, self.vector_of)
         b_largest = b.masked_fill(self.scores == -torch.inf, 0.0).topk(n, dim=1).values
         k = filled.sum(dim=1, keepdim=True).clamp(min=1)
         mean, first, last = w.sum(dim=1, keepdim=True) / k, w[:, :1], w.gather(1, k - 1)
@@ -184,14 +161,14 @@ class _Relaxation:
         n = min(self.w.shape[1], self.scores.shape[1])
         unit = self.w[:, :1]
         sums = torch.zeros(len(self.p), len(self.shares), dtype=self.p.dtype)
-        before = self.smoothed(self.held) * self.p * self._all_weight()
+        before = self.smoothed(self.held) * self.p * self.all_weight
         for genre in range(self.p.shape[1]):
             added = (1 - self.alpha) * unit * self.shares[:, genre]
             here = torch.where(self.p[:, genre] > 0, before[:, genre], 1.0)[:, None]
             sums += self.mp[:, genre, None] * torch.log1p(added / here)
         lowest = self.scores.gather(1, self.chosen.clamp(min=0)).masked_fill(~self.filled, torch.inf).amin(dim=1)
         lowest = torch.where(self.filled[:, 0], lowest, 0.0)
-        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * self.of_items(sums)
+        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * sums.index_select(1, self.vector_of)
         row, rank = torch.nonzero(self.filled, as_tuple=True)
         gains[row, self.chosen[row, rank]] = 0.0
         largest = torch.where(self.filled[:, :n], gains.topk(n, dim=1).values, 0.0)

@@ -12,7 +12,6 @@ its border and let a vertex go. Whatever step it stops at, the answer is a mixtu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -42,37 +41,19 @@ _PIVOT = 1e-14
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class HullStart:
-    """Where the targets of a cell stand before any step."""
-
-    place: Tensor
-    """(rows,): positions among the hull's points."""
-    objective: Tensor
-    """(rows,): g(u) - b.u there."""
-    floor: Tensor
-    """(rows,): the minimum is not below."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Hull:
-    """A cell: its vertices in the box [-1, 1]^K, and g with its derivatives there and at their mean."""
+    """A cell: its vertices (vertices, K) in the box [-1, 1]^K, and g with its derivatives there and at their mean."""
 
-    vertices: Tensor
-    """(vertices, K)"""
-    points: Tensor
-    """(vertices + 1, K): the mean comes last."""
-    known: Evaluation
+    def __init__(self, family: LogSumExp, vertices: Tensor) -> None:
+        self.vertices = vertices
+        self.points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
+        self.known = _evaluate(family, self.points)
 
-    @classmethod
-    def of(cls, family: LogSumExp, vertices: Tensor) -> Hull:
-        """`vertices` (vertices, K) of the single problem of the family."""
-        points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
-        return cls(vertices, points, _evaluate(family, points))
+    def start(self, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, and a lower bound.
 
-    def start(self, slopes: Tensor) -> HullStart:
-        """For each row b of `slopes` (rows, K): the best known point, and what it and the mean say of the minimum."""
+        No point of the hull has less, as the best known point and the mean say.
+        """
         at = slopes @ self.points.T
         objective, place = (self.known.value - at).min(dim=1)
         ahead = self.known.gradient @ self.vertices.T
@@ -80,7 +61,7 @@ class Hull:
         level = self.known.value - (self.known.gradient * self.points).sum(dim=1)
         at = at[:, :-1]
         floors = [level[-1] + (ahead[-1] - at).amin(dim=1), level[place] + (ahead[place] - at).amin(dim=1)]
-        return HullStart(place, objective, torch.maximum(*floors))
+        return place, objective, torch.maximum(*floors)
 
 
 def minimize(
@@ -92,9 +73,8 @@ def minimize(
     within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no point of this cell then matters - or
     after `rounds` steps.
     """
-    start = hull.start(slopes)
-    points, objective, floor = hull.points[start.place], start.objective, start.floor
-    gradient, hessian = hull.known.gradient[start.place], hull.known.hessian[start.place]
+    place, objective, floor = hull.start(slopes)
+    points, gradient, hessian = hull.points[place], hull.known.gradient[place], hull.known.hessian[place]
     damping = torch.zeros_like(objective)
     for _ in range(rounds):
         row = ((objective - floor > tol) & (floor < enough)).nonzero().squeeze(1)

@@ -176,19 +176,30 @@ def _bracket(
 
 @final
 @dataclass(frozen=True, eq=False)
+class _System:
+    """A recommender that draws what it shows by `follows`, and the last recommendation by `policy`."""
+
+    problem: RollOutProblem
+    follows: Policy
+    policy: Policy
+    scores: ScoresAfter
+
+
+@final
 class _Level:
     """Sequences of the same number of items, as tensors: the scores after each are affine in its ratings."""
 
-    policy: Policy
-    """Draws what comes next."""
-    items: Tensor
-    """(sequences, steps)"""
-    slope: Tensor
-    """(sequences, all items, steps)"""
-    intercept: Tensor
-    """(sequences, all items): for a softmax without what the allowed items share."""
-    allowed: Tensor
-    """(sequences, all items): what can be recommended next."""
+    def __init__(self, system: _System, sequences: list[tuple[int, ...]]) -> None:
+        last, problem = len(sequences[0]) == system.problem.steps, system.problem
+        self.policy, among = (system.policy, problem.candidates) if last else (system.follows, problem.shown)
+        self.items = torch.tensor(sequences, dtype=torch.long)
+        scores = [system.scores(sequence) for sequence in sequences]
+        # (sequences, all items, steps) and (sequences, all items).
+        self.slope, self.intercept = (torch.stack(parts) for parts in zip(*scores, strict=True))
+        self.allowed = torch.from_numpy(np.stack([without(among, sequence) for sequence in sequences]))
+        if isinstance(self.policy, Softmax):  # what the allowed items share moves no probability
+            shared = self.intercept.masked_fill(~self.allowed, -torch.inf).amax(dim=1, keepdim=True)
+            self.intercept = self.intercept - shared
 
     def scores(self, f: Tensor) -> Tensor:
         """(sequences, all items): under the ratings f (steps, all items)."""
@@ -217,38 +228,16 @@ class _Level:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _System:
-    """A recommender that draws what it shows by `follows`, and the last recommendation by `policy`."""
-
-    problem: RollOutProblem
-    follows: Policy
-    policy: Policy
-    scores: ScoresAfter
-
-    def level(self, sequences: list[tuple[int, ...]]) -> _Level:
-        """What comes after sequences of the same number of items."""
-        last = len(sequences[0]) == self.problem.steps
-        policy, among = (self.policy, self.problem.candidates) if last else (self.follows, self.problem.shown)
-        scores = [self.scores(sequence) for sequence in sequences]
-        slope, intercept = (torch.stack(parts) for parts in zip(*scores, strict=True))
-        allowed = torch.from_numpy(np.stack([without(among, sequence) for sequence in sequences]))
-        if isinstance(policy, Softmax):
-            intercept = intercept - intercept.masked_fill(~allowed, -torch.inf).amax(dim=1, keepdim=True)
-        return _Level(policy, torch.tensor(sequences, dtype=torch.long), slope, intercept, allowed)
-
-
-@final
 class _Tree:
     """Every sequence of items, level by level; the last level's are the leaves."""
 
     def __init__(self, system: _System) -> None:
         sequences: list[tuple[int, ...]] = [()]
-        self._levels = [system.level(sequences)]
+        self._levels = [_Level(system, sequences)]
         items = np.flatnonzero(system.problem.shown).tolist()
         for _ in range(system.problem.steps):
             sequences = [(*sequence, item) for sequence in sequences for item in items if item not in sequence]
-            self._levels.append(system.level(sequences))
+            self._levels.append(_Level(system, sequences))
 
     def expected(self, f: Tensor, target: int) -> Tensor:
         """The expected probability of the target under the ratings f (steps, items)."""
@@ -291,8 +280,8 @@ class _Draws:
         sequences: list[tuple[int, ...]] = [()] * len(self.noise)
         drawn = f.new_zeros(len(self.noise))
         for noise in self.noise.unbind(dim=1):
-            logs = self.system.level(sequences).logs(f)
+            logs = _Level(self.system, sequences).logs(f)
             items = (logs.detach() + noise).argmax(dim=1)
             drawn = drawn + logs.gather(1, items[:, None])[:, 0]
             sequences = [(*sequence, item) for sequence, item in zip(sequences, items.tolist(), strict=True)]
-        return self.system.level(sequences).logs(f)[:, self.target].exp(), drawn
+        return _Level(self.system, sequences).logs(f)[:, self.target].exp(), drawn

@@ -42,6 +42,10 @@ class Polytope(NamedTuple):
     """(vertices,): bit f is set where the vertex lies on facet f."""
 
 
+SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
+"""The polytope without dimensions: nothing is free yet."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Cell:
@@ -61,7 +65,7 @@ def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[lis
     low, high = problem.low, problem.high
     if not low < high:
         raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
-    cells, complete = [Cell(problem.start, single_point())], True
+    cells, complete = [Cell(problem.start, SINGLE_POINT)], True
     for _ in range(problem.steps):
         parents, cells = cells, []
         for cell in parents:
@@ -93,11 +97,6 @@ def top_regions(cell: Cell, among: BoolArray) -> tuple[list[tuple[int, Polytope]
         if followed and len(region.vertices)
     ]
     return regions, all(followed for _, followed in found)
-
-
-def single_point() -> Polytope:
-    """The polytope without dimensions: nothing is free yet."""
-    return Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
 
 
 def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:

@@ -9,7 +9,6 @@ Epsilon-greedy: the target is on top at the end on the cells of one step more wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -43,13 +42,13 @@ def maximize_after_top1(
     best = BestRollOuts(problem)
     bounds = np.empty((len(cells), len(problem.targets)))
     for place, cell in enumerate(cells):
-        bounds[place] = _CellObjective.of(cell, problem, beta).bound_from_vertices(best)
+        bounds[place] = _CellObjective(cell, problem, beta).bound_from_vertices(best)
     # The cells that promise most to most targets first: what they reach settles many others.
     promising = np.bincount(bounds.argmax(axis=0), minlength=len(bounds)) if bounds.size else np.zeros(len(bounds))
     for place in np.argsort(-promising, kind="stable"):
         rows = np.flatnonzero(bounds[place] > best.lower + tol)
         if len(rows):
-            bounds[place, rows] = _CellObjective.of(cells[place], problem, beta).solve(rows, best, tol)
+            bounds[place, rows] = _CellObjective(cells[place], problem, beta).solve(rows, best, tol)
     upper = np.minimum(bounds.max(axis=0, initial=-np.inf), 0.0) if complete else np.zeros(len(problem.targets))
     return best.solution(upper, tol, len(cells), complete=complete)
 
@@ -79,43 +78,31 @@ def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, max_cells: 
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class _CellObjective:
     """The targets' log-probabilities on one cell; ratings are `middle + half u` with u in [-1, 1]^K, and beta is 1."""
 
-    cell: Cell
-    problem: RollOutProblem
-    family: LogSumExp
-    hull: Hull
-    rows: IntArray
-    """Positions, among all targets, of those not rated on the way."""
-    slopes: Tensor
-    """(rows, K): of the targets' scaled scores."""
-    constant: FloatArray
-    """(rows,): a log-probability is this minus the objective."""
-    rounding: FloatArray
-    """(rows,): what a bound on a log-probability leaves for rounding."""
-
-    @classmethod
-    def of(cls, cell: Cell, problem: RollOutProblem, beta: float) -> _CellObjective:
+    def __init__(self, cell: Cell, problem: RollOutProblem, beta: float) -> None:
+        self.cell, self.problem = cell, problem
+        self.middle, self.half = (problem.low + problem.high) / 2, (problem.high - problem.low) / 2
+        # Positions, among all targets, of those not rated on the way.
+        self.rows = np.flatnonzero(~np.isin(problem.targets, cell.state.items))
         left = np.flatnonzero(without(problem.candidates, cell.state.items))
-        rows = np.flatnonzero(~np.isin(problem.targets, cell.state.items))
-        own = torch.from_numpy(np.searchsorted(left, problem.targets[rows]))
+        own = torch.from_numpy(np.searchsorted(left, problem.targets[self.rows]))
         slope, intercept = (aligned(part[left])[None] for part in cell.state.affine())
-        middle, half = _middle_and_half(problem)
-        box = (torch.full((1, slope.shape[2]), end, dtype=torch.double) for end in (middle, half))
+        box = (torch.full((1, slope.shape[2]), end, dtype=torch.double) for end in (self.middle, self.half))
         scores = Scaled.of(slope, intercept, beta, *box)
-        family = LogSumExp(scores, _WORK_BYTES)
-        hull = Hull.of(family, aligned((cell.ratings.vertices - middle) / half))
-        rounding = (family.rounding + family.own_rounding[0, own]).numpy()
-        return cls(cell, problem, family, hull, rows, scores.slopes[0, own], family.offsets[0, own].numpy(), rounding)
+        self.family = LogSumExp(scores, _WORK_BYTES)
+        self.hull = Hull(self.family, aligned((cell.ratings.vertices - self.middle) / self.half))
+        # (rows, K) and (rows,): a target's log-probability is `constant` minus the objective g(u) - b.u.
+        self.slopes, self.constant = scores.slopes[0, own], self.family.offsets[0, own].numpy()
+        self.rounding = (self.family.rounding + self.family.own_rounding[0, own]).numpy()
 
     def bound_from_vertices(self, best: BestRollOuts) -> FloatArray:
         """(all targets,): no target exceeds this in the cell, from its vertices; -inf for those rated on the way."""
         bounds = np.full(len(self.problem.targets), -np.inf)
-        start = self.hull.start(self.slopes)
-        self._offer(best, np.arange(len(self.rows)), start.objective, self.hull.points[start.place])
-        bounds[self.rows] = self.constant - start.floor.numpy() + self.rounding
+        place, objective, floor = self.hull.start(self.slopes)
+        self._offer(best, np.arange(len(self.rows)), objective, self.hull.points[place])
+        bounds[self.rows] = self.constant - floor.numpy() + self.rounding
         return bounds
 
     def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
@@ -130,13 +117,8 @@ class _CellObjective:
 
     def _offer(self, best: BestRollOuts, own: IntArray, objective: Tensor, points: Tensor) -> None:
         """Take over what is better than before, of the targets at the places `own` (n,) among the rows."""
-        middle, half = _middle_and_half(self.problem)
-        ratings = np.clip(middle + half * points.numpy(), self.problem.low, self.problem.high)
+        ratings = np.clip(self.middle + self.half * points.numpy(), self.problem.low, self.problem.high)
         value = np.minimum(self.constant[own] - objective.numpy(), 0.0)
         lower, rows = value - self.rounding[own], self.rows[own]
         better = lower > best.lower[rows]
         best.put(rows[better], value[better], lower[better], self.cell.state.items, ratings[better])
-
-
-def _middle_and_half(problem: RollOutProblem) -> tuple[float, float]:
-    return (problem.low + problem.high) / 2, (problem.high - problem.low) / 2
