@@ -24,7 +24,8 @@ from recaudit.audits.reachability.inquiry import Inquiry
 from recaudit.interventions import Future
 from recaudit.models import FactorModel
 from recaudit.policies import Softmax
-from recaudit.solvers.trajectories.cells import enumerate_cells
+from recaudit.solvers.trajectories import RollOutProblem
+from recaudit.solvers.trajectories.polytope import enumerate_cells
 
 BETA, STEPS, TOLERANCE = 2.0, 5, 1e-6
 GRADIENT_USERS, GRADIENT_TARGETS = 8, 6
@@ -60,10 +61,13 @@ def future_reachability(model: FactorModel, count: int) -> Figures:
     known = frame.filter(pl.col("status") != "not_applicable")
     low, high = data.scale
     unseen = ~data.seen(users)
-    cells = [
-        len(enumerate_cells(model.rollout(int(user)), unseen[row], STEPS, low, high).cells)
+    problems = [
+        RollOutProblem(
+            model.rollout(int(user)), unseen[row], unseen[row], np.flatnonzero(unseen[row]), STEPS, low, high
+        )
         for row, user in enumerate(users)
     ]
+    cells = [len(enumerate_cells(problem)[0]) for problem in problems]
 
     by_hand, spent = [], 0.0
     for user in users[:GRADIENT_USERS]:

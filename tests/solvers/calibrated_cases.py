@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.calibrated import CalibratedLists, CategoryVectors, calibrated_lists
+from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
+from recaudit.solvers.lists.objective import CategoryVectors
 from recaudit.ties import TIE
 
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recaudit.errors import InputError
-from recaudit.solvers.lists.calibrated import Certificate, rank_weights
-from recaudit.solvers.lists.exact import ExactList, best_list
+from recaudit.solvers.lists.calibrated import ListCertificate
+from recaudit.solvers.lists.objective import rank_weights
 from solvers.calibrated_cases import Case, plain_greedy, random_case
+from solvers.exact_lists import ExactList, best_list
 
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(max_examples=25)
@@ -33,7 +34,7 @@ def exact(case: Case, **change: Any) -> ExactList:
     return best_list(case.scores, case.free(), case.vectors(), case.interests, **arguments)
 
 
-def certificate(case: Case) -> Certificate:
+def certificate(case: Case) -> ListCertificate:
     found = case.solve(certify=True).certificate
     assert found is not None
     return found
@@ -86,10 +87,6 @@ class TestExact:
         assert found.value >= objective(case, tuple(case.list())) - 1e-12
         assert found.nodes < 30_000  # of 142,506 sets
 
-    def test_too_large_a_question_is_refused(self) -> None:
-        with pytest.raises(InputError, match="at most 30 items and 6 ranks"):
-            exact(random_case(np.random.default_rng(0), weight=0.5))
-
     @quick
     @given(seeds)
     def test_more_weight_never_calibrates_the_best_list_worse(self, seed: int) -> None:
@@ -137,8 +134,6 @@ class TestCertificate:
         assert np.isfinite(found.upper).all()
         assert (found.gap >= 0).all()
         assert (found.plain <= found.upper + 1e-9).all()
-        assert found.within(found.gap[0]) == 1
-        assert found.within(-1.0) == 0
 
     @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-250])
     def test_an_interest_too_small_for_a_number_of_its_own(self, tiny: float) -> None:

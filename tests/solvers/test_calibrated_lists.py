@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from recaudit.errors import InputError
-from recaudit.solvers.lists.calibrated import CategoryVectors, calibrated_lists, rank_weights
+from recaudit.solvers.lists.calibrated import calibrated_lists
+from recaudit.solvers.lists.objective import CategoryVectors, rank_weights
 from solvers.calibrated_cases import Case, plain_greedy, random_case
 
 ROMANCE, ACTION = np.array([1.0, 0.0]), np.array([0.0, 1.0])

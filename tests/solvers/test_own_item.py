@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recaudit.errors import InputError
 from recaudit.solvers.distance.distances import Distance, distance_between
-from recaudit.solvers.distance.own_item import largest_distance
+from recaudit.solvers.distance.own_item import VertexSolution, largest_distance
 
 DISTANCES: list[Distance] = list(get_args(Distance))
 
@@ -66,6 +66,11 @@ def random_problem(
     return scores, items, edited
 
 
+def by_pair(found: VertexSolution, edited: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Values (viewers, editors) and choices (viewers, editors, actions)."""
+    return found.value.reshape(edited.shape[:2]), found.choices(edited.shape[2]).reshape(edited.shape[:3])
+
+
 def agrees(
     distance: Distance,
     problem: tuple[torch.Tensor, np.ndarray, torch.Tensor],
@@ -75,14 +80,16 @@ def agrees(
 ) -> None:
     scores, items, edited = problem
     found = largest_distance(distance, scores, items, edited, beta, target=target, changes=changes)
-    for v, e in np.ndindex(found.value.shape):
+    values, _ = by_pair(found, edited)
+    assert (found.status == np.where(np.isnan(found.value), "not_applicable", "solved")).all()
+    for v, e in np.ndindex(values.shape):
         shown = scores[v] > -torch.inf
         if not shown.any() or (target is not None and not shown[target]):
-            assert np.isnan(found.value[v, e])
+            assert np.isnan(values[v, e])
             continue
         options, before = edited[v, e, :, :-1], edited[v, e, :, -1]
         expected = twin(distance, scores[v], items[e], options, before, beta, target, changes)
-        assert found.value[v, e] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+        assert values[v, e] == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
 @pytest.mark.parametrize("beta", [0.2, 2.0, 20.0, 300.0])
@@ -110,7 +117,7 @@ def test_only_so_many_items_may_move(distance: Distance, changes: int) -> None:
 def test_nothing_inside_the_box_is_farther_than_a_vertex(distance: Distance) -> None:
     for seed in range(4):
         scores, items, edited = random_problem(seed, viewers=1, editors=1, actions=2, n=5)
-        value = largest_distance(distance, scores, items, edited, 2.0).value[0, 0]
+        value = largest_distance(distance, scores, items, edited, 2.0).value[0]
         low, high = edited[0, 0, :, :-1].min(dim=1).values, edited[0, 0, :, :-1].max(dim=1).values
         grid = low[:, None] + (high - low)[:, None] * torch.linspace(0, 1, 25, dtype=torch.float64)
         assert value == pytest.approx(twin(distance, scores[0], items[0], grid, edited[0, 0, :, -1], 2.0), abs=1e-9)
@@ -139,7 +146,7 @@ def test_an_edited_item_that_held_everything_can_fall(distance: Distance) -> Non
         agrees(distance, problem, beta)
     if distance in ("hellinger", "tv"):
         # Before: item 0 is certain. After: it is gone.
-        assert largest_distance(distance, *problem, 300.0).value[0, 0] == pytest.approx(1.0, abs=1e-9)
+        assert largest_distance(distance, *problem, 300.0).value[0] == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -165,12 +172,12 @@ def test_by_hand() -> None:
     }
     for distance, value in expected.items():
         found = largest_distance(distance, scores, np.array([[0]]), edited, 1.0)
-        assert found.value[0, 0] == pytest.approx(value, rel=1e-12)
-        assert found.choices(1).tolist() == [[[2]]]
+        assert found.value[0] == pytest.approx(value, rel=1e-12)
+        assert found.choices(1).tolist() == [[2]]
     # "The third item or not": 2/4 before, 2/6 at the highest, 2/3.5 at the lowest: the highest is farther.
     one = largest_distance("tv", scores, np.array([[0]]), edited, 1.0, target=2)
-    assert one.value[0, 0] == pytest.approx(1 / 2 - 1 / 3)
-    assert one.choices(1).tolist() == [[[2]]]
+    assert one.value[0] == pytest.approx(1 / 2 - 1 / 3)
+    assert one.choices(1).tolist() == [[2]]
 
 
 def test_the_choices_reach_the_value() -> None:
@@ -178,11 +185,12 @@ def test_the_choices_reach_the_value() -> None:
     low, high = edited[..., :-1].min(dim=3).values, edited[..., :-1].max(dim=3).values
     for changes in (None, 2):
         found = largest_distance("hellinger", scores, items, edited, 2.0, changes=changes)
-        choices = torch.from_numpy(found.choices(4))
+        values, coded = by_pair(found, edited)
+        choices = torch.from_numpy(coded)
         ends = torch.where(choices == 1, low, torch.where(choices == 2, high, edited[..., -1]))
-        for v, e in np.ndindex(found.value.shape):
+        for v, e in np.ndindex(values.shape):
             ours = twin("hellinger", scores[v], items[e], ends[v, e][:, None], edited[v, e, :, -1], 2.0)
-            assert ours == pytest.approx(found.value[v, e], abs=1e-9)
+            assert ours == pytest.approx(values[v, e], abs=1e-9)
             if changes is not None:
                 assert np.count_nonzero(choices[v, e].numpy()) <= changes
 
@@ -191,8 +199,8 @@ def test_items_that_are_no_candidates_change_nothing() -> None:
     scores = torch.tensor([[1.0, -torch.inf, 2.0]], dtype=torch.float64)
     edited = torch.tensor([[[[1.0, 5.0, 3.0]], [[1.0, 5.0, 3.0]]]], dtype=torch.float64)
     found = largest_distance("kl", scores, np.array([[1], [-1]]), edited, 1.0)
-    assert found.value.tolist() == [[0.0, 0.0]]
-    assert found.vertex.tolist() == [[0, 0]]
+    assert found.value.tolist() == [0.0, 0.0]
+    assert found.vertex.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -205,10 +213,10 @@ def test_scores_that_cannot_move_have_distance_zero(distance: Distance) -> None:
 
 def test_rows_do_not_depend_on_each_other() -> None:
     scores, items, edited = random_problem(3, viewers=5, editors=4)
-    together = largest_distance("hellinger", scores, items, edited, 3.0)
+    together, _ = by_pair(largest_distance("hellinger", scores, items, edited, 3.0), edited)
     for v in range(5):
         alone = largest_distance("hellinger", scores[v : v + 1], items, edited[v : v + 1], 3.0)
-        np.testing.assert_array_equal(alone.value[0], together.value[v])
+        np.testing.assert_array_equal(alone.value, together[v])
 
 
 def test_what_cannot_be_solved_is_an_error() -> None:

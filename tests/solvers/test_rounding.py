@@ -22,7 +22,7 @@ from recaudit.solvers import (
     maximize_softmax_discrete,
 )
 from recaudit.solvers.softmax.logsumexp import Scaled, tolerance_beside
-from recaudit.solvers.trajectories import maximize_after_stars, maximize_after_top1
+from recaudit.solvers.trajectories import RollOutProblem, maximize_after_stars, maximize_after_top1
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -165,45 +165,40 @@ class Line(RollOut):
         return self.directions[list(self.items)].T.reshape(len(self.base), len(self.items)), self.base
 
 
-def line(shift: float) -> Line:
+def two_steps(shift: float) -> RollOutProblem:
+    """Six items that may all be shown, recommended and asked for; all scores moved by `shift`."""
     draw = np.random.default_rng(4)
     base, directions = (np.round(part * 2**10) / 2**10 for part in (draw.normal(size=6), draw.normal(size=(6, 6))))
-    return Line(base + shift, 0.3 * directions)
-
-
-EVERY = np.ones(6, dtype=bool)
+    every = np.ones(6, dtype=bool)
+    return RollOutProblem(Line(base + shift, 0.3 * directions), every, every, np.arange(6), 2, 1.0, 5.0)
 
 
 @pytest.mark.parametrize("policy", [Softmax(beta=300.0), EpsilonGreedy(epsilon=0.2)])
 def test_stars_of_scores_with_a_large_constant(policy: Policy) -> None:
     values = np.array([1.0, 2.0, 4.0])
-    plain, moved = (
-        maximize_after_stars(line(shift), EVERY, EVERY, np.arange(6), policy, 2, values) for shift in (0.0, 2.0**20)
-    )
+    plain, moved = (maximize_after_stars(two_steps(shift), policy, values) for shift in (0.0, 2.0**20))
     told = plain.status == "solved"
     assert told.sum() >= 4
     np.testing.assert_array_equal(moved.status, plain.status)
-    assert (moved.log_lower[told] <= plain.log_upper[told]).all()
-    assert (plain.log_lower[told] <= moved.log_upper[told]).all()
-    np.testing.assert_allclose(moved.log_value[told], plain.log_value[told], rtol=1e-9)
+    assert (moved.lower[told] <= plain.upper[told]).all()
+    assert (plain.lower[told] <= moved.upper[told]).all()
+    np.testing.assert_allclose(moved.value[told], plain.value[told], rtol=1e-9)
 
 
 @pytest.mark.parametrize("shift", [0.0, 10.0, 2.0**40])
 def test_powers_after_stars_lie_within_their_bounds(shift: float) -> None:
     policy, values = Power(power=7.0), np.array([1.0, 2.0, 4.0])
-    found = maximize_after_stars(line(shift), EVERY, EVERY, np.arange(6), policy, 2, values)
-    told = np.isfinite(found.log_value)
-    assert (found.log_lower[told] <= found.log_value[told]).all()
-    assert (found.log_value[told] <= found.log_upper[told]).all()
-    np.testing.assert_array_equal(found.status[told] == "solved", found.log_upper[told] - found.log_lower[told] <= 1e-6)
+    found = maximize_after_stars(two_steps(shift), policy, values)
+    told = np.isfinite(found.value)
+    assert (found.lower[told] <= found.value[told]).all()
+    assert (found.value[told] <= found.upper[told]).all()
+    np.testing.assert_array_equal(found.status[told] == "solved", found.upper[told] - found.lower[told] <= 1e-6)
 
 
 def test_cells_of_scores_with_a_large_constant() -> None:
-    plain, moved = (
-        maximize_after_top1(line(shift), EVERY, EVERY, np.arange(6), 300.0, 2, 1.0, 5.0) for shift in (0.0, 2.0**20)
-    )
+    plain, moved = (maximize_after_top1(two_steps(shift), 300.0) for shift in (0.0, 2.0**20))
     told = plain.status == "solved"
     assert told.sum() >= 4
     np.testing.assert_array_equal(moved.status, plain.status)
-    assert (np.maximum(plain.log_lower, moved.log_lower) <= np.minimum(plain.log_upper, moved.log_upper))[told].all()
-    assert (moved.log_upper[told] - moved.log_lower[told] <= 1e-6).all()
+    assert (np.maximum(plain.lower, moved.lower) <= np.minimum(plain.upper, moved.upper))[told].all()
+    assert (moved.upper[told] - moved.lower[told] <= 1e-6).all()

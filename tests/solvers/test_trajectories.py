@@ -17,7 +17,7 @@ from recaudit.models.base import FittedModel
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
 from recaudit.solvers.trajectories import (
     Ascent,
-    Paths,
+    RollOutProblem,
     TrajectorySolution,
     ascend_after_top1,
     maximize_after_stars,
@@ -103,18 +103,11 @@ class Naive:
                 margin = min(margin, left[items[t]] - left.max())
         return beta * left[target] - logsumexp(beta * left), margin
 
+    def problem(self, steps: int, low: float = LOW, high: float = HIGH) -> RollOutProblem:
+        return RollOutProblem(self.model.rollout(self.user), self.shown, self.shown, self.targets, steps, low, high)
+
     def exact(self, beta: float, steps: int, max_cells: int = 2000) -> TrajectorySolution:
-        return maximize_after_top1(
-            self.model.rollout(self.user),
-            self.shown,
-            self.shown,
-            self.targets,
-            beta,
-            steps,
-            LOW,
-            HIGH,
-            max_cells=max_cells,
-        )
+        return maximize_after_top1(self.problem(steps), beta, max_cells=max_cells)
 
 
 def grid(points: int, steps: int) -> FloatArray:
@@ -126,14 +119,14 @@ def grid(points: int, steps: int) -> FloatArray:
 def test_the_exact_value_is_the_best_of_a_fine_grid(name: str, steps: int, points: int, missed: float) -> None:
     naive, beta = Naive(MODELS[name]), 2.0
     found = naive.exact(beta, steps)
-    tried = naive.best(grid(points, steps), beta)[found.target]
+    tried = naive.best(grid(points, steps), beta)[naive.targets]
 
     reached = np.isfinite(tried)
     assert (found.status[reached] == "solved").all()
-    assert (tried[reached] <= found.log_upper[reached] + 1e-9).all()
+    assert (tried[reached] <= found.upper[reached] + 1e-9).all()
     # A grid misses what lies between its points, and cells smaller than its meshes.
-    assert np.median(found.log_value[reached] - tried[reached]) <= missed
-    assert (found.log_upper[reached] - found.log_value[reached] <= 1e-6 + 1e-12).all()
+    assert np.median(found.value[reached] - tried[reached]) <= missed
+    assert (found.upper[reached] - found.value[reached] <= 1e-6 + 1e-12).all()
     assert set(found.status[~reached]) <= {"not_applicable", "solved"}
 
 
@@ -145,10 +138,10 @@ def test_the_ratings_lead_through_their_items_to_the_value(name: str, beta: floa
     rows = np.flatnonzero(found.status == "solved")
     assert len(rows) >= 3
     for row in rows:
-        items, ratings = tuple(found.items[row].tolist()), found.ratings[row]
-        value, margin = naive.probability(items, ratings, int(found.target[row]), beta)
+        items, ratings = tuple(found.items[row].tolist()), found.actions[row]
+        value, margin = naive.probability(items, ratings, int(naive.targets[row]), beta)
         assert margin >= -1e-9
-        assert value == pytest.approx(found.log_value[row], abs=1e-9)
+        assert value == pytest.approx(found.value[row], abs=1e-9)
         assert (ratings >= LOW).all()
         assert (ratings <= HIGH).all()
 
@@ -174,37 +167,27 @@ def test_three_items_by_hand() -> None:
         return float(1 / (1 + np.exp(-x)))
 
     one = ada.exact(1.0, 1)
-    assert dict(zip(one.target.tolist(), one.status.tolist(), strict=True)) == {
+    assert dict(zip(ada.targets.tolist(), one.status.tolist(), strict=True)) == {
         a: "not_applicable",
         b: "solved",
         c: "solved",
     }
-    np.testing.assert_allclose(np.exp(one.log_value[1:]), [sigmoid(9 / 4), sigmoid(3 / 4)], atol=1e-6)
-    np.testing.assert_allclose(one.ratings[1:, 0], [5.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(np.exp(one.value[1:]), [sigmoid(9 / 4), sigmoid(3 / 4)], atol=1e-6)
+    np.testing.assert_allclose(one.actions[1:, 0], [5.0, 1.0], atol=1e-6)
 
     two = ada.exact(1.0, 2)
-    assert two.sequences == 2
-    np.testing.assert_allclose(np.exp(two.log_value), [np.nan, 1.0, 1.0])
+    assert set(two.evaluations) == {2}
+    np.testing.assert_allclose(np.exp(two.value), [np.nan, 1.0, 1.0])
     assert two.items[1:].tolist() == [[a, c], [a, b]]
-    assert two.ratings[1, 0] <= 2 <= two.ratings[2, 0]
+    assert two.actions[1, 0] <= 2 <= two.actions[2, 0]
 
     two = bob.exact(1.0, 2)
-    np.testing.assert_allclose(np.exp(two.log_value), [1.0, 1.0, np.nan])
+    np.testing.assert_allclose(np.exp(two.value), [1.0, 1.0, np.nan])
     assert two.items[:2].tolist() == [[c, b], [c, a]]
 
 
 def gradient(naive: Naive, epochs: int) -> TrajectorySolution:
-    return ascend_after_top1(
-        Paths(naive.model.rollout(naive.user)),
-        naive.shown,
-        naive.shown,
-        naive.targets,
-        Softmax(beta=2.0),
-        3,
-        LOW,
-        HIGH,
-        Ascent(epochs=epochs),
-    )
+    return ascend_after_top1(naive.problem(3), Softmax(beta=2.0), Ascent(epochs=epochs))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -212,69 +195,67 @@ def test_the_papers_gradient_never_finds_more(name: str) -> None:
     naive = Naive(MODELS[name])
     exact, random, ascent = naive.exact(2.0, 3), gradient(naive, 1), gradient(naive, 25)
     rows = ascent.status == "bounded"
-    assert (ascent.log_value[rows] <= exact.log_value[rows] + 1e-6).all()
-    assert (ascent.log_value[rows] > random.log_value[rows] + 1e-3).any()
+    assert (ascent.value[rows] <= exact.value[rows] + 1e-6).all()
+    assert (ascent.value[rows] > random.value[rows] + 1e-3).any()
     for row in np.flatnonzero(rows):
-        assert naive.follow(ascent.ratings[row])[0] == tuple(ascent.items[row].tolist())
+        assert naive.follow(ascent.actions[row])[0] == tuple(ascent.items[row].tolist())
 
 
 @pytest.mark.parametrize("policy", [Softmax(beta=3.0), EpsilonGreedy(epsilon=0.2), Top1()])
 @pytest.mark.parametrize("name", MODELS)
 def test_stars_are_all_tried(name: str, policy: Policy) -> None:
     naive = Naive(MODELS[name])
-    found = maximize_after_stars(MODELS[name].rollout(USER), naive.shown, naive.shown, naive.targets, policy, 3, STARS)
+    found = maximize_after_stars(naive.problem(3), policy, STARS)
     best = np.full(len(naive.shown), np.nan)
     for ratings in itertools.product(STARS, repeat=3):
         left = naive.follow(np.array(ratings))[1]
         allowed = torch.from_numpy(np.isfinite(left))
         logs = policy.log_probabilities(torch.from_numpy(left)[None], allowed[None])[0].numpy()
         best = np.fmax(best, np.where(np.isfinite(left), logs, np.nan))
-    np.testing.assert_allclose(found.log_value, best[naive.targets], atol=1e-9)
+    np.testing.assert_allclose(found.value, best[naive.targets], atol=1e-9)
     np.testing.assert_array_equal(found.status == "solved", ~np.isnan(best[naive.targets]))
     np.testing.assert_array_equal(found.status == "not_applicable", np.isnan(best[naive.targets]))
 
 
 def test_too_many_stars_are_bounded() -> None:
     naive = Naive(MODELS["sgd"])
-    question = (naive.shown, naive.shown, naive.targets, Softmax(beta=2.0), 3, STARS)
-    every = maximize_after_stars(MODELS["sgd"].rollout(USER), *question)
-    some = maximize_after_stars(MODELS["sgd"].rollout(USER), *question, max_sequences=40)
+    every = maximize_after_stars(naive.problem(3), Softmax(beta=2.0), STARS)
+    some = maximize_after_stars(naive.problem(3), Softmax(beta=2.0), STARS, max_sequences=40)
     rows = some.status == "bounded"
     assert rows.any()
     assert "solved" not in some.status
-    assert (some.log_value[rows] <= every.log_value[rows] + 1e-12).all()
-    assert (some.log_upper == 0).all()
+    assert (some.value[rows] <= every.value[rows] + 1e-12).all()
+    assert (some.upper == 0).all()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_which_items_can_be_made_the_top_one(name: str) -> None:
     naive = Naive(MODELS[name])
-    found = reach_top_after_top1(MODELS[name].rollout(USER), naive.shown, naive.shown, naive.targets, 0.1, 2, LOW, HIGH)
+    found = reach_top_after_top1(naive.problem(2), 0.1)
     left = int(naive.shown.sum()) - 2
     reached = {int(naive.follow(ratings)[1].argmax()) for ratings in grid(61, 2)}
-    often = found.target[np.isclose(found.log_value, np.log(0.9))]
+    often = naive.targets[np.isclose(found.value, np.log(0.9))]
     assert reached <= set(often.tolist())
-    for row in np.flatnonzero(np.isin(found.target, often)):
-        assert naive.follow(found.ratings[row])[1].argmax() == found.target[row]
+    for row in np.flatnonzero(np.isin(naive.targets, often)):
+        assert naive.follow(found.actions[row])[1].argmax() == naive.targets[row]
     seldom = found.status == "solved"
-    seldom[np.isin(found.target, often)] = False
-    np.testing.assert_allclose(found.log_value[seldom], np.log(0.1 / (left - 1)))
+    seldom[np.isin(naive.targets, often)] = False
+    np.testing.assert_allclose(found.value[seldom], np.log(0.1 / (left - 1)))
 
 
 def test_a_budget_makes_the_answer_bounded() -> None:
     naive = Naive(MODELS["sgd"])
     exact, some = naive.exact(2.0, 3), naive.exact(2.0, 3, max_cells=2)
-    assert exact.sequences > 2
-    assert some.sequences == 2
-    rows = ~np.isnan(some.log_value)
+    assert exact.evaluations.min() > 2
+    assert set(some.evaluations) == {2}
+    rows = ~np.isnan(some.value)
     assert (some.status[rows] == "bounded").all()
-    assert (some.log_value[rows] <= exact.log_value[rows] + 1e-6).all()
-    assert (some.log_upper == 0).all()
+    assert (some.value[rows] <= exact.value[rows] + 1e-6).all()
+    assert (some.upper == 0).all()
     assert set(some.status[~rows]) <= {"failed"}
 
 
 def test_a_scale_of_one_rating_is_refused() -> None:
     naive = Naive(MODELS["sgd"])
-    start = MODELS["sgd"].rollout(USER)
     with pytest.raises(InputError, match="low < high"):
-        maximize_after_top1(start, naive.shown, naive.shown, naive.targets, 1.0, 2, 3.0, 3.0)
+        maximize_after_top1(naive.problem(2, 3.0, 3.0), 1.0)

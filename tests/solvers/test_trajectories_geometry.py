@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
-from recaudit.solvers.trajectories.polytope import Polytope, region_of_top, single_point, with_interval
-from recaudit.solvers.trajectories.quadratic import minimize_over_hull
+from recaudit.solvers.trajectories.descent import minimize_over_hull
+from recaudit.solvers.trajectories.polytope import SINGLE_POINT, Polytope, region_of_top, with_interval
 
 
 def box(dimensions: int) -> Polytope:
-    polytope: Polytope | None = single_point()
+    polytope: Polytope | None = SINGLE_POINT
     for _ in range(dimensions):
         assert polytope is not None
         polytope = with_interval(polytope, 1.0, 5.0)

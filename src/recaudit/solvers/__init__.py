@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from recaudit.solvers.discrete.maximize import maximize_softmax_discrete
-from recaudit.solvers.distance.maximize import DistanceSolution, maximize_distance, vertex_maximum
+from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
-from recaudit.solvers.lists.category_vectors import CategoryVectors
+from recaudit.solvers.lists.objective import CategoryVectors
 from recaudit.solvers.power import maximize_power
 from recaudit.solvers.softmax.beta import BestBeta, best_beta
 from recaudit.solvers.softmax.maximize import maximize_softmax, maximize_softmax_batch
@@ -17,7 +17,6 @@ __all__ = [
     "BestBeta",
     "CalibratedLists",
     "CategoryVectors",
-    "DistanceSolution",
     "MarginSolution",
     "Solution",
     "best_beta",
@@ -30,5 +29,4 @@ __all__ = [
     "maximize_softmax_batch",
     "maximize_softmax_discrete",
     "top1_margin",
-    "vertex_maximum",
 ]

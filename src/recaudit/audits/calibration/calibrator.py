@@ -16,7 +16,7 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.ranking import ranks
 from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
-from recaudit.solvers.lists.category_vectors import CategoryVectors
+from recaudit.solvers.lists.objective import CategoryVectors
 
 
 @final

@@ -126,14 +126,15 @@ class DrawnEdits:
         edited = self._edited(editor, items, block)
         ask = self.question
         found = largest_distance(ask.distance, block.shown, items, edited, ask.beta, target=ask.target)
-        choices = found.choices(items.shape[1])
+        choices = found.choices(items.shape[1]).reshape(edited.shape[:3])
         rising = edited[..., -2] >= edited[..., 0]
         higher = np.where(choices == 2, 1.0, -1.0) * np.where(rising.numpy(), 1.0, -1.0)
-        return found.value, np.where(choices == 0, 0.0, higher)
+        return found.value.reshape(edited.shape[:2]), np.where(choices == 0, 0.0, higher)
 
     def _distances(self, block: _Block, items: IntArray, edited: torch.Tensor) -> FloatArray:
         ask = self.question
-        return largest_distance(ask.distance, block.shown, items, edited, ask.beta, target=ask.target).value
+        found = largest_distance(ask.distance, block.shown, items, edited, ask.beta, target=ask.target)
+        return found.value.reshape(edited.shape[:2])
 
     def _edited(self, editor: int, items: IntArray, block: _Block) -> torch.Tensor:
         """(viewers, trajectories, steps, ratings + 1): the viewers' scores of the items at each rating, then before."""

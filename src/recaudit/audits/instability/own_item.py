@@ -84,9 +84,9 @@ class SolveOwnItem:
             found = largest_distance(
                 ask.distance, shown, items, edited, ask.beta, target=ask.target, changes=edits.changes
             )
-            values[:, part] = found.value
+            values[:, part] = found.value.reshape(len(viewers), -1)
             if best is not None:
-                best[:, part] = self._ratings(found.choices(actions), edited[..., :-1])
+                best[:, part] = self._ratings(found.choices(actions).reshape(edited.shape[:3]), edited[..., :-1])
         # A grid proves nothing between its points: there, only what no distance exceeds is known.
         upper = values if edits.exact else np.full_like(values, LARGEST[ask.distance])
         solved = np.full(values.shape, edits.exact)
@@ -95,7 +95,7 @@ class SolveOwnItem:
     def _ratings(self, choices: NDArray[np.int8], edited: torch.Tensor) -> FloatArray:
         """(viewers, editors, actions): the ratings that reach the value; NaN where a rating stays or does not matter.
 
-        `choices` (viewers, editors, actions) as in LargestDistance, `edited` (..., actions, ratings).
+        `choices` (viewers, editors, actions) as in VertexSolution, `edited` (..., actions, ratings).
         """
         lowest, highest = edited.argmin(dim=3).numpy(), edited.argmax(dim=3).numpy()
         at = np.where(choices == 1, lowest, highest)

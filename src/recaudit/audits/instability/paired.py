@@ -97,7 +97,8 @@ class SolvePairs:
             ask.distance,
             values=self.ratings.values if isinstance(self.ratings, Stars) else None,
         )
-        return solution.value, solution.upper, solution.status == Status.SOLVED, solution.action
+        solved = solution.status[0] == Status.SOLVED
+        return solution.value[0], solution.upper[0], solved, solution.actions[0]
 
 
 def check_pairwise(ask: InstabilityQuestion, actions: Actions) -> None:

@@ -6,7 +6,7 @@ the policy recommends. Where the top item is shown, the answer is exact: sequenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, final
 
 import numpy as np
@@ -28,8 +28,7 @@ from recaudit.solvers.batches import Batch, run_on_cores
 from recaudit.solvers.solution import Solution
 from recaudit.solvers.trajectories import (
     Ascent,
-    Drawn,
-    Paths,
+    RollOutProblem,
     Sampling,
     TrajectorySolution,
     ascend_after_draws,
@@ -105,7 +104,8 @@ class Follow:
             targets = np.flatnonzero(asked[row] & candidates[row])
             start = ask.model.rollout(int(users[row]))
             solution = self._solve(int(users[row]), start, shown[row], candidates[row], targets)
-            found[row] = _User(solution, before[row, targets] - _ranks_after(start, candidates[row], solution))
+            after = _ranks_after(start, candidates[row], targets, solution)
+            found[row] = _User(solution, before[row, targets] - after)
 
         batches = [Batch((row,), slice(row, row + 1)) for row in range(len(users))]
         run_on_cores(work, batches)
@@ -115,12 +115,12 @@ class Follow:
         solvable = asked & candidates
         solvable[solvable] = answered
         answer = Solution(
-            solution.log_value[answered],
-            solution.log_lower[answered],
-            solution.log_upper[answered],
+            solution.value[answered],
+            solution.lower[answered],
+            solution.upper[answered],
             solution.status[answered],
-            solution.ratings[answered],
-            np.full(int(answered.sum()), solution.sequences),
+            solution.actions[answered],
+            solution.evaluations[answered],
         )
         logs = ask.policy.log_probabilities(scores, torch.from_numpy(candidates)).numpy()
         gain = everybody.rank_gain[answered]
@@ -150,30 +150,24 @@ class Follow:
             return _nothing(targets, k)
         seed = derive(self.inquiry.rng, "future", self.inquiry.log.user_ids[user])
         ascent = replace(self.ascent, rng=seed)
-        if self._follows_top:
-            return self._after_top(start, shown, candidates, targets, ascent)
         ask, ratings = self.inquiry, self._ratings
-        system = Drawn(start, shown, candidates, self.future.follows, ask.policy, ratings.low, ratings.high)
+        problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
+        if self._follows_top:
+            return self._after_top(problem, ascent)
         if k == 1 and isinstance(ask.policy, Softmax) and self.solver == "exact":
-            return maximize_one_draw(system, targets, ask.policy.beta, ask.tolerance, self.sampling)
-        return ascend_after_draws(system, targets, k, ascent, self.sampling)
+            return maximize_one_draw(problem, self.future.follows, ask.policy.beta, ask.tolerance, self.sampling)
+        return ascend_after_draws(problem, self.future.follows, ask.policy, ascent, self.sampling)
 
-    def _after_top(
-        self, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray, ascent: Ascent
-    ) -> TrajectorySolution:
-        policy, ratings, k = self.inquiry.policy, self._ratings, self.future.k
-        question, ends = (shown, candidates, targets), (ratings.low, ratings.high)
+    def _after_top(self, problem: RollOutProblem, ascent: Ascent) -> TrajectorySolution:
+        policy, ratings, tol = self.inquiry.policy, self._ratings, self.inquiry.tolerance
         if isinstance(ratings, Stars):
-            values, most = ratings.values, self.max_star_sequences
-            tol = self.inquiry.tolerance
-            return maximize_after_stars(start, *question, policy, k, values, tol, max_sequences=most)
+            return maximize_after_stars(problem, policy, ratings.values, tol, max_sequences=self.max_star_sequences)
         if self.solver == "gradient":
-            return ascend_after_top1(Paths(start), *question, policy, k, *ends, ascent)
+            return ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
-            tol, most = self.inquiry.tolerance, self.max_sequences
-            return maximize_after_top1(start, *question, policy.beta, k, *ends, tol, max_cells=most)
+            return maximize_after_top1(problem, policy.beta, tol, max_cells=self.max_sequences)
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
-        return reach_top_after_top1(start, *question, epsilon, k, *ends, max_cells=self.max_sequences)
+        return reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
 
 
 @final
@@ -188,26 +182,18 @@ class _User:
     def joined(cls, parts: list[_User], k: int) -> _User:
         solutions = [_nothing(np.empty(0, dtype=np.int64), k), *(part.solution for part in parts)]
         gains = [np.empty(0, dtype=np.int64), *(part.rank_gain for part in parts)]
-        joined = TrajectorySolution(
-            target=np.concatenate([solution.target for solution in solutions]),
-            log_value=np.concatenate([solution.log_value for solution in solutions]),
-            log_lower=np.concatenate([solution.log_lower for solution in solutions]),
-            log_upper=np.concatenate([solution.log_upper for solution in solutions]),
-            status=np.concatenate([solution.status for solution in solutions]),
-            items=np.concatenate([solution.items for solution in solutions]),
-            ratings=np.concatenate([solution.ratings for solution in solutions]),
-            sequences=sum(solution.sequences for solution in solutions),
-        )
-        return cls(joined, np.concatenate(gains))
+        names = [part.name for part in fields(TrajectorySolution)]
+        joined = (np.concatenate([getattr(solution, name) for solution in solutions]) for name in names)
+        return cls(TrajectorySolution(*joined), np.concatenate(gains))
 
 
 _RANK_ROWS = 256
 """Targets ranked together: their scores of a few thousand items stay in the cache."""
 
 
-def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolution) -> IntArray:
+def _ranks_after(start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution) -> IntArray:
     """(targets,): each rank among what is left at the end, at the target's own best ratings; 0 where none is told."""
-    after = np.zeros(len(solution.target), dtype=np.int64)
+    after = np.zeros(len(targets), dtype=np.int64)
     sequences, member = np.unique(solution.items, axis=0, return_inverse=True)
     for place, items in enumerate(sequences):
         if items[0] < 0:
@@ -221,16 +207,14 @@ def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolu
         rows = np.flatnonzero(member.ravel() == place)
         for first in range(0, len(rows), _RANK_ROWS):
             part = rows[first : first + _RANK_ROWS]
-            own = torch.from_numpy(np.searchsorted(left, solution.target[part]))
-            after[part] = rank_of(torch.addmm(level, aligned(solution.ratings[part]), columns), own)
+            own = torch.from_numpy(np.searchsorted(left, targets[part]))
+            after[part] = rank_of(torch.addmm(level, aligned(solution.actions[part]), columns), own)
     return after
 
 
 def _nothing(targets: IntArray, k: int) -> TrajectorySolution:
     """For a user who has seen too much to be shown k items more."""
-    none = np.full(len(targets), -np.inf)
-    status = np.full(len(targets), Status.NOT_APPLICABLE.value, dtype="<U14")
-    shape = (len(targets), k)
-    return TrajectorySolution(
-        targets, np.full(len(targets), np.nan), none, none, status, np.full(shape, -1), np.full(shape, np.nan), 0
-    )
+    n = len(targets)
+    none, status = np.full(n, -np.inf), np.full(n, Status.NOT_APPLICABLE.value)
+    ratings, work = np.full((n, k), np.nan), np.zeros(n, dtype=np.int64)
+    return TrajectorySolution(np.full(n, np.nan), none, none, status, ratings, work, np.full((n, k), -1))

@@ -44,8 +44,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recaudit.solvers.distance.distances import LARGEST
-from recaudit.solvers.distance.family import Family, corners
+from recaudit.solvers.distance.distances import LARGEST, Family, corners
 
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -68,7 +67,7 @@ class BoxBounds:
 def bound_boxes(family: Family, lower: Tensor, upper: Tensor) -> BoxBounds:
     """Bounds for the boxes from `lower` to `upper` (boxes, K)."""
     vertices, centre = corners(lower, upper), (lower + upper) / 2
-    box = _Evaluated.at(family, vertices, centre)
+    box = _EvaluatedBoxes(family, vertices, centre)
     distance, bound = {"kl": _kl, "l2": _l2, "hellinger": _hellinger, "tv": _total_variation}[family.distance](box)
     best, place = distance.max(dim=1)
     probabilities = box.centre.exp()
@@ -83,44 +82,18 @@ def bound_boxes(family: Family, lower: Tensor, upper: Tensor) -> BoxBounds:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Evaluated:
-    """Boxes with the distributions at their vertices and centres."""
+class _EvaluatedBoxes:
+    """Boxes with the distributions at their vertices (boxes, vertices, K) and centres (boxes, K)."""
 
-    slope: Tensor
-    """(items, K)"""
-    before: Tensor
-    """(items,): log p."""
-    steps: Tensor
-    """(boxes, vertices, K): from the centre to each vertex."""
-    after: Tensor
-    """(boxes, vertices, items): log q."""
-    level: Tensor
-    """(boxes, vertices): Z."""
-    centre: Tensor
-    """(boxes, items): log q at the centre."""
-    centre_level: Tensor
-    """(boxes,): Z at the centre."""
-    rounding: float
-    error: float
-    """As in `Family`."""
-
-    @classmethod
-    def at(cls, family: Family, vertices: Tensor, centre: Tensor) -> _Evaluated:
+    def __init__(self, family: Family, vertices: Tensor, centre: Tensor) -> None:
         scores, middle = family.scores(vertices), family.scores(centre)
-        after, at_centre = scores.log_softmax(dim=-1), middle.log_softmax(dim=-1)
-        return cls(
-            slope=family.slope,
-            before=family.before,
-            steps=vertices - centre[:, None],
-            after=after,
-            # Z = z_j - log q_j, whichever the item.
-            level=scores[..., 0] - after[..., 0],
-            centre=at_centre,
-            centre_level=middle[..., 0] - at_centre[..., 0],
-            rounding=family.rounding,
-            error=family.error,
-        )
+        self.slope, self.before = family.slope, family.before
+        self.rounding, self.error = family.rounding, family.error
+        self.steps = vertices - centre[:, None]
+        self.after = scores.log_softmax(dim=-1)  # (boxes, vertices, items): log q
+        self.level = scores[..., 0] - self.after[..., 0]  # (boxes, vertices): Z = z_j - log q_j, whichever the item
+        self.centre = middle.log_softmax(dim=-1)  # (boxes, items): log q
+        self.centre_level = middle[..., 0] - self.centre[..., 0]  # (boxes,): Z
 
     def tangent(self, value: Tensor, gradient: Tensor) -> Tensor:
         """(boxes, vertices): at the vertices, the tangent at the centre: `value` (boxes,), `gradient` (boxes, K)."""
@@ -135,7 +108,7 @@ class _Evaluated:
         return (level - tangent).clamp(min=0) + self.rounding
 
 
-def _kl(box: _Evaluated) -> tuple[Tensor, Tensor]:
+def _kl(box: _EvaluatedBoxes) -> tuple[Tensor, Tensor]:
     """The distance at the vertices (boxes, vertices), and no less than the largest in the box (boxes,)."""
     gap, ratio = box.level_gap(), box.after - box.before
     distance = (box.after.exp() * ratio).sum(dim=2).clamp(min=0)
@@ -145,7 +118,7 @@ def _kl(box: _Evaluated) -> tuple[Tensor, Tensor]:
     return distance, torch.minimum(_self_bounded(distance + box.error, constant, gap), filled)
 
 
-def _l2(box: _Evaluated) -> tuple[Tensor, Tensor]:
+def _l2(box: _EvaluatedBoxes) -> tuple[Tensor, Tensor]:
     """As `_kl`."""
     gap, p, q = box.level_gap(), box.before.exp(), box.after.exp()
     squared, p_squared = (q - p).square().sum(dim=2), p.square().sum()
@@ -158,7 +131,7 @@ def _l2(box: _Evaluated) -> tuple[Tensor, Tensor]:
     return squared.sqrt(), bound.clamp(min=0).sqrt()
 
 
-def _hellinger(box: _Evaluated) -> tuple[Tensor, Tensor]:
+def _hellinger(box: _EvaluatedBoxes) -> tuple[Tensor, Tensor]:
     """As `_kl`."""
     # Below the smallest number there is no difference between a distance and 1.
     affinity = ((box.after / 2).exp_() @ (box.before / 2).exp()).clamp(min=_TINY)
@@ -172,7 +145,7 @@ def _hellinger(box: _Evaluated) -> tuple[Tensor, Tensor]:
     return (-torch.expm1(-F)).sqrt(), (-torch.expm1(-bound)).sqrt()
 
 
-def _total_variation(box: _Evaluated) -> tuple[Tensor, Tensor]:
+def _total_variation(box: _EvaluatedBoxes) -> tuple[Tensor, Tensor]:
     """As `_kl`."""
     lesser, centre = torch.minimum(box.after, box.before), torch.minimum(box.centre, box.before)
     level = centre.logsumexp(dim=1)

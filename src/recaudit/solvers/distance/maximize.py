@@ -9,20 +9,18 @@ bound that no action exceeds: sub-boxes are bounded one by one (`bounds`) and cu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from recaudit.arguments import check_count
 from recaudit.arithmetic import one_thread
-from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.solvers.checks import Array, as_box, as_double, check_finite, check_positive, check_scores
-from recaudit.solvers.distance.dense_search import Search
-from recaudit.solvers.distance.distances import LARGEST, check_distance
-from recaudit.solvers.distance.family import Family, corners
-from recaudit.solvers.distance.space import Space
+from recaudit.solvers.distance.distances import LARGEST, Distance, Family, check_distance, corners
+from recaudit.solvers.distance.search import ActionSpace, DistanceSearch
+from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 
 # A box of more free actions has too many vertices to look at them all.
@@ -34,25 +32,6 @@ _UNIT = float(torch.finfo(torch.float64).eps)
 _SEARCHED = 0.9
 # How far the baseline's probabilities may be from adding up to 1.
 _NORMALISED = 1e-6
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class DistanceSolution:
-    """How far from the baseline the distribution can be moved: at least `lower`, at most `upper`."""
-
-    value: float
-    """The distance that `action` reaches."""
-    lower: float
-    """`value` less what rounding may have added."""
-    upper: float
-    """No allowed action reaches more, whatever the status."""
-    action: FloatArray
-    """(K,)"""
-    status: Status
-    """Solved where the bounds are within the tolerance; bounded where the boxes ran out first, or rounding is wider."""
-    boxes: int
-    """How many boxes were bounded; 0 where every action, or every vertex, was tried and that is proof enough."""
 
 
 def maximize_distance(
@@ -68,7 +47,7 @@ def maximize_distance(
     values: Array | None = None,
     max_boxes: int = 2000,
     rng: int = 0,
-) -> DistanceSolution:
+) -> Solution:
     """The largest distance of softmax(beta (slope @ a + intercept)) from a baseline, over lower <= a <= upper.
 
     `slope` (items, K) and `intercept` (items,): the scores of all candidate items; `before` (items,): the baseline's
@@ -77,128 +56,73 @@ def maximize_distance(
 
     Solved when the bounds, rounding included, are at most `tol` apart, in units of the distance; bounded when that
     takes more than `max_boxes` boxes, with a few random starts from `rng` for a better value, or rounding is wider. At
-    most 10 ratings may be free. One core is used: solve several problems side by side.
+    most 10 ratings may be free. One core is used: solve several problems side by side. `evaluations` are the boxes that
+    were bounded; 0 where every action, or every vertex, was tried and that is proof enough.
     """
-    problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, values)
-    tol = check_positive("tol", tol)
-    if max_boxes < 1:
-        raise InputError("max_boxes", received=max_boxes, expected="a whole number of 1 or more")
-    if problem.family.moves_straight():
-        return problem.farthest_of(corners(problem.space.lower, problem.space.upper), tol)
-    listed = problem.space.listed(_LISTED)
-    if listed is not None:
-        return problem.farthest_of(listed, tol)
-    search = Search(problem.family, problem.space, _SEARCHED * tol, max_boxes)
-    with one_thread():  # a search is many short steps, and cores would wait for each other between them
-        search.run(rng)
-    return problem.answer(search, tol)
-
-
-def vertex_maximum(
-    slope: Array, intercept: Array, before: Array, beta: float, lower: Array, upper: Array, distance: str
-) -> tuple[float, FloatArray]:
-    """The largest distance at the vertices of the box, and the vertex (K,): in general only a lower bound.
-
-    Arguments as for `maximize_distance`.
-    """
-    problem = _Problem.checked(slope, intercept, before, beta, lower, upper, distance, None)
-    value, action = problem.family.farthest(corners(problem.space.lower, problem.space.upper))
-    return value, problem.all_actions(action)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Arguments that are checked, without the actions that change nothing."""
-
-    family: Family
-    space: Space
-    free: Tensor
-    """(K,): which of all actions the family and the space have."""
-    start: Tensor
-    """(K,): all actions at their lowest; where those that are not free stay."""
-
-    @classmethod
-    def checked(
-        cls,
-        slope: Array,
-        intercept: Array,
-        before: Array,
-        beta: float,
-        lower: Array,
-        upper: Array,
-        distance: str,
-        values: Array | None,
-    ) -> _Problem:
-        """From arguments as they come."""
-        name, beta = check_distance(distance), check_positive("beta", beta)
-        slopes = as_double("slope", slope, 2, "(items, K)").cpu()
-        intercepts = as_double("intercept", intercept, 1, "(items,)").cpu()
-        check_scores(slopes, intercepts)
-        check_finite("slope", slopes)
-        check_finite("intercept", intercepts)
-        space = Space.checked(*as_box(lower, upper, (slopes.shape[1],), slopes.device), values)
-        log_p = _as_baseline(before, len(intercepts))
-
-        free = (space.lower < space.upper) & (slopes.amin(dim=0) < slopes.amax(dim=0))
-        if int(free.sum()) > _MOST_ACTIONS:
-            raise InputError(
-                "slope",
-                received=f"{int(free.sum())} actions that move scores",
-                expected=f"at most {_MOST_ACTIONS}: a box has 2^K vertices",
-                remedy="Free fewer ratings: give the others equal bounds.",
-            )
-        # What all scores have in common moves no probability, and is gone before it can round: all are relative to the
-        # item that leads at the middle of the box.
-        leader = int((intercepts + slopes @ ((space.lower + space.upper) / 2)).argmax())
-        slopes, ahead = slopes - slopes[leader], intercepts - intercepts[leader]
-        farthest = torch.maximum(space.lower.abs(), space.upper.abs())
-        largest = beta * (ahead.abs() + slopes.abs() @ farthest).max()
-        check_finite("beta * scores", largest)
-        offset = beta * (ahead + slopes[:, ~free] @ space.lower[~free])
-        # No score, no log-probability of the baseline, and none of the parts that they are computed from is larger.
-        size = float(largest + log_p.abs().max())
-        scaled = beta * slopes[:, free]
-        rounding = _rounding(size, scaled.abs() @ (space.upper - space.lower)[free], len(free))
-        # The other distances are norms of differences of probabilities, or of their roots, and move no farther than
-        # log q. KL weighs the differences with logarithms of up to twice `size`.
-        error = rounding * (1 + 2 * size if name == "kl" else 1)
-        return cls(Family(scaled, offset, log_p, name, rounding, error), space.among(free), free, space.lower)
-
-    def farthest_of(self, actions: Tensor, tol: float) -> DistanceSolution:
-        """The farthest of `actions` (n, K), where no other action can be farther."""
-        value, action = self.family.farthest(actions)
-        return self._solution(value, value + self.family.error, action, tol, boxes=0)
-
-    def answer(self, search: Search, tol: float) -> DistanceSolution:
-        """What the search found, with a bound that leaves room for rounding."""
-        value, rounding = float(self.family.distances(search.action)), self.family.rounding
+    name, beta, tol = check_distance(distance), check_positive("beta", beta), check_positive("tol", tol)
+    check_count("max_boxes", max_boxes)
+    slopes = as_double("slope", slope, 2, "(items, K)").cpu()
+    intercepts = as_double("intercept", intercept, 1, "(items,)").cpu()
+    check_scores(slopes, intercepts)
+    check_finite("slope", slopes)
+    check_finite("intercept", intercepts)
+    space = ActionSpace.checked(*as_box(lower, upper, (slopes.shape[1],), slopes.device), values)
+    log_p = _as_baseline(before, len(intercepts))
+    # Actions that change nothing stay at their lowest.
+    free = (space.lower < space.upper) & (slopes.amin(dim=0) < slopes.amax(dim=0))
+    if int(free.sum()) > _MOST_ACTIONS:
+        raise InputError(
+            "slope",
+            received=f"{int(free.sum())} actions that move scores",
+            expected=f"at most {_MOST_ACTIONS}: a box has 2^K vertices",
+            remedy="Free fewer ratings: give the others equal bounds.",
+        )
+    family, actions = _family(slopes, intercepts, log_p, beta, space, free, name), space.lower.clone()
+    space, error, boxes = space.among(free), family.error, 0
+    everything = corners(space.lower, space.upper) if family.moves_straight() else space.listed(_LISTED)
+    if everything is not None:
+        value, actions[free] = family.farthest(everything)
+        bound = value + error
+    else:
+        search = DistanceSearch(family, space, _SEARCHED * tol, max_boxes)
+        with one_thread():  # a search is many short steps, and cores would wait for each other between them
+            search.run(rng)
+        value, actions[free], boxes = float(family.distances(search.action)), search.action, search.boxes
         # Where a square was bounded, it is the square that has the rounding.
-        squared = self.family.distance in {"hellinger", "l2"}
-        bound = math.sqrt(search.bound**2 + 8 * rounding) if squared else search.bound + 4 * self.family.error
-        return self._solution(value, bound, search.action, tol, search.boxes)
-
-    def _solution(self, value: float, bound: float, action: Tensor, tol: float, boxes: int) -> DistanceSolution:
-        lower, upper = max(value - self.family.error, 0.0), max(value, min(bound, LARGEST[self.family.distance]))
-        status = Status.SOLVED if upper - lower <= tol else Status.BOUNDED
-        return DistanceSolution(value, lower, upper, self.all_actions(action), status, boxes)
-
-    def all_actions(self, free: Tensor) -> FloatArray:
-        """(K,): the free actions among those that stay at their lowest."""
-        actions = self.start.clone()
-        actions[self.free] = free
-        return actions.numpy()
+        squared = name in {"hellinger", "l2"}
+        bound = math.sqrt(search.bound**2 + 8 * family.rounding) if squared else search.bound + 4 * error
+    least, most = max(value - error, 0.0), max(value, min(bound, LARGEST[name]))
+    status = Status.SOLVED if most - least <= tol else Status.BOUNDED
+    bounds = (np.array([number]) for number in (value, least, most, status.value))
+    return Solution(*bounds, actions.numpy()[None], np.array([boxes]))
 
 
-def _rounding(size: float, reach: Tensor, columns: int) -> float:
-    """How far rounding moves a log-probability, or the tangent of a log-sum-exp, of scores of at most `size`.
-
-    `reach` (items,): how far an item's score moves over the box of K `columns`. With u the unit roundoff, a score is a
-    sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
-    of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
-    for the sum over the items in its gradient: 2 N u reach. The unit below is 2 u.
-    """
-    return 2 * _UNIT * ((columns + 8) * size + len(reach) * (1 + float(reach.max())) + 16)
+def _family(
+    slopes: Tensor, intercepts: Tensor, log_p: Tensor, beta: float, space: ActionSpace, free: Tensor, name: Distance
+) -> Family:
+    """The distributions that the `free` actions (K,) lead to, the others at their lowest."""
+    # What all scores have in common moves no probability, and is gone before it can round: all are relative to the
+    # item that leads at the middle of the box.
+    leader = int((intercepts + slopes @ ((space.lower + space.upper) / 2)).argmax())
+    slopes, ahead = slopes - slopes[leader], intercepts - intercepts[leader]
+    farthest = torch.maximum(space.lower.abs(), space.upper.abs())
+    largest = beta * (ahead.abs() + slopes.abs() @ farthest).max()
+    check_finite("beta * scores", largest)
+    offset = beta * (ahead + slopes[:, ~free] @ space.lower[~free])
+    # No score, no log-probability of the baseline, and none of the parts that they are computed from is larger.
+    size = float(largest + log_p.abs().max())
+    scaled = beta * slopes[:, free]
+    reach = float((scaled.abs() @ (space.upper - space.lower)[free]).max())
+    # How far rounding moves a log-probability, or the tangent of a log-sum-exp. With u the unit roundoff, a score is a
+    # sum of K + 1 products, rounded before and after: (2 K + 8) u size. Log-sum-exp moves by no more, and by (N + 16) u
+    # of its own sum; a log-probability by both. A tangent is exact for the weights it has (Gibbs: see `logsumexp`), but
+    # for the sum over the items in its gradient: 2 N u reach, where `reach` is the farthest that a score moves over the
+    # box. The unit below is 2 u.
+    rounding = 2 * _UNIT * ((len(free) + 8) * size + len(slopes) * (1 + reach) + 16)
+    # The other distances are norms of differences of probabilities, or of their roots, and move no farther than log q.
+    # KL weighs the differences with logarithms of up to twice `size`.
+    error = rounding * (1 + 2 * size if name == "kl" else 1)
+    return Family(scaled, offset, log_p, name, rounding, error)
 
 
 def _as_baseline(before: Array, items: int) -> Tensor:

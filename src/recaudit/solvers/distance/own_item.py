@@ -26,7 +26,6 @@ additions each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -38,14 +37,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recaudit.arithmetic import core_count
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
 from recaudit.ranking import top_items
 from recaudit.solvers.checks import check_finite, check_positive
 from recaudit.solvers.distance.distances import LARGEST, Distance
-from recaudit.solvers.distance.own_item_vertices import Room, Vertices, distance_at, largest_at_vertices, log_sum
+from recaudit.solvers.distance.vertices import Vertices, distance_at, largest_at_vertices, log_sum
+from recaudit.solvers.solution import Solution
+from recaudit.status import Status
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Bytes = NDArray[np.int8]
 
 MOST_VERTICES = 2**16
@@ -58,30 +58,32 @@ _NOT_FINITE = -1
 
 @final
 @dataclass(frozen=True, eq=False)
-class LargestDistance:
-    """The largest distance of every pair, and the vertex that reaches it."""
+class VertexSolution(Solution):
+    """The largest distance of every pair of a viewer and an editor, viewer by viewer.
 
-    value: Floats
-    """(viewers, editors): NaN for a viewer without candidates, or to whom the target is none."""
-    vertex: Ints
-    """(viewers, editors): two bits an action, the first action lowest; see `choices`."""
+    Not applicable for a viewer without candidates, or to whom the target is none. `choices` take the place of
+    `actions`; `evaluations` are the vertices of a pair.
+    """
+
+    vertex: IntArray
+    """(n,): the vertex that reaches the value, two bits an action, the first action lowest."""
 
     def choices(self, actions: int) -> Bytes:
-        """(viewers, editors, actions): 1 where the item's score is its lowest, 2 its highest, 0 where it is as before
-        or is no candidate of the viewer."""
-        return ((self.vertex[..., None] >> (2 * np.arange(actions))) & 3).astype(np.int8)
+        """(n, actions): 1 where the item's score is its lowest, 2 its highest, 0 where it is as before or is no
+        candidate of the viewer."""
+        return ((self.vertex[:, None] >> (2 * np.arange(actions))) & 3).astype(np.int8)
 
 
 def largest_distance(
     distance: Distance,
     scores: Tensor,
-    items: Ints,
+    items: IntArray,
     edited: Tensor,
     beta: float,
     *,
     target: int | None = None,
     changes: int | None = None,
-) -> LargestDistance:
+) -> VertexSolution:
     """The largest distance between the softmax distributions before and after the edits, for every pair.
 
     `scores` (viewers, items) are the scores without edits, -inf where an item is no candidate; `items` (editors,
@@ -98,10 +100,10 @@ def largest_distance(
         raise InputError("changes", received=f"{changes} beside a target", expected="None beside a target")
     candidate = (scores != -torch.inf).numpy()
     check_finite("scores", scores[torch.from_numpy(candidate)])
-    viewers = _Viewers.of(beta, scores, candidate, items.shape[1] + 1 + (target is not None))
-    vertices = Vertices.of(items.shape[1], changes)
-    pairs = (len(scores), len(items))
-    found = LargestDistance(np.zeros(pairs), np.zeros(pairs, dtype=np.int64))
+    (editors, actions), cores = items.shape, core_count()
+    viewers = _Viewers.of(beta, scores, candidate, actions + 1 + (target is not None))
+    vertices, items = Vertices.of(actions, changes), np.ascontiguousarray(items)
+    value, vertex = np.zeros((len(scores), editors)), np.zeros((len(scores), editors), dtype=np.int64)
 
     def solve(rows: slice) -> None:
         _solve_rows(
@@ -109,56 +111,44 @@ def largest_distance(
             beta,
             viewers,
             rows.start,
-            np.ascontiguousarray(items),
+            items,
             edited[rows].contiguous().numpy(),
             -1 if target is None else target,
             changes is not None,
             vertices,
-            # A target may stand beside the edited items.
-            Room.of(items.shape[1] + 1, len(vertices.codes)),
-            found.value[rows],
-            found.vertex[rows],
+            value[rows],
+            vertex[rows],
         )
 
-    cores = core_count()
+    size = max(1, math.ceil(len(scores) / cores))
     with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(solve, _parts(len(scores), cores)))
-    if (found.vertex == _NOT_FINITE).any():
+        list(pool.map(solve, (slice(start, start + size) for start in range(0, len(scores), size))))
+    if (vertex == _NOT_FINITE).any():
         check_finite("edited", edited)
-    found.value[~candidate.any(axis=1)] = np.nan
-    if target is not None:
-        found.value[~candidate[:, target]] = np.nan
-    return found
+    applicable = candidate.any(axis=1) if target is None else candidate[:, target]
+    value[~applicable] = np.nan
+    status = np.repeat(np.where(applicable, Status.SOLVED.value, Status.NOT_APPLICABLE.value), editors)
+    value, work = value.ravel(), np.full(value.size, vertices.counts[-1])
+    return VertexSolution(value, value, value, status, np.empty((0, actions)), work, vertex.ravel())
 
 
-def _parts(rows: int, cores: int) -> Iterator[slice]:
-    """Rows cut for the cores; which core does what has no influence on the answers."""
-    size = max(1, math.ceil(rows / cores))
-    return (slice(start, start + size) for start in range(0, rows, size))
-
-
-def _count_vertices(actions: int, changes: int | None) -> int:
-    """How many vertices a pair has at most: two a moved item."""
-    if changes is None:
-        return int(2**actions)
-    return sum(math.comb(actions, moved) * 2**moved for moved in range(min(changes, actions) + 1))
-
-
-def _check_edits(items: Ints, edited: Tensor, changes: int | None) -> None:
+def _check_edits(items: IntArray, edited: Tensor, changes: int | None) -> None:
     if edited.dim() != 4 or edited.shape[1:3] != items.shape or edited.shape[3] < 2:
         raise InputError(
             "edited",
             received=f"shape {tuple(edited.shape)} beside items of shape {items.shape}",
             expected="shape (viewers, editors, actions, ratings + 1)",
         )
-    ordered = np.sort(items, axis=1)
+    ordered, actions = np.sort(items, axis=1), items.shape[1]
     if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
         raise InputError("items", received="an item twice in a row", expected="distinct items for each editor")
-    count = _count_vertices(items.shape[1], changes)
+    # Each moved item is at one of two ends; without a limit all of them move.
+    moved = [actions] if changes is None else range(min(changes, actions) + 1)
+    count = sum(math.comb(actions, n) * 2**n for n in moved)
     if count > MOST_VERTICES:
         raise InputError(
             "items",
-            received=f"{items.shape[1]} actions, {count:,} vertices a pair",
+            received=f"{actions} actions, {count:,} vertices a pair",
             expected=f"at most {MOST_VERTICES:,} vertices: 16 actions, two vertices for each",
             remedy="Let editors change fewer ratings.",
         )
@@ -174,22 +164,22 @@ class _Viewers(NamedTuple):
 
     rank: Bytes
     """(viewers, items): the place among the top ones, _TAIL, or _NO_CANDIDATE."""
-    mass: Floats
+    mass: FloatArray
     """(viewers, items): of the items in the tail, in units of the last top one's; 0 elsewhere."""
-    tail: Floats
+    tail: FloatArray
     """(viewers,): the sum of `mass`."""
-    tail_squares: Floats
+    tail_squares: FloatArray
     """(viewers,): the sum of its squares."""
-    level: Floats
+    level: FloatArray
     """(viewers,): the highest score. All are relative to it before they are multiplied with beta: what they share moves
     no probability, and must not cost digits."""
-    logits: Floats
+    logits: FloatArray
     """(viewers, items): beta times the scores, less the level."""
-    top_logits: Floats
+    top_logits: FloatArray
     """(viewers, places): falling; -inf where there are fewer candidates."""
 
     @classmethod
-    def of(cls, beta: float, scores: Tensor, candidate: NDArray[np.bool_], places: int) -> _Viewers:
+    def of(cls, beta: float, scores: Tensor, candidate: BoolArray, places: int) -> _Viewers:
         level = torch.where(torch.from_numpy(candidate.any(axis=1)), scores.amax(dim=1), 0.0)
         logits = beta * (scores - level[:, None])
         tops = top_items(logits, torch.from_numpy(candidate), places)
@@ -210,22 +200,23 @@ def _solve_rows(
     beta: float,
     viewers: _Viewers,
     first: int,
-    items: Ints,
-    edited: Floats,
+    items: IntArray,
+    edited: FloatArray,
     target: int,
     limited: bool,
     vertices: Vertices,
-    room: Room,
-    value: Floats,
-    vertex: Ints,
+    value: FloatArray,
+    vertex: IntArray,
 ) -> None:
     """Fill in `value` and `vertex` (rows, editors) of the viewers from `first` on; `edited` is theirs too."""
     # Unpacked once: taking an array out of a tuple, or a part of an array, counts references, which costs more here
     # than what is done with it.
     rank, mass, tails, tails_squared, level, logits, top_logits = viewers
-    logit, slot, root, part, sums, after = room
-    codes, parent, item, option, counts = vertices
-    places = top_logits.shape[1]
+    codes, places, room = vertices.codes, top_logits.shape[1], items.shape[1] + 1
+    # Arrays to work in; a target may stand beside the edited items. The logits of the edited items before, at their
+    # lowest and at their highest, the action each belongs to, and what the search of the vertices needs of them.
+    logit, slot, root, after = np.zeros((3, room)), np.zeros(room, np.int64), np.zeros((3, room)), np.zeros(room)
+    part, sums = np.zeros((3, 3, room)), np.zeros((3, len(codes)))
     heavier = np.empty((places, places))  # [i, j]: the mass of the top item j in units of the top item i's
     for row in range(len(value)):
         v = first + row
@@ -248,21 +239,7 @@ def _solve_rows(
                     logit[o, s] -= unit
             if target < 0:
                 value[row, e], at = largest_at_vertices(
-                    kind,
-                    m,
-                    rest,
-                    squares,
-                    limited,
-                    codes,
-                    parent,
-                    item,
-                    option,
-                    counts[m],
-                    logit,
-                    root,
-                    part,
-                    sums,
-                    after,
+                    kind, m, rest, squares, limited, vertices, logit, root, part, sums, after
                 )
                 for s in range(m):
                     vertex[row, e] |= ((codes[at] >> (2 * s)) & 3) << (2 * slot[s])
@@ -279,12 +256,12 @@ def _gather(
     e: int,
     target: int,
     rank: Bytes,
-    mass: Floats,
-    logits: Floats,
-    items: Ints,
-    edited: Floats,
-    logit: Floats,
-    slot: Ints,
+    mass: FloatArray,
+    logits: FloatArray,
+    items: IntArray,
+    edited: FloatArray,
+    logit: FloatArray,
+    slot: IntArray,
 ) -> tuple[int, int, int, float, float]:
     """Write the edited candidates of viewer v and editor e into `logit` and `slot`; the target too, edited or not.
 
@@ -325,7 +302,7 @@ def _gather(
 
 @njit(nogil=True, cache=True, forceinline=True)
 def _rest(
-    v: int, top_logits: Floats, heavier: Floats, tops_edited: int, tail: float, tail_squares: float
+    v: int, top_logits: FloatArray, heavier: FloatArray, tops_edited: int, tail: float, tail_squares: float
 ) -> tuple[float, float, float]:
     """The logit of viewer v's best unedited candidate; in its units the mass of all unedited, and of its squares.
 
@@ -348,7 +325,7 @@ def _rest(
 
 @njit(nogil=True, cache=True)
 def _largest_of_target(
-    kind: int, m: int, rest: float, target: int, actions: int, logit: Floats, slot: Ints
+    kind: int, m: int, rest: float, target: int, actions: int, logit: FloatArray, slot: IntArray
 ) -> tuple[float, int]:
     """The largest distance of the two outcomes "the target" and "another", and its vertex.
 

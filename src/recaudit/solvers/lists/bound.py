@@ -20,7 +20,6 @@ list never hurts, and gains only fall: no list is above f(list) + the k largest 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -29,9 +28,8 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.category_vectors import CategoryVectors
 from recaudit.solvers.lists.kernel import Scores
-from recaudit.solvers.lists.objective import list_distribution
+from recaudit.solvers.lists.objective import CategoryVectors, ListObjective
 
 ROUNDS = 12
 """Steps of Frank and Wolfe: with 21,000 items and lists of 50, a hundred steps lower the bound by another 2%."""
@@ -41,135 +39,79 @@ _CHUNK = 4_000_000
 """(user, item) pairs at a time."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What a list is judged by; one number lambda, and lists of the same users."""
-
-    vectors: CategoryVectors
-    interests: FloatArray
-    """(users, genres)"""
-    importance: FloatArray
-    """(genres,)"""
-    weight: float
-    rank_weights: FloatArray
-    """(n,)"""
-    smoothing: float
-
-
 def upper_bound(
-    problem: Problem, scores: Scores, allowed: BoolArray, must: BoolArray | None, lists: IntArray
+    scores: Scores,
+    allowed: BoolArray,
+    must: BoolArray | None,
+    interests: FloatArray,
+    vectors: CategoryVectors,
+    objective: ListObjective,
+    lists: IntArray,
 ) -> FloatArray:
     """(users,): no list of as many items as the given one, with all that must be in it, has a higher objective.
 
-    `scores`, `allowed`, `must` (users, items); `lists` (users, n). Caps are left out: with them it is still a bound.
+    `scores`, `allowed`, `must` (users, items); `interests` (users, genres); `lists` (users, n). One number lambda. Caps
+    are left out: with them it is still a bound.
     """
     users, items = scores.shape
     step = max(1, _CHUNK // max(1, items))
-    shares = aligned(problem.vectors.shares().toarray())
-    return np.concatenate(
-        [
-            _bound(
-                problem,
-                shares,
-                aligned(np.asarray(scores[rows], dtype=np.float64)),
-                torch.from_numpy(allowed[rows]),
-                None if must is None else torch.from_numpy(must[rows]),
-                lists[rows],
-                aligned(problem.interests[rows]),
-            )
-            for rows in (slice(start, start + step) for start in range(0, max(1, users), step))
-        ]
-    )
-
-
-def _bound(
-    problem: Problem, shares: Tensor, scores: Tensor, allowed: Tensor, must: Tensor | None, lists: IntArray, p: Tensor
-) -> FloatArray:
-    """`upper_bound` of a chunk of users; `shares` (vectors, genres), `p` (users, genres)."""
-    chunk = _Chunk.of(problem, shares, scores, allowed, must, lists, p)
-    held, total = chunk.held, chunk.total
-    best = torch.full_like(total, torch.inf)
-    if bool((problem.rank_weights == problem.rank_weights[0]).all()):
-        best = chunk.by_submodularity()
-    for _ in range(ROUNDS):
-        c = chunk.slope(held)
-        bound, to_held, to_total = chunk.best_response(c)
-        bound = bound + chunk.value(held, total) - (1 - chunk.weight) * total - (c * held).sum(dim=1)
-        best = torch.minimum(best, bound)
-        length = chunk.search(held, to_held - held, to_total - total)
-        held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
-    return np.asarray(best, dtype=np.float64)
+    bounds = []
+    for rows in (slice(start, start + step) for start in range(0, max(1, users), step)):
+        due = None if must is None else must[rows]
+        chunk = _Relaxation(scores[rows], allowed[rows], due, interests[rows], vectors, objective, lists[rows])
+        bounds.append(chunk.bound().numpy())
+    return np.concatenate(bounds)
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Chunk:
+class _Relaxation:
     """Some users' lists and candidates; k, the length of a list, may differ between them."""
 
-    weight: float
-    alpha: float
-    mp: Tensor
-    """(users, genres): m p."""
-    p: Tensor
-    scores: Tensor
-    """(users, items): -inf for items that are not allowed."""
-    must: Tensor | None
-    shares: Tensor
-    """(vectors, genres)"""
-    vector_of: Tensor
-    w: Tensor
-    """(users, n): the rank weights, 0 beyond the list's end."""
-    filled: Tensor
-    """(users, n): whether the rank is within the list."""
-    chosen: Tensor
-    """(users, n): the lists."""
-    held: Tensor
-    """(users, genres): S of the lists."""
-    total: Tensor
-    """(users,): t of the lists."""
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        shares: Tensor,
-        scores: Tensor,
-        allowed: Tensor,
-        must: Tensor | None,
+    def __init__(
+        self,
+        scores: Scores,
+        allowed: BoolArray,
+        must: BoolArray | None,
+        interests: FloatArray,
+        vectors: CategoryVectors,
+        objective: ListObjective,
         lists: IntArray,
-        p: Tensor,
-    ) -> _Chunk:
-        chosen = torch.from_numpy(lists)
-        filled = chosen >= 0
-        w = torch.from_numpy(problem.rank_weights) * filled
-        vectors = np.where(lists >= 0, problem.vectors.vector_of[np.maximum(lists, 0)], -1)
-        q = list_distribution(vectors.astype(np.int64), problem.vectors.shares(), problem.rank_weights)
-        return cls(
-            problem.weight,
-            problem.smoothing,
-            p * torch.from_numpy(problem.importance),
-            p,
-            scores.masked_fill(~allowed, -torch.inf),
-            must,
-            shares,
-            torch.from_numpy(problem.vectors.vector_of.astype(np.int64)),
-            w,
-            filled,
-            chosen,
-            torch.from_numpy(q) * w.sum(dim=1, keepdim=True),
-            (scores.gather(1, chosen.clamp(min=0)) * filled).sum(dim=1),
-        )
+    ) -> None:
+        self.weight, self.alpha = float(objective.weights[0]), objective.alpha
+        self.p, self.must = aligned(interests), None if must is None else torch.from_numpy(must)
+        self.mp = self.p * torch.from_numpy(objective.importance)
+        score = aligned(np.asarray(scores, dtype=np.float64))
+        self.scores = score.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+        self.shares = aligned(vectors.shares().toarray())  # (vectors, genres)
+        self.vector_of = torch.from_numpy(vectors.vector_of.astype(np.int64))
+        self.chosen = torch.from_numpy(lists)
+        self.filled = self.chosen >= 0
+        rank_weights = torch.from_numpy(objective.rank_weights)
+        self.equal_ranks = bool((rank_weights == rank_weights[0]).all())
+        self.w = rank_weights * self.filled  # (users, n): 0 beyond the list's end
+        weight = self.w.sum(dim=1, keepdim=True)
+        self.all_weight = torch.where(weight > 0, weight, 1.0)  # (users, 1): W; 1 for an empty list, whose S is 0
+        # S (users, genres) and t (users,) of the lists.
+        self.held = torch.from_numpy(vectors.distribution(lists, objective.rank_weights)) * weight
+        self.total = (score.gather(1, self.chosen.clamp(min=0)) * self.filled).sum(dim=1)
+
+    def bound(self) -> Tensor:
+        """(users,): the smallest bound of both arguments, after the steps of Frank and Wolfe."""
+        held, total = self.held, self.total
+        best = self.by_submodularity() if self.equal_ranks else torch.full_like(total, torch.inf)
+        for _ in range(ROUNDS):
+            c = self.slope(held)
+            bound, to_held, to_total = self.best_response(c)
+            bound = bound + self.value(held, total) - (1 - self.weight) * total - (c * held).sum(dim=1)
+            best = torch.minimum(best, bound)
+            length = self.search(held, to_held - held, to_total - total)
+            held, total = held + length[:, None] * (to_held - held), total + length * (to_total - total)
+        return best
 
     def smoothed(self, held: Tensor) -> Tensor:
         """(users, genres): q~ / p for genres that the user has an interest in, 1 for the others."""
-        ratio = (1 - self.alpha) * held / self._all_weight() / self.p + self.alpha
+        ratio = (1 - self.alpha) * held / self.all_weight / self.p + self.alpha
         return torch.where(self.p > 0, ratio, 1.0)
-
-    def _all_weight(self) -> Tensor:
-        """(users, 1): W; 1 for an empty list, whose S is 0."""
-        all_weight = self.w.sum(dim=1, keepdim=True)
-        return torch.where(all_weight > 0, all_weight, 1.0)
 
     def value(self, held: Tensor, total: Tensor) -> Tensor:
         """(users,): f."""
@@ -177,18 +119,14 @@ class _Chunk:
 
     def slope(self, held: Tensor) -> Tensor:
         """(users, genres): c, the derivative of f with respect to S."""
-        c = self.weight * self.mp * (1 - self.alpha) / self._all_weight() / self.p / self.smoothed(held)
+        c = self.weight * self.mp * (1 - self.alpha) / self.all_weight / self.p / self.smoothed(held)
         return torch.where(self.p > 0, c, 0.0)
-
-    def of_items(self, of_vectors: Tensor) -> Tensor:
-        """(users, items) from (users, vectors)."""
-        return of_vectors.index_select(1, self.vector_of)
 
     def best_response(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A bound on the sum of a_i + w_r b_i over all lists, and a list that is good for it: its S and t."""
         n = min(self.w.shape[1], self.scores.shape[1])
         w, filled = self.w[:, :n], self.filled[:, :n]
-        a, b = self._relevance(self.scores), self.of_items(c @ self.shares.T)
+        a, b = self._relevance(self.scores), (c @ self.shares.T).index_select(1, self.vector_of)
         b_largest = b.masked_fill(self.scores == -torch.inf, 0.0).topk(n, dim=1).values
         k = filled.sum(dim=1, keepdim=True).clamp(min=1)
         mean, first, last = w.sum(dim=1, keepdim=True) / k, w[:, :1], w.gather(1, k - 1)
@@ -223,14 +161,14 @@ class _Chunk:
         n = min(self.w.shape[1], self.scores.shape[1])
         unit = self.w[:, :1]
         sums = torch.zeros(len(self.p), len(self.shares), dtype=self.p.dtype)
-        before = self.smoothed(self.held) * self.p * self._all_weight()
+        before = self.smoothed(self.held) * self.p * self.all_weight
         for genre in range(self.p.shape[1]):
             added = (1 - self.alpha) * unit * self.shares[:, genre]
             here = torch.where(self.p[:, genre] > 0, before[:, genre], 1.0)[:, None]
             sums += self.mp[:, genre, None] * torch.log1p(added / here)
         lowest = self.scores.gather(1, self.chosen.clamp(min=0)).masked_fill(~self.filled, torch.inf).amin(dim=1)
         lowest = torch.where(self.filled[:, 0], lowest, 0.0)
-        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * self.of_items(sums)
+        gains = self._relevance(self.scores - lowest[:, None]) + self.weight * sums.index_select(1, self.vector_of)
         row, rank = torch.nonzero(self.filled, as_tuple=True)
         gains[row, self.chosen[row, rank]] = 0.0
         largest = torch.where(self.filled[:, :n], gains.topk(n, dim=1).values, 0.0)

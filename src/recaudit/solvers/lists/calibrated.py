@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from recaudit.arithmetic import core_count
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.solvers.checks import check_finite
-from recaudit.solvers.lists.bound import Problem, upper_bound
-from recaudit.solvers.lists.category_vectors import CategoryVectors
-from recaudit.solvers.lists.kernel import NOT_FINITE, Scores, Setting, greedy_lists
-from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution, rank_weights
-from recaudit.solvers.lists.swaps import whole_lists
+from recaudit.solvers.lists.bound import upper_bound
+from recaudit.solvers.lists.kernel import NOT_FINITE, Scores
+from recaudit.solvers.lists.objective import SMOOTHING, CategoryVectors, ListObjective, divergence
+from recaudit.solvers.lists.swaps import make_lists
+from recaudit.solvers.solution import Solution
 from recaudit.status import Status
-
-__all__ = ["CalibratedLists", "CategoryVectors", "Certificate", "calibrated_lists", "rank_weights"]
 
 Horizon = Literal["prefix", "list"]
 NO_CAP = np.iinfo(np.int64).max
@@ -33,30 +30,20 @@ _NEGLIGIBLE = 1e-200
 
 @final
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """How far lists may be from the best lists of the same length, by the objective of Equation 6."""
+class ListCertificate(Solution):
+    """How far lists may be from the best lists of the same length, by the objective of Equation 6.
 
-    value: FloatArray
-    """(users,): (1 - lambda) s(I) - lambda C_KL of the list."""
-    upper: FloatArray
-    """(users,): no list has more."""
+    `value` (users,) is (1 - lambda) s(I) - lambda C_KL of the list; no list has more than `upper`. The lists themselves
+    stand in for `actions`, which are left out.
+    """
+
     plain: FloatArray
     """(users,): the objective of the list by score alone, under the same constraints."""
-    tol: float
 
     @property
     def gap(self) -> FloatArray:
         """(users,): how much more the best list may have, 0 or more, in units of the objective: lambda times nats."""
         return self.upper - self.value
-
-    def within(self, gap: float) -> float:
-        """The share of lists that are proved to be no further than this from the best; NaN without any list."""
-        return float((self.gap <= gap).mean()) if len(self.gap) else math.nan
-
-    @property
-    def status(self) -> NDArray[np.str_]:
-        """(users,): solved where the gap is within the tolerance, else bounded."""
-        return np.where(self.gap <= self.tol, Status.SOLVED.value, Status.BOUNDED.value)
 
 
 @final
@@ -72,7 +59,7 @@ class CalibratedLists:
     """(users,): C_KL of the list, category systems summed by their importance; 0 for a user without interests."""
     evaluations: IntArray
     """(users,): how often a category vector's gain was computed."""
-    certificate: Certificate | None
+    certificate: ListCertificate | None
     """None if it was not asked for."""
 
 
@@ -117,208 +104,148 @@ def calibrated_lists(
     `certify` asks for an upper bound on what any list could have as a whole, whatever the horizon, for a single
     `weight`; it takes some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
     """
-    users = _check_scores(scores, allowed, vectors)
-    weights = _check_weight(weight, size)
-    problem = Problem(
-        vectors,
-        _check_interests(interests, (users, vectors.n_genres)),
-        _check_importance(importance, vectors.n_genres),
-        float(weights[0]),
-        _check_rank_weights(rank_weights, size),
-        _check_smoothing(smoothing),
-    )
-    limits = _check_caps(caps, vectors.n_genres)
+    _check_scores(scores, allowed, vectors)
+    n_genres, weights = vectors.n_genres, _check_weight(weight, size)
+    interests = _check_interests(interests, (len(scores), n_genres))
+    w, m, alpha = _check_rank_weights(rank_weights, size), _check_importance(importance, n_genres), float(smoothing)
+    limits = _check_caps(caps, n_genres)
     _check_must(must, allowed, size)
     one_weight = bool((weights == weights[0]).all())
-    if certify and not one_weight:
-        raise InputError(
-            "certify",
-            received="True beside weights that differ from rank to rank",
-            expected="one weight: Equation 6 has one lambda, and the bound is on it",
-        )
-    whole = _check_horizon(horizon) == "list"
-    totals = np.cumsum(problem.rank_weights)
-    if whole:
-        totals[:] = totals[-1]
-    work = _Work.of(problem, scores, allowed, must, totals, limits)
-    lists, evaluations = work.lists(whole_lists if whole and one_weight else greedy_lists, weights)
-    relevance, apart = _worth(problem, scores, lists)
+    _require(0 < alpha < 1, "smoothing", smoothing, "alpha above 0 and below 1; the paper has 0.01")
+    _require(
+        one_weight or not certify,
+        "certify",
+        "True beside weights that differ from rank to rank",
+        "one weight: Equation 6 has one lambda, and the bound is on it",
+    )
+    if horizon not in get_args(Horizon):
+        remedy = did_you_mean(horizon, get_args(Horizon))
+        raise InputError("horizon", received=repr(horizon), expected="'prefix' or 'list'", remedy=remedy)
+    totals = np.cumsum(w) if horizon == "prefix" else np.full(size, np.cumsum(w)[-1])
+    objective = ListObjective(weights, w, totals, m, alpha, limits)
+    asked = scores if scores.flags.c_contiguous else scores.copy(), np.ascontiguousarray(allowed), must, interests
+    lists, evaluations = _lists(*asked, vectors, objective, exchange=horizon == "list" and one_weight)
+    relevance, apart = _worth(scores, interests, vectors, objective, lists)
     certificate = None
     if certify:
-        plain, _ = work.lists(greedy_lists, np.zeros(size))
-        certificate = _certificate(problem, scores, allowed, must, lists, plain, tol)
+        value = (1 - weights[0]) * relevance - weights[0] * apart
+        by_score, _ = _lists(*asked, vectors, objective._replace(weights=np.zeros(size)), exchange=False)
+        relevance_by_score, apart_by_score = _worth(scores, interests, vectors, objective, by_score)
+        plain = (1 - weights[0]) * relevance_by_score - weights[0] * apart_by_score
+        bound = upper_bound(*asked, vectors, objective, lists)
+        upper = np.maximum(value, bound + _ROUNDING * np.maximum(1.0, np.abs(bound)))
+        status = np.where(upper - value <= tol, Status.SOLVED.value, Status.BOUNDED.value)
+        certificate = ListCertificate(value, value, upper, status, np.empty((0, size)), evaluations, plain)
     return CalibratedLists(lists, relevance, apart, evaluations, certificate)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """Arrays as compiled code takes them; users are cut for the cores."""
-
-    problem: Problem
-    scores: Scores
-    allowed: BoolArray
-    must: BoolArray
-    """(users, items), or (1, items) where nothing must be in the lists."""
-    totals: FloatArray
-    """(n,): W at each rank."""
-    caps: IntArray
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        scores: Scores,
-        allowed: BoolArray,
-        must: BoolArray | None,
-        totals: FloatArray,
-        caps: IntArray,
-    ) -> _Work:
-        due = np.zeros((1, scores.shape[1]), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
-        of_users = scores if scores.flags.c_contiguous else scores.copy()
-        return cls(problem, of_users, np.ascontiguousarray(allowed), due, totals, caps)
-
-    def lists(self, make: Callable[..., None], weights: FloatArray) -> tuple[IntArray, IntArray]:
-        """The lists (users, n) and evaluations (users,), as `make`, a compiled function, makes them."""
-        problem, users, cores = self.problem, len(self.scores), core_count()
-        lists, evaluations = np.full((users, len(weights)), -1, dtype=np.int64), np.zeros(users, dtype=np.int64)
-        setting = Setting(weights, problem.rank_weights, self.totals, problem.importance, problem.smoothing, self.caps)
-
-        def solve(rows: slice) -> None:
-            make(
-                self.scores[rows],
-                self.allowed[rows],
-                self.must if len(self.must) == 1 else self.must[rows],
-                problem.interests[rows],
-                problem.vectors,
-                setting,
-                lists[rows],
-                evaluations[rows],
-            )
-
-        step = max(1, math.ceil(users / cores))
-        with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(solve, (slice(start, start + step) for start in range(0, users, step))))
-        if (evaluations == NOT_FINITE).any():
-            check_finite("scores", torch.tensor(torch.nan))
-        return lists, evaluations
-
-
-def _objective(problem: Problem, scores: Scores, lists: IntArray) -> FloatArray:
-    """(users,): Equation 6 of the lists."""
-    relevance, apart = _worth(problem, scores, lists)
-    return (1 - problem.weight) * relevance - problem.weight * apart
-
-
-def _worth(problem: Problem, scores: Scores, lists: IntArray) -> tuple[FloatArray, FloatArray]:
-    """(users,) s(I) and (users,) C_KL of the lists."""
-    taken = np.take_along_axis(scores, np.maximum(lists, 0), axis=1).astype(np.float64)
-    of_vectors = np.where(lists >= 0, problem.vectors.vector_of[np.maximum(lists, 0)], -1).astype(np.int64)
-    q = list_distribution(of_vectors, problem.vectors.shares(), problem.rank_weights)
-    apart = divergence(problem.interests, q, problem.smoothing, problem.importance)
-    return np.where(lists >= 0, taken, 0.0).sum(axis=1), apart
-
-
-def _certificate(
-    problem: Problem,
+def _lists(
     scores: Scores,
     allowed: BoolArray,
     must: BoolArray | None,
-    lists: IntArray,
-    plain: IntArray,
-    tol: float,
-) -> Certificate:
-    value, by_score = _objective(problem, scores, lists), _objective(problem, scores, plain)
-    bound = upper_bound(problem, scores, allowed, must, lists)
-    upper = np.maximum(value, bound + _ROUNDING * np.maximum(1.0, np.abs(bound)))
-    return Certificate(value, upper, by_score, tol)
+    interests: FloatArray,
+    vectors: CategoryVectors,
+    objective: ListObjective,
+    *,
+    exchange: bool,
+) -> tuple[IntArray, IntArray]:
+    """The lists (users, n) and evaluations (users,); users are cut for the cores."""
+    users, cores = len(scores), core_count()
+    due = np.zeros((1, scores.shape[1]), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
+    lists, evaluations = np.full((users, len(objective.weights)), -1), np.zeros(users, dtype=np.int64)
+
+    def solve(rows: slice) -> None:
+        own_due = due if must is None else due[rows]
+        some = scores[rows], allowed[rows], own_due, interests[rows]
+        make_lists(*some, vectors, objective, exchange, lists[rows], evaluations[rows])
+
+    step = max(1, math.ceil(users / cores))
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(solve, (slice(start, start + step) for start in range(0, users, step))))
+    if (evaluations == NOT_FINITE).any():
+        check_finite("scores", torch.tensor(torch.nan))
+    return lists, evaluations
 
 
-def _check_scores(scores: Scores, allowed: BoolArray, vectors: CategoryVectors) -> int:
-    """How many users there are."""
-    expected = f"floats of shape (users, {vectors.n_items}), one number an item"
-    if scores.ndim != 2 or scores.shape[1] != vectors.n_items or scores.dtype not in (np.float32, np.float64):
-        raise InputError("scores", received=f"{scores.dtype} of shape {scores.shape}", expected=expected)
-    if allowed.shape != scores.shape or allowed.dtype != np.bool_:
-        received = f"{allowed.dtype} of shape {allowed.shape}"
-        raise InputError("allowed", received=received, expected=f"booleans of shape {scores.shape}")
-    if not vectors.n_items:
-        raise InputError("vectors", received="a catalogue without items", expected="at least one item")
-    return len(scores)
+def _worth(
+    scores: Scores, interests: FloatArray, vectors: CategoryVectors, objective: ListObjective, lists: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """(users,) s(I) and (users,) C_KL of the lists."""
+    taken = np.take_along_axis(scores, np.maximum(lists, 0), axis=1).astype(np.float64)
+    q = vectors.distribution(lists, objective.rank_weights)
+    apart = divergence(interests, q, objective.alpha, objective.importance)
+    return np.where(lists >= 0, taken, 0.0).sum(axis=1), apart
+
+
+def _require(holds: bool, name: str, received: object, expected: str, remedy: str = "") -> None:
+    if not holds:
+        raise InputError(name, received=received, expected=expected, remedy=remedy)
+
+
+def _check_scores(scores: Scores, allowed: BoolArray, vectors: CategoryVectors) -> None:
+    items = len(vectors.vector_of)
+    fits = scores.ndim == 2 and scores.shape[1] == items and scores.dtype in (np.float32, np.float64)
+    expected = f"floats of shape (users, {items}), one number an item"
+    _require(fits, "scores", f"{scores.dtype} of shape {scores.shape}", expected)
+    _check_mask("allowed", allowed, scores.shape)
+    _require(items > 0, "vectors", "a catalogue without items", "at least one item")
+
+
+def _check_mask(name: str, mask: BoolArray, shape: tuple[int, ...]) -> None:
+    fits = mask.shape == shape and mask.dtype == np.bool_
+    _require(fits, name, f"{mask.dtype} of shape {mask.shape}", f"booleans of shape {shape}")
 
 
 def _check_weight(weight: float | ArrayLike, size: int) -> FloatArray:
-    if size < 1:
-        raise InputError("size", received=size, expected="a list length of 1 or more")
+    _require(size >= 1, "size", size, "a list length of 1 or more")
     weights = np.asarray(weight, dtype=np.float64)
-    if weights.shape not in ((), (size,)):
-        raise InputError("weight", received=f"shape {weights.shape}", expected=f"one number, or {size}, one a rank")
-    if not ((weights >= 0) & (weights <= 1)).all():
-        raise InputError(
-            "weight", received=weight, expected="lambda from 0 (the scores alone) to 1 (calibration alone)"
-        )
+    expected = f"one number, or {size}, one a rank"
+    _require(weights.shape in ((), (size,)), "weight", f"shape {weights.shape}", expected)
+    within = bool(((weights >= 0) & (weights <= 1)).all())
+    _require(within, "weight", weight, "lambda from 0 (the scores alone) to 1 (calibration alone)")
     return np.broadcast_to(weights, size).copy()
 
 
 def _check_interests(interests: FloatArray, shape: tuple[int, int]) -> FloatArray:
     interests = np.ascontiguousarray(interests, dtype=np.float64)
-    if interests.shape != shape:
-        raise InputError("interests", received=f"shape {interests.shape}", expected=f"shape {shape}: users, genres")
-    if not (np.isfinite(interests).all() and (interests >= 0).all()):
-        raise InputError("interests", received="a number below 0, NaN or infinite", expected="probabilities")
+    _require(interests.shape == shape, "interests", f"shape {interests.shape}", f"shape {shape}: users, genres")
+    proper = bool(np.isfinite(interests).all() and (interests >= 0).all())
+    _require(proper, "interests", "a number below 0, NaN or infinite", "probabilities")
     # A share of the history so small that its terms underflow is none.
     return np.where(interests < _NEGLIGIBLE, 0.0, interests)
 
 
 def _check_rank_weights(weights: ArrayLike | None, size: int) -> FloatArray:
     found = np.ones(size) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
-    falling = found.shape == (size,) and np.isfinite(found).all() and (np.diff(found) <= 0).all()
-    if not (falling and found[0] > 0 and found[-1] >= 0):
-        raise InputError(
-            "rank_weights",
-            received=repr(weights),
-            expected=f"{size} weights, the first above 0, none below 0, none above the one before",
-            remedy="A weight that rises with the rank would make an old gain no bound on a new one.",
-        )
+    falling = found.shape == (size,) and bool(np.isfinite(found).all() and (np.diff(found) <= 0).all())
+    _require(
+        falling and found[0] > 0 and found[-1] >= 0,
+        "rank_weights",
+        repr(weights),
+        f"{size} weights, the first above 0, none below 0, none above the one before",
+        "A weight that rises with the rank would make an old gain no bound on a new one.",
+    )
     return found
-
-
-def _check_horizon(horizon: Horizon) -> Horizon:
-    if horizon not in get_args(Horizon):
-        remedy = did_you_mean(horizon, get_args(Horizon))
-        raise InputError("horizon", received=repr(horizon), expected="'prefix' or 'list'", remedy=remedy)
-    return horizon
-
-
-def _check_smoothing(smoothing: float) -> float:
-    if not 0 < smoothing < 1:
-        raise InputError("smoothing", received=smoothing, expected="alpha above 0 and below 1; the paper has 0.01")
-    return float(smoothing)
 
 
 def _check_importance(importance: ArrayLike | None, genres: int) -> FloatArray:
     found = np.ones(genres) if importance is None else np.ascontiguousarray(importance, dtype=np.float64)
-    if found.shape != (genres,) or not (np.isfinite(found) & (found >= 0)).all():
-        expected = f"{genres} finite numbers of 0 or more"
-        raise InputError("importance", received=repr(importance), expected=expected)
+    fits = found.shape == (genres,) and bool((np.isfinite(found) & (found >= 0)).all())
+    _require(fits, "importance", repr(importance), f"{genres} finite numbers of 0 or more")
     return found
 
 
 def _check_caps(caps: ArrayLike | None, genres: int) -> IntArray:
     found = np.full(genres, NO_CAP) if caps is None else np.ascontiguousarray(caps)
-    if found.shape != (genres,) or found.dtype.kind not in "iu" or (found < 0).any():
-        raise InputError("caps", received=repr(caps), expected=f"{genres} whole numbers of 0 or more")
+    fits = found.shape == (genres,) and found.dtype.kind in "iu" and bool((found >= 0).all())
+    _require(fits, "caps", repr(caps), f"{genres} whole numbers of 0 or more")
     return found.astype(np.int64)
 
 
 def _check_must(must: BoolArray | None, allowed: BoolArray, size: int) -> None:
     if must is None:
         return
-    if must.shape != allowed.shape or must.dtype != np.bool_:
-        received = f"{must.dtype} of shape {must.shape}"
-        raise InputError("must", received=received, expected=f"booleans of shape {allowed.shape}")
-    if (must & ~allowed).any():
-        raise InputError("must", received="an item that is not allowed", expected="allowed items")
+    _check_mask("must", must, allowed.shape)
+    _require(not (must & ~allowed).any(), "must", "an item that is not allowed", "allowed items")
     most = int(must.sum(axis=1).max(initial=0))
-    if most > size:
-        raise InputError("must", received=f"{most} items for one list", expected=f"at most {size}, the list's length")
+    _require(most <= size, "must", f"{most} items for one list", f"at most {size}, the list's length")

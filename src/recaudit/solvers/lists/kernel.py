@@ -15,23 +15,17 @@ calibrated list all genres are worth nearly the same, and a queue of single vect
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective
 from recaudit.ties import TIE
 
-if TYPE_CHECKING:
-    from recaudit.solvers.lists.category_vectors import CategoryVectors
-
-IndexArray = NDArray[np.int32]
 Scores = NDArray[np.float64] | NDArray[np.float32]
-
-LANES = 16
-"""Vectors that are evaluated side by side: more fill the processor's registers better, fewer waste less."""
 
 NOT_FINITE = -1
 """In place of a number of evaluations: a score is NaN or infinite."""
@@ -40,38 +34,19 @@ _SLACK = 1e-12
 """How far, relative to its size, rounding may lift a value above an earlier one."""
 
 
-class Setting(NamedTuple):
-    """What is asked for, the same for every user; n is the length of the lists."""
-
-    weights: FloatArray
-    """(n,): lambda at each rank."""
-    rank_weights: FloatArray
-    """(n,): w, not rising."""
-    totals: FloatArray
-    """(n,): W at each rank, not falling."""
-    importance: FloatArray
-    """(genres,): m, the weight of the genre's category system."""
-    alpha: float
-    caps: IntArray
-    """(genres,): how many items of a genre a list may have."""
-
-
-class User(NamedTuple):
-    """Whose list is made."""
+class ListState(NamedTuple):
+    """One user's list in the making; vectors are padded to full blocks."""
 
     score: Scores
+    """(items,)"""
     free: BoolArray
     """(items,): what may be in the list and is not yet."""
     due: BoolArray
     """(items,): what must be."""
     p: FloatArray
+    """(genres,): the user's interests."""
     largest: float
     """The largest absolute score of what may be in the list."""
-
-
-class State(NamedTuple):
-    """Where a list stands; vectors are padded to full blocks."""
-
     best: IndexArray
     """(vectors,): the best unused item; -1 without any."""
     base: FloatArray
@@ -93,83 +68,60 @@ class State(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def greedy_lists(
-    scores: Scores,
+def new_state(
+    score: Scores,
     allowed: BoolArray,
-    must: BoolArray,
-    interests: FloatArray,
+    due: BoolArray,
+    p: FloatArray,
+    best: IndexArray,
+    largest: float,
     vectors: CategoryVectors,
-    setting: Setting,
-    lists: IntArray,
-    evaluations: IntArray,
-) -> None:
-    """Fill in `lists` (users, n), which holds -1, and `evaluations` (users,): how many sums were computed.
-
-    `scores`, `allowed` (users, items); `must` (users, items), or (1, items) for the same in every list; `interests`
-    (users, genres): p. Items that must be in the list are there whatever the caps, and count. Of tied values the one
-    with the higher score wins, of tied scores the item that comes first (`recaudit.ties`).
-    """
-    for user in range(len(scores)):
-        due = must[min(user, len(must) - 1)]
-        best, largest = best_of_each_vector(scores[user], allowed[user], vectors)
-        if largest == np.inf:
-            evaluations[user] = NOT_FINITE
-            continue
-        asked = User(scores[user], allowed[user].copy(), due, interests[user], largest)
-        state = new_state(best, vectors, len(setting.importance))
-        evaluations[user] = fill(asked, vectors, setting, state, lists[user])
-
-
-@njit(nogil=True, cache=True)
-def new_state(best: IndexArray, vectors: CategoryVectors, genres: int) -> State:
-    """Nothing chosen, nothing known but the best item of each vector."""
+) -> ListState:
+    """Nothing chosen, nothing known but what `best_of_each_vector` says."""
     blocks, terms = len(vectors.block_indptr) - 1, len(vectors.term_genre)
-    return State(
-        best.copy(),
-        np.full(blocks * LANES, -np.inf),
-        np.full(blocks, np.inf),
-        np.zeros(len(vectors.indptr) - 1, dtype=np.bool_),
-        np.zeros(genres, dtype=np.int64),
-        np.zeros(genres),
-        np.zeros(terms + 1),
-        np.full(terms + 1, -1, dtype=np.int32),
-        np.empty(blocks * LANES),
-    )
+    base, values, ceiling = np.full(blocks * LANES, -np.inf), np.empty(blocks * LANES), np.full(blocks, np.inf)
+    closed, used = np.zeros(len(vectors.indptr) - 1, dtype=np.bool_), np.zeros(len(p), dtype=np.int64)
+    logs, stamps = np.zeros(terms + 1), np.full(terms + 1, -1, dtype=np.int32)
+    free, best, held = allowed.copy(), best.copy(), np.zeros(len(p))
+    return ListState(score, free, due, p, largest, best, base, ceiling, closed, used, held, logs, stamps, values)
 
 
 @njit(nogil=True, cache=True)
-def fill(user: User, vectors: CategoryVectors, setting: Setting, state: State, chosen: IntArray) -> int:
-    """One user's list into `chosen` (n,); how many sums were computed."""
-    genres = len(user.p)
-    due_left = _reserve(user.due, vectors, state.used)
-    for genre in range(genres):
-        if state.used[genre] >= setting.caps[genre]:
-            _close(genre, setting.weights[0], user, vectors, state)
+def fill(vectors: CategoryVectors, objective: ListObjective, state: ListState, chosen: IntArray) -> int:
+    """One user's list into `chosen` (n,), which holds -1; how many sums were computed.
+
+    Items that must be in the list are there whatever the caps, and count. Of tied values the one with the higher score
+    wins, of tied scores the item that comes first (`recaudit.ties`).
+    """
+    due_left = _reserve(state.due, vectors, state.used)
+    for genre in range(len(state.p)):
+        if state.used[genre] >= objective.caps[genre]:
+            _close(genre, objective.weights[0], vectors, state)
     evaluations = 0
     for rank in range(len(chosen)):
-        weight, rank_weight = setting.weights[rank], setting.rank_weights[rank]
+        weight, rank_weight = objective.weights[rank], objective.rank_weights[rank]
         if due_left == len(chosen) - rank:
-            _close(-1, weight, user, vectors, state)
-        if rank == 0 or weight != setting.weights[rank - 1]:
+            _close(-1, weight, vectors, state)
+        if rank == 0 or weight != objective.weights[rank - 1]:
             state.ceiling[:] = np.inf
-            weigh(weight, user.score, state.best, state.base)
+            weigh(weight, state)
         # Without a weight nothing depends on the logarithms.
-        item, evaluated = winner(rank, rank, weight == 0, -np.inf, user, vectors, setting, state)
+        item, evaluated = winner(rank, rank, weight == 0, -np.inf, vectors, objective, state)
         evaluations += evaluated
         if item < 0:
             break
         chosen[rank], vector = item, vectors.vector_of[item]
-        user.free[item] = False
-        put(vector, next_best(vector, user, vectors, state), weight, user, state)
-        if user.due[item]:
+        state.free[item] = False
+        put(vector, next_best(vector, vectors, state), weight, state)
+        if state.due[item]:
             due_left -= 1
         for place in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
             genre = vectors.term_genre[vectors.terms[place]]
             state.held[genre] += rank_weight * vectors.term_share[vectors.terms[place]]
-            if not user.due[item]:
+            if not state.due[item]:
                 state.used[genre] += 1
-                if state.used[genre] == setting.caps[genre]:
-                    _close(genre, weight, user, vectors, state)
+                if state.used[genre] == objective.caps[genre]:
+                    _close(genre, weight, vectors, state)
     return evaluations
 
 
@@ -179,10 +131,9 @@ def winner(
     stamp: int,
     ready: bool,
     floor: float,
-    user: User,
     vectors: CategoryVectors,
-    setting: Setting,
-    state: State,
+    objective: ListObjective,
+    state: ListState,
 ) -> tuple[int, int]:
     """The item with the highest value at this rank, and how many values were computed.
 
@@ -191,9 +142,8 @@ def winner(
     """
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
-    weights, rank_weights, totals, importance, alpha, _ = setting
-    _, base, ceiling, closed, _, held, logs, logs_stamp, values = state
-    _, _, _, p, largest = user
+    weights, rank_weights, totals, importance, alpha, _ = objective
+    _, _, _, p, largest, _, base, ceiling, closed, _, held, logs, logs_stamp, values = state
     weight, rank_weight, total = weights[rank], rank_weights[rank], totals[rank]
     # With more terms than vectors, most terms are of vectors that a rank does not look at.
     eager = len(term_genre) <= len(closed)
@@ -221,46 +171,39 @@ def winner(
             floor = max(floor, highest - max(tied(highest, weight, largest), _SLACK * max(1.0, abs(highest))))
     if highest < floor or highest == -np.inf:
         return -1, evaluated
-    floor = max(floor, highest - tied(highest, weight, largest))
-    return _first_of_the_best(floor, user, vectors, state), evaluated
+    return _first_of_the_best(max(floor, highest - tied(highest, weight, largest)), vectors, state), evaluated
 
 
 @njit(nogil=True, cache=True)
-def _first_of_the_best(floor: float, user: User, vectors: CategoryVectors, state: State) -> int:
+def _first_of_the_best(floor: float, vectors: CategoryVectors, state: ListState) -> int:
     """Of the items with values of at least `floor` those with the highest score, and of these the first.
 
     Whatever was not looked at has a ceiling below the floor.
     """
-    best, _, ceiling, closed, _, _, _, _, values = state
-    score, largest = user.score, user.largest
+    score, free, due, _, largest, best, _, ceiling, closed, _, _, _, _, values = state
     top = -np.inf
     for block in range(len(ceiling)):
         if ceiling[block] >= floor:
             for vector in range(block * LANES, (block + 1) * LANES):
                 if values[vector] >= floor:
                     top = max(top, score[best[vector]])
-    item = len(score)
+    level, first = top - TIE * largest, len(score)
     for block in range(len(ceiling)):
         if ceiling[block] >= floor:
             for vector in range(block * LANES, (block + 1) * LANES):
-                if values[vector] >= floor and score[best[vector]] >= top - TIE * largest:
-                    item = min(item, _first_tied(vector, top - TIE * largest, user, vectors, closed[vector]))
-    return item
+                if values[vector] >= floor and score[best[vector]] >= level:
+                    for place in range(vectors.member_indptr[vector], vectors.member_indptr[vector + 1]):
+                        item = vectors.members[place]
+                        if free[item] and score[item] >= level and (due[item] or not closed[vector]):
+                            first = min(first, item)
+                            break
+    return first
 
 
 @njit(nogil=True, cache=True)
 def tied(value: float, weight: float, largest: float) -> float:
     """How far below the highest value another one is still tied with it."""
     return TIE * max(abs(value), (1 - weight) * largest)
-
-
-@njit(nogil=True, cache=True)
-def _first_tied(vector: int, level: float, user: User, vectors: CategoryVectors, closed: bool) -> int:
-    """The first item of a vector, of those that are left, whose score reaches a level."""
-    for item in vectors.members[vectors.member_indptr[vector] : vectors.member_indptr[vector + 1]]:
-        if user.free[item] and user.score[item] >= level and (user.due[item] or not closed):
-            return int(item)
-    return len(user.score)
 
 
 @njit(nogil=True, cache=True)
@@ -333,7 +276,7 @@ def _reserve(due: BoolArray, vectors: CategoryVectors, used: IntArray) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _close(genre: int, weight: float, user: User, vectors: CategoryVectors, state: State) -> None:
+def _close(genre: int, weight: float, vectors: CategoryVectors, state: ListState) -> None:
     """Leave only items that must be in the list to the vectors that have this genre; to all of them for genre -1."""
     for vector in range(len(state.closed)):
         has = genre < 0
@@ -341,29 +284,29 @@ def _close(genre: int, weight: float, user: User, vectors: CategoryVectors, stat
             has |= vectors.term_genre[vectors.terms[place]] == genre
         if has and not state.closed[vector]:
             state.closed[vector] = True
-            if state.best[vector] >= 0 and not user.due[state.best[vector]]:
-                put(vector, next_best(vector, user, vectors, state), weight, user, state)
+            if state.best[vector] >= 0 and not state.due[state.best[vector]]:
+                put(vector, next_best(vector, vectors, state), weight, state)
 
 
 @njit(nogil=True, cache=True)
-def weigh(weight: float, score: Scores, best: IndexArray, base: FloatArray) -> None:
-    """Every vector's base (vectors,) for a weight."""
+def weigh(weight: float, state: ListState) -> None:
+    """Every vector's base for a weight."""
+    score, best, base = state.score, state.best, state.base
     for vector in range(len(best)):
         base[vector] = (1 - weight) * score[best[vector]] if best[vector] >= 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
-def put(vector: int, item: int, weight: float, user: User, state: State) -> None:
+def put(vector: int, item: int, weight: float, state: ListState) -> None:
     """Make an item, or -1, the best one of a vector."""
     state.best[vector] = item
-    state.base[vector] = (1 - weight) * user.score[item] if item >= 0 else -np.inf
+    state.base[vector] = (1 - weight) * state.score[item] if item >= 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
-def next_best(vector: int, user: User, vectors: CategoryVectors, state: State) -> int:
+def next_best(vector: int, vectors: CategoryVectors, state: ListState) -> int:
     """The first of the highest-scored items of a vector that are left; -1 if none is."""
-    score, free, due, _, _ = user
-    closed = state.closed[vector]
+    score, free, due, closed = state.score, state.free, state.due, state.closed[vector]
     best, highest = -1, -np.inf
     for item in vectors.members[vectors.member_indptr[vector] : vectors.member_indptr[vector + 1]]:
         if score[item] > highest and free[item] and (due[item] or not closed):

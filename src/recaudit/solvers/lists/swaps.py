@@ -1,6 +1,6 @@
 """Lists made better by exchanging one item at a time: what the greedy chose early may not suit the list as a whole.
 
-With S and W of the whole list, an item in place r is worth its value at rank r (see `calibrated_kernel`) to the list
+With S and W of the whole list, an item in place r is worth its value at rank r (see `kernel`) to the list
 without it, and so is every item outside. A place is given to another item, or two places exchange their items, as long
 as the objective of Equation 6 rises.
 
@@ -12,7 +12,6 @@ settled without looking at any item.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -20,10 +19,8 @@ from numba import njit
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.solvers.lists.kernel import (
     NOT_FINITE,
+    ListState,
     Scores,
-    Setting,
-    State,
-    User,
     best_of_each_vector,
     evaluate,
     fill,
@@ -35,9 +32,7 @@ from recaudit.solvers.lists.kernel import (
     weigh,
     winner,
 )
-
-if TYPE_CHECKING:
-    from recaudit.solvers.lists.category_vectors import CategoryVectors
+from recaudit.solvers.lists.objective import CategoryVectors, ListObjective
 
 _MOST = 20
 """Exchanges in a list, after which it is left as it is: lists of 50 out of 21,000 items take up to 40, of which the
@@ -45,107 +40,110 @@ first 20 bring nine tenths of the rise, in half of the time."""
 
 
 @njit(nogil=True, cache=True)
-def whole_lists(
+def make_lists(
     scores: Scores,
     allowed: BoolArray,
     must: BoolArray,
     interests: FloatArray,
     vectors: CategoryVectors,
-    setting: Setting,
+    objective: ListObjective,
+    exchange: bool,
     lists: IntArray,
     evaluations: IntArray,
 ) -> None:
-    """Fill in `lists` (users, n): the greedy list or the one by score alone, whichever is better, then exchanges.
+    """Fill in `lists` (users, n), which holds -1, and `evaluations` (users,): how many sums were computed.
 
-    The arguments are those of `greedy_lists`; all weights of `setting` are the same, and so are all totals. Caps hold,
-    and what must be in the list stays. What comes in takes the place of what goes.
+    `scores`, `allowed` (users, items); `must` (users, items), or (1, items) for the same in every list; `interests`
+    (users, genres): p. With `exchange` it is the greedy list or the one by score alone, whichever is better, then
+    exchanges: all weights of the objective are the same then, and so are all totals. Caps hold, and what must be in
+    the list stays. What comes in takes the place of what goes.
     """
-    weights, rank_weights, totals, importance, alpha, caps = setting
-    by_score = Setting(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
+    weights, rank_weights, totals, importance, alpha, caps = objective
+    by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
-        chosen, due = lists[row], must[min(row, len(must) - 1)]
-        best, largest = best_of_each_vector(scores[row], allowed[row], vectors)
+        score, free, due, p, chosen = (
+            scores[row],
+            allowed[row],
+            must[min(row, len(must) - 1)],
+            interests[row],
+            lists[row],
+        )
+        best, largest = best_of_each_vector(score, free, vectors)
         if largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
-        user = User(scores[row], allowed[row].copy(), due, interests[row], largest)
-        state = new_state(best, vectors, len(importance))
-        evaluations[row] = fill(user, vectors, setting, state, chosen)
-        other = User(scores[row], allowed[row].copy(), due, interests[row], largest)
-        other_state = new_state(best, vectors, len(importance))
+        state = new_state(score, free, due, p, best, largest, vectors)
+        evaluations[row] = fill(vectors, objective, state, chosen)
+        if not exchange:
+            continue
+        other = new_state(score, free, due, p, best, largest, vectors)
         plain[:] = -1
-        fill(other, vectors, by_score, other_state, plain)
+        fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()
         total = rank_weights[:length].sum()
-        own = Setting(weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
-        greedy, straight = _worth(chosen, user, own, state), _worth(plain, other, own, other_state)
+        own = ListObjective(weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
+        greedy, straight = _worth(chosen, own, state), _worth(plain, own, other)
         # Tied, as where both hold the same items: the one in the order of the scores.
         if length == (plain >= 0).sum() and straight >= greedy - _rise(greedy, weights[0], largest):
-            chosen[:], user, state = plain, other, other_state
-        _reopen(user, vectors, state)
-        _improve(user, vectors, own, state, chosen[:length])
+            chosen[:], state = plain, other
+        # What a cap has closed gets its best item outside the list again: an exchange may make room.
+        for vector in np.flatnonzero(state.closed):
+            state.closed[vector] = False
+            state.best[vector] = next_best(vector, vectors, state)
+        _improve(vectors, own, state, chosen[:length])
 
 
 @njit(nogil=True, cache=True)
-def _worth(chosen: IntArray, user: User, setting: Setting, state: State) -> float:
+def _worth(chosen: IntArray, objective: ListObjective, state: ListState) -> float:
     """The objective of a list but for what all lists of its length have in common."""
-    weight, alpha = setting.weights[0], setting.alpha
+    weight, alpha, p = objective.weights[0], objective.alpha, state.p
     relevance, sums = 0.0, 0.0
-    if len(setting.totals) == 0:
+    if len(objective.totals) == 0:
         return 0.0
-    for place in range(len(setting.totals)):
-        relevance += user.score[chosen[place]]
-    for g in range(len(user.p)):
-        if user.p[g] > 0:
-            smoothed = (1 - alpha) * state.held[g] + alpha * setting.totals[0] * user.p[g]
-            sums += setting.importance[g] * user.p[g] * math.log(smoothed)
+    for place in range(len(objective.totals)):
+        relevance += state.score[chosen[place]]
+    for g in range(len(p)):
+        if p[g] > 0:
+            smoothed = (1 - alpha) * state.held[g] + alpha * objective.totals[0] * p[g]
+            sums += objective.importance[g] * p[g] * math.log(smoothed)
     return float((1 - weight) * relevance + weight * sums)
 
 
 @njit(nogil=True, cache=True)
-def _reopen(user: User, vectors: CategoryVectors, state: State) -> None:
-    """Give vectors that a cap has closed their best item outside the list again: an exchange may make room."""
-    for vector in range(len(state.closed)):
-        if state.closed[vector]:
-            state.closed[vector] = False
-            state.best[vector] = next_best(vector, user, vectors, state)
-
-
-@njit(nogil=True, cache=True)
-def _improve(user: User, vectors: CategoryVectors, setting: Setting, state: State, chosen: IntArray) -> None:
+def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListState, chosen: IntArray) -> None:
     """Exchange until nothing helps; `chosen` (places,) are the items, `state` is that of the list."""
-    n, weight = len(chosen), setting.weights[0]
-    equal = n == 0 or setting.rank_weights[0] == setting.rank_weights[-1]
-    capped = False
-    for genre in range(len(setting.caps)):
-        capped |= setting.caps[genre] < n
+    n, weight, w = len(chosen), objective.weights[0], objective.rank_weights
+    equal = n == 0 or w[0] == w[-1]
+    capped = (objective.caps < n).any()
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
-    first_term = np.searchsorted(vectors.term_genre, np.arange(len(setting.caps) + 1))
+    first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
     settled, place, stamp, left, known = 0, 0, 0, _MOST, False
-    weigh(weight, user.score, state.best, state.base)
+    weigh(weight, state)
     while settled < n and left > 0:
         if not known:
             if capped:
-                weigh(weight, user.score, state.best, state.base)
-            _weigh_all(user, vectors, setting, state, tops)
+                weigh(weight, state)
+            _weigh_all(vectors, objective, state, tops)
             logs[:], known = state.logs, True
         item, came, other = chosen[place], -1, -1
-        if not user.due[item]:
+        if not state.due[item]:
             stamp += 1
             state.logs[:] = logs
-            came = _better(place, stamp, equal, item, capped, first_term, user, vectors, setting, state, tops)
+            came = _better(place, stamp, equal, item, capped, first_term, vectors, objective, state, tops)
         if came >= 0:
-            user.free[item], user.free[came] = True, False
+            state.free[item], state.free[came] = True, False
             chosen[place] = came
-            _hold(item, setting.rank_weights[place], -1, vectors, state)
-            _hold(came, setting.rank_weights[place], 1, vectors, state)
+            _hold(item, w[place], -1, vectors, state)
+            _hold(came, w[place], 1, vectors, state)
             for changed in (vectors.vector_of[item], vectors.vector_of[came]):
-                put(changed, next_best(changed, user, vectors, state), weight, user, state)
+                put(changed, next_best(changed, vectors, state), weight, state)
         elif not equal:
-            other = _better_place(place, chosen, user, vectors, setting, state)
+            other = _better_place(place, chosen, vectors, objective, state)
             if other >= 0:
-                _exchange(place, other, chosen, vectors, setting, state)
+                _move(vectors.vector_of[item], w[other] - w[place], vectors, state.held)
+                _move(vectors.vector_of[chosen[other]], w[place] - w[other], vectors, state.held)
+                chosen[place], chosen[other] = chosen[other], item
         if came >= 0 or other >= 0:
             settled, left, known = 0, left - 1, False
         else:
@@ -154,17 +152,16 @@ def _improve(user: User, vectors: CategoryVectors, setting: Setting, state: Stat
 
 
 @njit(nogil=True, cache=True)
-def _weigh_all(user: User, vectors: CategoryVectors, setting: Setting, state: State, tops: FloatArray) -> None:
+def _weigh_all(vectors: CategoryVectors, objective: ListObjective, state: ListState, tops: FloatArray) -> None:
     """Into `tops` (blocks,): no vector of the block adds more to the whole list, at any place; logarithms for it."""
-    _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
-    weights, rank_weights, totals, importance, alpha, _ = setting
-    _, base, _, _, _, held, logs, _, values = state
-    p = user.p
+    term_genre, term_share = vectors.term_genre, vectors.term_share
+    weights, rank_weights, totals, importance, alpha, _ = objective
+    p, held, logs, base, values = state.p, state.held, state.logs, state.base, state.values
     for term in range(len(term_genre)):
         g = term_genre[term]
         logs[term] = gain(term_share[term], p[g], importance[g], held[g], rank_weights[0], totals[0], alpha)
     for block in range(len(tops)):
-        tops[block] = evaluate(block, weights[0], block_indptr, block_terms, logs, base, values)
+        tops[block] = evaluate(block, weights[0], vectors.block_indptr, vectors.block_terms, logs, base, values)
 
 
 @njit(nogil=True, cache=True)
@@ -175,42 +172,40 @@ def _better(
     item: int,
     capped: bool,
     first_term: IntArray,
-    user: User,
     vectors: CategoryVectors,
-    setting: Setting,
-    state: State,
+    objective: ListObjective,
+    state: ListState,
     tops: FloatArray,
 ) -> int:
     """The item outside that is worth most in this place, -1 if it is not worth more than the one that is there.
 
     `state.logs` are those of the whole list; with equal rank weights only those of the leaving item's genres change.
     """
-    weight, w, first = setting.weights[0], setting.rank_weights[place], setting.rank_weights[0]
-    vector, total = vectors.vector_of[item], setting.totals[0]
+    weight, w, first = objective.weights[0], objective.rank_weights[place], objective.rank_weights[0]
+    vector, total, alpha = vectors.vector_of[item], objective.totals[0], objective.alpha
     more, worth = 0.0, 0.0
     _hold(item, w, -1, vectors, state)
     for at in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
         g, share = vectors.term_genre[vectors.terms[at]], vectors.term_share[vectors.terms[at]]
-        p, m, held = user.p[g], setting.importance[g], state.held[g]
-        worth += gain(share, p, m, held, w, total, setting.alpha)
+        p, m, held = state.p[g], objective.importance[g], state.held[g]
+        worth += gain(share, p, m, held, w, total, alpha)
         # Of any share of this genre, without the item and with it: the difference is largest for the whole of an item.
-        more += gain(1.0, p, m, held, first, total, setting.alpha)
-        more -= gain(1.0, p, m, held + w * share, first, total, setting.alpha)
-    worth = (1 - weight) * user.score[item] + weight * worth
-    floor = worth + _rise(worth, weight, user.largest)
+        more += gain(1.0, p, m, held, first, total, alpha)
+        more -= gain(1.0, p, m, held + w * share, first, total, alpha)
+    worth = (1 - weight) * state.score[item] + weight * worth
+    floor = worth + _rise(worth, weight, state.largest)
     came = -1
     if tops.max() + weight * more >= floor:
         if capped:
-            _keep_within_caps(user, vectors, setting, state)
+            _keep_within_caps(vectors, objective, state)
         if equal:
             for at in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
                 g = vectors.term_genre[vectors.terms[at]]
+                p, m, held = state.p[g], objective.importance[g], state.held[g]
                 for term in range(first_term[g], first_term[g + 1]):
-                    share = vectors.term_share[term]
-                    p, m, held = user.p[g], setting.importance[g], state.held[g]
-                    state.logs[term] = gain(share, p, m, held, w, total, setting.alpha)
+                    state.logs[term] = gain(vectors.term_share[term], p, m, held, w, total, alpha)
         state.ceiling[:] = tops + weight * more
-        came, _ = winner(place, stamp, equal, floor, user, vectors, setting, state)
+        came, _ = winner(place, stamp, equal, floor, vectors, objective, state)
     _hold(item, w, 1, vectors, state)
     return came
 
@@ -222,27 +217,28 @@ def _rise(value: float, weight: float, largest: float) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _keep_within_caps(user: User, vectors: CategoryVectors, setting: Setting, state: State) -> None:
+def _keep_within_caps(vectors: CategoryVectors, objective: ListObjective, state: ListState) -> None:
     """Leave out the vectors that a cap has no room for."""
-    weight = setting.weights[0]
+    weight, score = objective.weights[0], state.score
     for vector in range(len(vectors.indptr) - 1):
         item = state.best[vector]
         fits = item >= 0
         for at in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
             g = vectors.term_genre[vectors.terms[at]]
-            fits &= state.used[g] < setting.caps[g]
-        state.base[vector] = (1 - weight) * user.score[item] if fits else -np.inf
+            fits &= state.used[g] < objective.caps[g]
+        state.base[vector] = (1 - weight) * score[item] if fits else -np.inf
 
 
 @njit(nogil=True, cache=True)
 def _better_place(
-    place: int, chosen: IntArray, user: User, vectors: CategoryVectors, setting: Setting, state: State
+    place: int, chosen: IntArray, vectors: CategoryVectors, objective: ListObjective, state: ListState
 ) -> int:
     """The place with whose item this one's should change places, -1 if none: of use where places weigh unequally."""
-    moved = np.zeros(len(user.p))
+    weight, alpha, p, m = objective.weights[0], objective.alpha, state.p, objective.importance
+    moved = np.zeros(len(p))
     best, highest = -1, 0.0
     for other in range(len(chosen)):
-        step = setting.rank_weights[other] - setting.rank_weights[place]
+        step = objective.rank_weights[other] - objective.rank_weights[place]
         own, theirs = vectors.vector_of[chosen[place]], vectors.vector_of[chosen[other]]
         if step == 0 or own == theirs:
             continue
@@ -250,29 +246,19 @@ def _better_place(
         _move(theirs, -step, vectors, moved)
         rise, size = 0.0, 0.0
         for g in range(len(moved)):
-            if moved[g] != 0 and user.p[g] > 0:
-                before = (1 - setting.alpha) * state.held[g] + setting.alpha * setting.totals[0] * user.p[g]
-                change = math.log1p((1 - setting.alpha) * moved[g] / before)
-                rise += setting.importance[g] * user.p[g] * change
-                size += setting.importance[g] * user.p[g] * abs(change)
+            if moved[g] != 0 and p[g] > 0:
+                before = (1 - alpha) * state.held[g] + alpha * objective.totals[0] * p[g]
+                change = math.log1p((1 - alpha) * moved[g] / before)
+                rise += m[g] * p[g] * change
+                size += m[g] * p[g] * abs(change)
             moved[g] = 0.0
-        if setting.weights[0] * rise > highest + _rise(size, setting.weights[0], user.largest):
-            best, highest = other, setting.weights[0] * rise
+        if weight * rise > highest + _rise(size, weight, state.largest):
+            best, highest = other, weight * rise
     return best
 
 
 @njit(nogil=True, cache=True)
-def _exchange(
-    place: int, other: int, chosen: IntArray, vectors: CategoryVectors, setting: Setting, state: State
-) -> None:
-    step = setting.rank_weights[other] - setting.rank_weights[place]
-    _move(vectors.vector_of[chosen[place]], step, vectors, state.held)
-    _move(vectors.vector_of[chosen[other]], -step, vectors, state.held)
-    chosen[place], chosen[other] = chosen[other], chosen[place]
-
-
-@njit(nogil=True, cache=True)
-def _hold(item: int, w: float, sign: int, vectors: CategoryVectors, state: State) -> None:
+def _hold(item: int, w: float, sign: int, vectors: CategoryVectors, state: ListState) -> None:
     """Count an item of weight w in, or with sign -1 out."""
     vector = vectors.vector_of[item]
     _move(vector, sign * w, vectors, state.held)

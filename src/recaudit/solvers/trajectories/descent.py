@@ -3,20 +3,25 @@
 As for boxes (mathematics, section 1): g does not depend on the target, so that what is known of it at the vertices and
 the centre is where every target starts. Any point gives a bound: with r the gradient of the objective at u, no point of
 the hull is lower by more than max over vertices v of r.(u - v) (Frank and Wolfe's gap).
+
+A step minimises a quadratic over the hull by Wolfe's algorithm: hold a mixture of few vertices; let the vertex that
+promises most enter; move to the best mixture of those held, weights of any sign; where that leaves the hull, stop at
+its border and let a vertex go. Whatever step it stops at, the answer is a mixture of vertices, hence feasible.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
 from typing import final
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.softmax.logsumexp import Evaluation, LogSumExp
-from recaudit.solvers.trajectories.quadratic import minimize_over_hull
 
 # Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
 _FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
@@ -25,28 +30,30 @@ _ACCEPTED = 1e-3
 # Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
 _RIDGE = 1e-13
 _TINY = 1e-200
+# Vertices that may enter; what is inexact then, the outer method corrects.
+_ENTERING = 60
+# How exact: the promise of the best vertex, as a part of the largest one at the start.
+_RELATIVE_TOL = 1e-10
+# A mixture's weight below this is none.
+_LEAST = 1e-13
+# Pivots are kept above this part of the diagonal: vertices held can be affinely dependent up to rounding.
+_PIVOT = 1e-14
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Hull:
-    """A cell: its vertices in the box [-1, 1]^K, and g with its derivatives there and at their mean."""
+    """A cell: its vertices (vertices, K) in the box [-1, 1]^K, and g with its derivatives there and at their mean."""
 
-    vertices: Tensor
-    """(vertices, K)"""
-    points: Tensor
-    """(vertices + 1, K): the mean comes last."""
-    known: Evaluation
+    def __init__(self, family: LogSumExp, vertices: Tensor) -> None:
+        self.vertices = vertices
+        self.points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
+        self.known = _evaluate(family, self.points)
 
-    @classmethod
-    def of(cls, family: LogSumExp, vertices: Tensor) -> Hull:
-        """`vertices` (vertices, K) of the single problem of the family."""
-        points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
-        known = family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
-        return cls(vertices, points, known)
+    def start(self, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, and a lower bound.
 
-    def start(self, slopes: Tensor) -> Start:
-        """For each row b of `slopes` (rows, K): the best known point, and what it and the mean say of the minimum."""
+        No point of the hull has less, as the best known point and the mean say.
+        """
         at = slopes @ self.points.T
         objective, place = (self.known.value - at).min(dim=1)
         ahead = self.known.gradient @ self.vertices.T
@@ -54,119 +61,201 @@ class Hull:
         level = self.known.value - (self.known.gradient * self.points).sum(dim=1)
         at = at[:, :-1]
         floors = [level[-1] + (ahead[-1] - at).amin(dim=1), level[place] + (ahead[place] - at).amin(dim=1)]
-        return Start(place, objective, torch.maximum(*floors))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where the targets of a cell stand before any step."""
-
-    place: Tensor
-    """(rows,): positions among the hull's points."""
-    objective: Tensor
-    """(rows,): g(u) - b.u there."""
-    floor: Tensor
-    """(rows,): the minimum is not below."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Minima:
-    """What was found for each target."""
-
-    points: Tensor
-    """(rows, K)"""
-    objective: Tensor
-    """(rows,)"""
-    floor: Tensor
-    """(rows,)"""
+        return place, objective, torch.maximum(*floors)
 
 
 def minimize(
-    family: LogSumExp, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: Tensor, rounds: int
-) -> Minima:
-    """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K).
+    family: LogSumExp, hull: Hull, slopes: Tensor, enough: Tensor, tol: Tensor, rounds: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The minimum of g(u) - b.u over the hull for every row b of `slopes` (rows, K), by damped Newton steps.
 
-    A row ends when its objective is within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no
-    point of this cell then matters - or after `rounds` steps.
+    Points (rows, K), the objective there and what the minimum is not below (rows,). A row ends when its objective is
+    within `tol` (rows,) of its floor, when its floor reaches `enough` (rows,) - no point of this cell then matters - or
+    after `rounds` steps.
     """
-    found = Minima(hull.points[start.place], start.objective.clone(), start.floor.clone())
-    rows = _Rows.starting(hull, slopes, start, enough, tol)
+    place, objective, floor = hull.start(slopes)
+    points, gradient, hessian = hull.points[place], hull.known.gradient[place], hull.known.hessian[place]
+    damping = torch.zeros_like(objective)
     for _ in range(rounds):
-        rows = rows.still_open(found)
-        if not len(rows.row):
-            return found
-        rows.step(family, hull.vertices)
-    rows.still_open(found)
+        row = ((objective - floor > tol) & (floor < enough)).nonzero().squeeze(1)
+        if not len(row):
+            break
+        b, u, slope, curvature, damped = slopes[row], points[row], gradient[row], hessian[row], damping[row]
+        residual = slope - b
+        largest = curvature.diagonal(dim1=1, dim2=2).amax(dim=1)
+        ridge = damped * torch.maximum(largest, residual.abs().amax(dim=1))
+        ridge += _RIDGE * (largest + slope.square().amax(dim=1)) + _TINY
+        arrays = (curvature, residual, u, ridge, hull.vertices)
+        tried = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
+        known = _evaluate(family, tried)
+
+        step, after = tried - u, known.gradient - b
+        reached = known.value - (b * tried).sum(dim=1)
+        bound = reached - ((after * tried).sum(dim=1) - (after @ hull.vertices.T).amin(dim=1))
+        floor[row] = torch.maximum(floor[row], bound)
+        curved = (step * torch.bmm(curvature, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
+        predicted = -(step * residual).sum(dim=1) - curved / 2
+        fall = objective[row] - reached
+        ratio = fall / predicted.clamp(min=_TINY)
+        in_rounding = (fall.abs() <= family.rounding) & (bound >= floor[row])
+        kept = (ratio > _ACCEPTED) | in_rounding
+
+        changed = torch.where(ratio > 0.75, damped * _DECAY, damped)
+        changed = torch.where(ratio < 0.25, damped * _GROWTH, changed)
+        changed = torch.where(changed < _LAST_DAMPING, 0.0, changed)
+        damping[row] = torch.where(kept, changed, (damped * _GROWTH).clamp(min=_FIRST_DAMPING))
+        better = row[kept]
+        points[better], objective[better] = tried[kept], reached[kept]
+        gradient[better], hessian[better] = known.gradient[kept], known.hessian[kept]
+    return points, objective, floor
+
+
+def _evaluate(family: LogSumExp, points: Tensor) -> Evaluation:
+    return family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
+
+
+@njit(nogil=True, cache=True)
+def minimize_over_hull(
+    hessian: FloatArray, gradient: FloatArray, points: FloatArray, damping: FloatArray, vertices: FloatArray
+) -> FloatArray:
+    """(rows, K): the minimiser of r.s + s^T (H + d I) s / 2 over x + s in the hull of `vertices` (vertices, K).
+
+    `hessian` H (rows, K, K), `gradient` r (rows, K), `points` x (rows, K), `damping` d > 0 (rows,).
+    """
+    rows, size = points.shape
+    found = np.empty((rows, size))
+    held, weights, wanted = np.empty(size + 2, np.int64), np.empty(size + 2), np.empty(size + 2)
+    curvature, slope = np.empty((size, size)), np.empty(size)
+    space = np.empty((size + 1, size + 1))
+    for row in range(rows):
+        x, target = points[row], found[row]
+        curvature[:] = hessian[row]
+        for k in range(size):
+            curvature[k, k] += damping[row]
+        held[0], used = _most_promising(gradient[row], vertices), 1
+        weights[0], target[:] = 1.0, vertices[held[0]]
+        first = 0.0
+        for step in range(_ENTERING):
+            for k in range(size):
+                slope[k] = gradient[row, k]
+                for j in range(size):
+                    slope[k] += curvature[k, j] * (target[j] - x[j])
+            entering = _most_promising(slope, vertices)
+            promise, known = 0.0, False
+            for k in range(size):
+                promise += slope[k] * (target[k] - vertices[entering, k])
+            for c in range(used):
+                known |= held[c] == entering
+            first = promise if step == 0 else first
+            if promise <= _RELATIVE_TOL * first or known or used > size + 1:
+                break
+            held[used], weights[used] = entering, 0.0
+            used = _improve(curvature, gradient[row], x, vertices, held, weights, used + 1, wanted, space)
+            target[:] = 0.0
+            for c in range(used):
+                for k in range(size):
+                    target[k] += weights[c] * vertices[held[c], k]
     return found
 
 
-@final
-@dataclass(eq=False)
-class _Rows:
-    """Targets under way."""
+@njit(nogil=True, cache=True)
+def _most_promising(slope: FloatArray, vertices: FloatArray) -> int:
+    """The vertex at which a linear function is lowest."""
+    best, lowest = 0, np.inf
+    for v in range(len(vertices)):
+        value = 0.0
+        for k in range(len(slope)):
+            value += slope[k] * vertices[v, k]
+        if value < lowest:
+            best, lowest = v, value
+    return best
 
-    row: Tensor
-    slopes: Tensor
-    enough: Tensor
-    tol: Tensor
-    u: Tensor
-    gradient: Tensor
-    hessian: Tensor
-    objective: Tensor
-    floor: Tensor
-    damping: Tensor
 
-    @classmethod
-    def starting(cls, hull: Hull, slopes: Tensor, start: Start, enough: Tensor, tol: Tensor) -> _Rows:
-        at = start.place
-        return cls(
-            torch.arange(len(slopes)),
-            slopes,
-            enough,
-            tol,
-            hull.points[at],
-            hull.known.gradient[at],
-            hull.known.hessian[at],
-            start.objective,
-            start.floor,
-            torch.zeros_like(start.objective),
-        )
+@njit(nogil=True, cache=True)
+def _improve(
+    curvature: FloatArray,
+    gradient: FloatArray,
+    x: FloatArray,
+    vertices: FloatArray,
+    held: IntArray,
+    weights: FloatArray,
+    used: int,
+    wanted: FloatArray,
+    space: FloatArray,
+) -> int:
+    """Move the weights to the best mixture of the held vertices, letting go of those in the way; how many are left."""
+    while used > 1:
+        _best_mixture(curvature, gradient, x, vertices, held, used, wanted, space)
+        part, leaving = 1.0, -1
+        for c in range(used):
+            if wanted[c] < _LEAST:
+                ratio = weights[c] / max(weights[c] - wanted[c], 1e-300)
+                if leaving < 0 or ratio < part:
+                    part, leaving = min(ratio, 1.0), c
+        for c in range(used):
+            weights[c] += part * (wanted[c] - weights[c])
+        if leaving < 0:
+            break
+        weights[leaving] = 0.0
+        kept, total = 0, 0.0
+        for c in range(used):
+            if weights[c] > _LEAST:
+                held[kept], weights[kept] = held[c], weights[c]
+                total += weights[c]
+                kept += 1
+        used = kept
+        for c in range(used):
+            weights[c] /= total
+    if used == 1:
+        weights[0] = 1.0
+    return used
 
-    def still_open(self, found: Minima) -> _Rows:
-        """Write down where every row stands; the rows that are not done."""
-        found.points[self.row], found.objective[self.row], found.floor[self.row] = self.u, self.objective, self.floor
-        left = ((self.objective - self.floor > self.tol) & (self.floor < self.enough)).nonzero().squeeze(1)
-        return _Rows(*(getattr(self, field.name).index_select(0, left) for field in fields(self)))
 
-    def step(self, family: LogSumExp, vertices: Tensor) -> None:
-        """One damped Newton step of every row: kept where the objective falls as the model says."""
-        residual = self.gradient - self.slopes
-        largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
-        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
-        damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
-        arrays = (self.hessian, residual, self.u, damping, vertices)
-        points = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
-        known = family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
+@njit(nogil=True, cache=True)
+def _best_mixture(
+    curvature: FloatArray,
+    gradient: FloatArray,
+    x: FloatArray,
+    vertices: FloatArray,
+    held: IntArray,
+    used: int,
+    wanted: FloatArray,
+    space: FloatArray,
+) -> None:
+    """The weights, of any sign, that sum to 1 and minimise the quadratic: w with D H D^T w = -D slope(v_0).
 
-        step = points - self.u
-        objective = known.value - (self.slopes * points).sum(dim=1)
-        after = known.gradient - self.slopes
-        gap = (after * points).sum(dim=1) - (after @ vertices.T).amin(dim=1)
-        self.floor = torch.maximum(self.floor, objective - gap)
-        curved = (step * torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
-        predicted = -(step * residual).sum(dim=1) - curved / 2
-        fall = self.objective - objective
-        ratio = fall / predicted.clamp(min=_TINY)
-        in_rounding = (fall.abs() <= family.rounding) & (objective - gap >= self.floor)
-        kept = (ratio > _ACCEPTED) | in_rounding
-
-        grown = torch.where(ratio > 0.75, self.damping * _DECAY, self.damping)
-        grown = torch.where(ratio < 0.25, self.damping * _GROWTH, grown)
-        grown = torch.where(grown < _LAST_DAMPING, 0.0, grown)
-        self.damping = torch.where(kept, grown, (self.damping * _GROWTH).clamp(min=_FIRST_DAMPING))
-        self.u = torch.where(kept[:, None], points, self.u)
-        self.gradient = torch.where(kept[:, None], known.gradient, self.gradient)
-        self.hessian = torch.where(kept[:, None, None], known.hessian, self.hessian)
-        self.objective = torch.where(kept, objective, self.objective)
+    Rows of D are v_c - v_0 for the other vertices held.
+    """
+    size, count = len(x), used - 1
+    base = vertices[held[0]]
+    for a in range(count):
+        one = vertices[held[a + 1]]
+        wanted[a + 1] = 0.0
+        for k in range(size):
+            along, towards = 0.0, gradient[k]
+            for j in range(size):
+                along += curvature[k, j] * (one[j] - base[j])
+                towards += curvature[k, j] * (base[j] - x[j])
+            wanted[a + 1] -= (one[k] - base[k]) * towards
+            for b in range(a + 1):
+                if k == 0:
+                    space[a, b] = 0.0
+                space[a, b] += (vertices[held[b + 1], k] - base[k]) * along
+    for i in range(count):
+        pivot = space[i, i]
+        for j in range(i + 1):
+            total = space[i, j]
+            for k in range(j):
+                total -= space[i, k] * space[j, k]
+            space[i, j] = math.sqrt(max(total, _PIVOT * pivot + 1e-300)) if i == j else total / space[j, j]
+        total = wanted[i + 1]
+        for k in range(i):
+            total -= space[i, k] * wanted[k + 1]
+        wanted[i + 1] = total / space[i, i]
+    wanted[0] = 1.0
+    for i in range(count - 1, -1, -1):
+        total = wanted[i + 1]
+        for k in range(i + 1, count):
+            total -= space[k, i] * wanted[k + 1]
+        wanted[i + 1] = total / space[i, i]
+        wanted[0] -= wanted[i + 1]

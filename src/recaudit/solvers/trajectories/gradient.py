@@ -6,7 +6,9 @@ ratings of the items that it was shown, and a step across the border of a cell i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import final
 
 import numpy as np
@@ -14,38 +16,16 @@ import torch
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, top_items
 from recaudit.seeding import generator
-from recaudit.solvers.trajectories.solution import TrajectorySolution
-from recaudit.status import Status
+from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
+
+ScoresAfter = Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]
+"""Slope (all items, steps) and intercept (all items,) of the scores after rating these items in this order."""
 
 _REMEMBERED = 2000
 """Roll-outs of a user that are kept; with a few thousand items, 300 MB."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """Every roll-out of a user that was asked for, by its items: targets and epochs come by the same ones again."""
-
-    start: RollOut
-    known: dict[tuple[int, ...], tuple[RollOut, Tensor, Tensor]] = field(default_factory=dict)
-
-    def scores(self, items: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Slope (all items, steps) and intercept (all items,) after rating `items` in this order."""
-        _, slope, intercept = self._at(items)
-        return slope, intercept
-
-    def _at(self, items: tuple[int, ...]) -> tuple[RollOut, Tensor, Tensor]:
-        if items not in self.known:
-            if len(self.known) >= _REMEMBERED:
-                self.known.clear()
-            state = self._at(items[:-1])[0].then(items[-1]) if items else self.start
-            slope, intercept = state.affine()
-            self.known[items] = state, aligned(slope), aligned(intercept)
-        return self.known[items]
 
 
 @final
@@ -59,82 +39,68 @@ class Ascent:
     rng: int = 0
 
 
-def ascend_after_top1(
-    paths: Paths,
-    shown: BoolArray,
-    candidates: BoolArray,
-    targets: IntArray,
-    policy: Policy,
-    steps: int,
-    low: float,
-    high: float,
-    ascent: Ascent,
-) -> TrajectorySolution:
-    """The best probability that Algorithm 2 comes by, target by target: a lower bound of the largest one.
+def remembered_scores(start: RollOut) -> ScoresAfter:
+    """The scores after any roll-out of a user, remembered: targets and epochs meet the same sequences again."""
 
-    `shown`, `candidates` and `targets` as for `maximize_after_top1`.
-    """
-    log_value = np.full(len(targets), -np.inf)
-    items, ratings = np.full((len(targets), steps), -1), np.full((len(targets), steps), np.nan)
-    if shown.sum() >= steps:
-        for row, target in enumerate(targets):
-            best = _ascend(paths, shown, candidates, int(target), policy, steps, low, high, ascent)
-            log_value[row], items[row], ratings[row] = best
-    found = np.isfinite(log_value)
-    return TrajectorySolution(
-        target=targets,
-        log_value=np.where(found, log_value, np.nan),
-        log_lower=log_value,
-        log_upper=np.zeros(len(targets)),
-        status=np.where(found, Status.BOUNDED.value, Status.FAILED.value),
-        items=items,
-        ratings=ratings,
-        sequences=len({tuple(row) for row in items[found].tolist()}),
-    )
+    @lru_cache(_REMEMBERED)
+    def rolled_out(items: tuple[int, ...]) -> tuple[RollOut, Tensor, Tensor]:
+        state = rolled_out(items[:-1])[0].then(items[-1]) if items else start
+        slope, intercept = state.affine()
+        return state, aligned(slope), aligned(intercept)
+
+    return lambda items: rolled_out(items)[1:]
 
 
-def _ascend(
-    paths: Paths,
-    shown: BoolArray,
-    candidates: BoolArray,
-    target: int,
-    policy: Policy,
-    steps: int,
-    low: float,
-    high: float,
-    ascent: Ascent,
-) -> tuple[float, IntArray, FloatArray]:
-    """Log-probability, items and ratings of the best epoch."""
-    draw = generator(ascent.rng, "future gradient", target)
-    R = aligned(draw.uniform(low, high, (steps, len(shown)))).requires_grad_()
-    optimizer = torch.optim.Adam([R], lr=ascent.learning_rate, maximize=True)
-    best: tuple[float, IntArray, FloatArray] = (-np.inf, np.full(steps, -1), np.full(steps, np.nan))
+def ascend(
+    objective: Callable[[Tensor], Tensor | None], problem: RollOutProblem, draw: np.random.Generator, ascent: Ascent
+) -> Tensor:
+    """(steps, items): ratings from a random start, after the epochs or where there is no objective any more."""
+    ratings = aligned(draw.uniform(problem.low, problem.high, (problem.steps, len(problem.shown)))).requires_grad_()
+    optimizer = torch.optim.Adam([ratings], lr=ascent.learning_rate, maximize=True)
     for _ in range(ascent.epochs):
-        with torch.no_grad():
-            R.clamp_(low, high)
-        followed = follow_top1(paths, R.detach(), shown)
-        given = R[torch.arange(steps), torch.tensor(followed)]
-        slope, intercept = paths.scores(followed)
-        allowed = torch.from_numpy(candidates.copy())
-        allowed[list(followed)] = False
-        if not allowed[target]:
-            return best  # the target itself was shown: no rating of it makes it a candidate again
-        log_probability = policy.log_probabilities((slope @ given + intercept)[None], allowed[None])[0, target]
-        if log_probability.item() > best[0]:
-            best = log_probability.item(), np.array(followed), given.detach().numpy().copy()
+        value = objective(ratings)
+        if value is None:
+            break
         optimizer.zero_grad()
-        torch.autograd.backward(log_probability.exp())
+        torch.autograd.backward(value)
         optimizer.step()
-    return best
+        with torch.no_grad():
+            ratings.clamp_(problem.low, problem.high)
+    return ratings.detach()
 
 
-def follow_top1(paths: Paths, ratings: Tensor, shown: BoolArray) -> tuple[int, ...]:
-    """The items that are shown to a user who rates item i at step t with `ratings[t, i]` (steps, items)."""
+def ascend_after_top1(problem: RollOutProblem, policy: Policy, ascent: Ascent) -> TrajectorySolution:
+    """The best probability that Algorithm 2 comes by, target by target: a lower bound of the largest one."""
+    best, scores = BestRollOuts(problem), remembered_scores(problem.start)
+    if problem.shown.sum() >= problem.steps:
+        for row, target in enumerate(problem.targets.tolist()):
+            objective = partial(_probability, problem=problem, policy=policy, scores=scores, row=row, best=best)
+            ascend(objective, problem, generator(ascent.rng, "future gradient", target), ascent)
+    sequences = len(np.unique(best.items[best.found], axis=0))
+    never_solved = -np.inf
+    return best.solution(np.zeros(len(problem.targets)), never_solved, sequences, complete=False)
+
+
+def _probability(
+    ratings: Tensor, problem: RollOutProblem, policy: Policy, scores: ScoresAfter, row: int, best: BestRollOuts
+) -> Tensor | None:
+    """The probability of a target at the end for a user who rates item i at step t with `ratings[t, i]`.
+
+    Without one where the target itself is shown: no rating of it makes it a candidate again.
+    """
     items: tuple[int, ...] = ()
-    free = torch.from_numpy(shown.copy())
-    for _ in range(len(ratings)):
-        slope, intercept = paths.scores(items)
-        given = ratings[torch.arange(len(items)), torch.tensor(items, dtype=torch.long)]
-        top = int(top_items((slope @ given + intercept)[None], free[None], 1)[0, 0])
-        items, free[top] = (*items, top), False
-    return items
+    for step in range(problem.steps + 1):
+        slope, intercept = scores(items)
+        given = ratings[torch.arange(step), torch.tensor(items, dtype=torch.long)]
+        after = (slope @ given + intercept)[None]
+        if step < problem.steps:
+            free = torch.from_numpy(without(problem.shown, items))
+            items = (*items, int(top_items(after.detach(), free[None], 1)[0, 0]))
+    target, allowed = int(problem.targets[row]), torch.from_numpy(without(problem.candidates, items))
+    if not allowed[target]:
+        return None
+    log_probability = policy.log_probabilities(after, allowed[None])[0, target]
+    if log_probability.item() > best.value[row]:
+        reached = np.array([log_probability.item()])
+        best.put(np.array([row]), reached, reached, items, given.detach().numpy())
+    return log_probability.exp()

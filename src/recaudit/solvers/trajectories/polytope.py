@@ -1,18 +1,30 @@
-"""Polytopes of few dimensions by their vertices, and the part of one on which a given item scores highest.
+"""The sequences of items that a top-1 recommender can show, and the ratings that lead to each.
 
-A vertex carries the facets that it lies on as bits of a number, so that two vertices are known to share an edge
-without solving anything: no third vertex lies on all the facets that they share (the double description method).
+"This item is the top one at step t" are linear inequalities in the ratings given before, so that the ratings that
+produce a sequence form a polytope, the sequence's cell (mathematics: future-k with a top-1 policy). Cells do not
+depend on the target: one enumeration serves every target.
+
+Cells are closed: on a border, where two items tie, both count as shown, and a value on it is the limit of values at
+ratings inside. A tie on the whole cell is broken as everywhere, by position; a cell without interior is none.
+
+A polytope is held by its vertices. A vertex carries the facets that it lies on as bits of a number, so that two
+vertices are known to share an edge without solving anything: no third vertex lies on all the facets that they share
+(the double description method).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, final
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import BoolArray, FloatArray
+from recaudit.errors import InputError
+from recaudit.models.rollouts import RollOut
+from recaudit.solvers.trajectories.problem import RollOutProblem, without
 from recaudit.ties import TIE
 
 Bits = NDArray[np.uint64]
@@ -30,9 +42,61 @@ class Polytope(NamedTuple):
     """(vertices,): bit f is set where the vertex lies on facet f."""
 
 
-def single_point() -> Polytope:
-    """The polytope without dimensions: nothing is free yet."""
-    return Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
+SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
+"""The polytope without dimensions: nothing is free yet."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A sequence of items and the ratings that lead to it."""
+
+    state: RollOut
+    """The user after rating the items."""
+    ratings: Polytope
+    """In as many dimensions as there are items."""
+
+
+def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[Cell], bool]:
+    """Every cell after ratings of the top item at each step, and whether these are all.
+
+    At every step the `max_cells` largest cells, by the box around them, are followed and the others left out.
+    """
+    low, high = problem.low, problem.high
+    if not low < high:
+        raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
+    cells, complete = [Cell(problem.start, SINGLE_POINT)], True
+    for _ in range(problem.steps):
+        parents, cells = cells, []
+        for cell in parents:
+            regions, followed = top_regions(cell, problem.shown)
+            extended = [(item, with_interval(region, low, high)) for item, region in regions]
+            cells += [Cell(cell.state.then(item), ratings) for item, ratings in extended if ratings is not None]
+            complete &= followed and all(ratings is not None for _, ratings in extended)
+        if len(cells) > max_cells:
+            sizes = [-np.prod(np.ptp(cell.ratings.vertices, axis=0)) for cell in cells]
+            cells, complete = [cells[i] for i in np.sort(np.argsort(sizes, kind="stable")[:max_cells])], False
+    return cells, complete
+
+
+def top_regions(cell: Cell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
+    """The items of `among` (items,) that can be the top one next, with the ratings that make them so.
+
+    And whether all of them could be followed.
+    """
+    slope, intercept = cell.state.affine()
+    items = np.flatnonzero(without(among, cell.state.items))
+    scores = slope[items] @ cell.ratings.vertices.T + intercept[items, None]
+    # An item whose best score in the cell is below another's worst is nowhere on top.
+    items = items[scores.max(axis=1) >= scores.min(axis=1).max(initial=-np.inf)]
+    slope, intercept = np.ascontiguousarray(slope[items]), intercept[items]
+    found = [region_of_top(slope, intercept, own, cell.ratings) for own in range(len(items))]
+    regions = [
+        (int(item), region)
+        for item, (region, followed) in zip(items, found, strict=True)
+        if followed and len(region.vertices)
+    ]
+    return regions, all(followed for _, followed in found)
 
 
 def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
@@ -47,6 +111,7 @@ def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
     return Polytope(np.concatenate(ends), np.concatenate(sides))
 
 
+@njit(nogil=True, cache=True)
 def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Polytope) -> tuple[Polytope, bool]:
     """The part of the base on which item `own` scores highest, ties included, and whether it could be followed.
 
@@ -54,14 +119,7 @@ def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Poly
     interior; of items whose scores are equal throughout, the first counts as highest. Not followed means that it has
     more facets than fit; what comes back is then larger than the part asked for.
     """
-    vertices, facets, followed = _region_of_top(slope, intercept, own, *base)
-    return Polytope(vertices, facets), followed
-
-
-@njit(nogil=True, cache=True)
-def _region_of_top(
-    slope: FloatArray, intercept: FloatArray, own: int, vertices: FloatArray, facets: Bits
-) -> tuple[FloatArray, Bits, bool]:
+    vertices, facets = base
     items, dimensions = slope.shape
     # Scores closer than this part of their largest size are tied.
     size = np.abs(intercept).max()
@@ -82,15 +140,15 @@ def _region_of_top(
                 margins[v] = margin
                 least, most = min(least, margin), max(most, margin)
             if most <= tol and (least < -tol or rival < own):
-                return vertices[:0], facets[:0], True
+                return Polytope(vertices[:0], facets[:0]), True
             if least < lead:
                 lead, cut = least, True
                 worst[:] = margins
         if not cut:
-            return vertices, facets, True
+            return Polytope(vertices, facets), True
         vertices, facets, fits = _cut(vertices, facets, worst, tol)
         if not fits:
-            return vertices, facets, False
+            return Polytope(vertices, facets), False
 
 
 @njit(nogil=True, cache=True)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import Policy, Power, Softmax, top_items
-from recaudit.solvers.trajectories.solution import TrajectorySolution, judged
+from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
 
 # Scores held at once: 32 MB.
 _BLOCK = 1 << 22
@@ -35,57 +35,53 @@ class _Branch:
     ratings: FloatArray
     """(sequences, steps so far)"""
 
+    def parts(self) -> Iterator[FloatArray]:
+        """The ratings (sequences, steps), as many at a time as there is room for their scores."""
+        height = max(1, _BLOCK // len(self.state.affine()[1]))
+        for first in range(0, len(self.ratings), height):
+            yield self.ratings[first : first + height]
+
+    def extended(self, shown: BoolArray, values: FloatArray) -> Iterator[_Branch]:
+        """The same sequences, each with its next item and every star for it."""
+        free = torch.from_numpy(without(shown, self.state.items))
+        slope, intercept = (aligned(array) for array in self.state.affine())
+        scores = (aligned(part) @ slope.T + intercept for part in self.parts())
+        tops = np.concatenate([top_items(part, free.expand(part.shape), 1)[:, 0] for part in scores])
+        for item in np.unique(tops[tops >= 0]):
+            own = self.ratings[tops == item]
+            stars = np.tile(values, len(own))
+            yield _Branch(self.state.then(int(item)), np.column_stack([np.repeat(own, len(values), axis=0), stars]))
+
 
 def maximize_after_stars(
-    start: RollOut,
-    shown: BoolArray,
-    candidates: BoolArray,
-    targets: IntArray,
-    policy: Policy,
-    steps: int,
-    values: FloatArray,
-    tol: float = 1e-6,
-    *,
-    max_sequences: int = 10_000,
+    problem: RollOutProblem, policy: Policy, values: FloatArray, tol: float = 1e-6, *, max_sequences: int = 10_000
 ) -> TrajectorySolution:
-    """The largest probability of each target under `policy`, over every way to rate the next `steps` top items.
+    """The largest probability of each target under `policy`, over every way to rate the next top items.
 
-    `shown`, `candidates` and `targets` as for `maximize_after_top1`; `values` (ratings,), ascending. Where there are
-    more than `max_sequences` sequences of stars, the steps that go beyond take the lowest, the middle and the highest
-    star alone, then just the middle one, and what is found is bounded by 1. Solved where the bounds on log-probability,
-    rounding included, are `tol` apart. Which item is on top is settled by the rule for ties and has no rounding.
+    `values` (ratings,), ascending, take the place of `low` and `high`. Where there are more than `max_sequences`
+    sequences of stars, the steps that go beyond take the lowest, the middle and the highest star alone, then just the
+    middle one, and what is found is bounded by 1. Solved where the bounds on log-probability, rounding included, are
+    `tol` apart. Which item is on top is settled by the rule for ties and has no rounding.
     """
-    choices = _within(values, steps, max_sequences)
+    choices = _stars_by_step(values, problem.steps, max_sequences)
     complete = all(len(own) == len(values) for own in choices)
-    level = [_Branch(start, np.zeros((1, 0)))]
+    branches = [_Branch(problem.start, np.zeros((1, 0)))]
     for own in choices:
-        level = [after for branch in level for after in _next(branch, shown, own)]
-    log_value, applicable = np.full(len(targets), -np.inf), np.zeros(len(targets), dtype=bool)
-    log_lower, log_upper = log_value.copy(), log_value.copy() if complete else np.zeros_like(log_value)
-    items, ratings = np.full((len(targets), steps), -1), np.full((len(targets), steps), np.nan)
-    for branch in level:
-        allowed = candidates.copy()
-        allowed[list(branch.state.items)] = False
+        branches = [after for branch in branches for after in branch.extended(problem.shown, own)]
+    targets, best = problem.targets, BestRollOuts(problem)
+    upper = np.full(len(targets), -np.inf) if complete else np.zeros(len(targets))
+    for branch in branches:
+        allowed = without(problem.candidates, branch.state.items)
         slope, intercept = (aligned(array) for array in branch.state.affine())
-        for part in _parts(branch):
+        for part in branch.parts():
             bounds = _log_probabilities(policy, aligned(part), slope, intercept, torch.from_numpy(allowed))
             logs, least, most = (array.numpy()[:, targets] for array in bounds)
-            best = logs.argmax(axis=0), np.arange(len(targets))
-            better = allowed[targets] & ((logs[best] > log_value) | ~applicable)
-            applicable |= better
-            log_value[better], log_lower[better] = logs[best][better], least[best][better]
-            items[better], ratings[better] = branch.state.items, part[best[0][better]]
-            log_upper = np.maximum(log_upper, most.max(axis=0))
-    return TrajectorySolution(
-        target=targets,
-        log_value=np.where(applicable, log_value, np.nan),
-        log_lower=log_lower,
-        log_upper=log_upper,
-        status=judged(log_lower, log_upper, tol, applicable, complete),
-        items=items,
-        ratings=ratings,
-        sequences=len(level),
-    )
+            place = logs.argmax(axis=0)
+            reached = logs[place, np.arange(len(targets))]
+            rows = np.flatnonzero(allowed[targets] & ((reached > best.value) | ~best.found))
+            best.put(rows, reached[rows], least[place[rows], rows], branch.state.items, part[place[rows]])
+            upper = np.maximum(upper, most.max(axis=0))
+    return best.solution(upper, tol, len(branches), complete=complete)
 
 
 def _log_probabilities(
@@ -123,8 +119,8 @@ def _log_probabilities(
     return value, value, value
 
 
-def _within(values: FloatArray, steps: int, most: int) -> list[FloatArray]:
-    """What each step may be rated: all the values at first, fewer once there would be too many sequences."""
+def _stars_by_step(values: FloatArray, steps: int, most: int) -> list[FloatArray]:
+    """The stars of each step: all the values at first, fewer once there would be too many sequences."""
     fewer = [values, values[[0, len(values) // 2, -1]], values[[len(values) // 2]]]
     chosen, count = [], 1
     for _ in range(steps):
@@ -132,23 +128,3 @@ def _within(values: FloatArray, steps: int, most: int) -> list[FloatArray]:
         chosen.append(np.unique(own))
         count *= len(chosen[-1])
     return chosen
-
-
-def _next(branch: _Branch, shown: BoolArray, values: FloatArray) -> Iterator[_Branch]:
-    """The same sequences, each with its next item and every star for it."""
-    free = shown.copy()
-    free[list(branch.state.items)] = False
-    slope, intercept = (aligned(array) for array in branch.state.affine())
-    scores = (aligned(part) @ slope.T + intercept for part in _parts(branch))
-    tops = np.concatenate([top_items(part, torch.from_numpy(free).expand(part.shape), 1)[:, 0] for part in scores])
-    for item in np.unique(tops[tops >= 0]):
-        own = branch.ratings[tops == item]
-        stars = np.tile(values, len(own))
-        yield _Branch(branch.state.then(int(item)), np.column_stack([np.repeat(own, len(values), axis=0), stars]))
-
-
-def _parts(branch: _Branch) -> Iterator[FloatArray]:
-    """The branch's ratings (sequences, steps), as many at a time as there is room for their scores."""
-    height = max(1, _BLOCK // len(branch.state.affine()[1]))
-    for first in range(0, len(branch.ratings), height):
-        yield branch.ratings[first : first + height]

@@ -1,27 +1,27 @@
-"""The largest softmax probability of an item after k ratings of what a top-1 recommender shows, exactly.
+"""Targets after k ratings of what a top-1 recommender shows, exactly, cell by cell (see `polytope`).
 
-Cell by cell (see `cells`): on one cell the log-probability is concave. All cells are first looked at from their
-vertices, for all targets at once, which gives a value and an upper bound for each pair of a cell and a target; only
-pairs whose bound is above the best value found anywhere are solved further.
+Softmax: on one cell the log-probability is concave. All cells are first looked at from their vertices, for all targets
+at once, which gives a value and an upper bound for each pair of a cell and a target; only pairs whose bound is above
+the best value found anywhere are solved further.
+
+Epsilon-greedy: the target is on top at the end on the cells of one step more whose last item it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.errors import InputError
-from recaudit.models.rollouts import RollOut
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.checks import check_positive
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
-from recaudit.solvers.trajectories.cells import Cell, enumerate_cells
-from recaudit.solvers.trajectories.descent import Hull, Start, minimize
-from recaudit.solvers.trajectories.solution import TrajectorySolution, judged
+from recaudit.solvers.trajectories.descent import Hull, minimize
+from recaudit.solvers.trajectories.polytope import Cell, enumerate_cells, top_regions
+from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
 
 # What the evaluations of one cell may hold, in bytes.
 _WORK_BYTES = 1 << 26
@@ -29,169 +29,95 @@ _ROUNDS = 100
 
 
 def maximize_after_top1(
-    start: RollOut,
-    shown: BoolArray,
-    candidates: BoolArray,
-    targets: IntArray,
-    beta: float,
-    steps: int,
-    low: float,
-    high: float,
-    tol: float = 1e-6,
-    *,
-    max_cells: int = 2000,
+    problem: RollOutProblem, beta: float, tol: float = 1e-6, *, max_cells: int = 2000
 ) -> TrajectorySolution:
-    """The largest softmax probability of each target over the ratings of the next `steps` top items.
+    """The largest softmax probability of each target over the ratings of the next top items, low < high.
 
-    `shown` (items,): what may be shown on the way, each once; `candidates` (items,): what the last recommendation is
-    drawn from, less what was rated on the way, more than `steps` of them; `targets` (targets,): positions; ratings
-    from `low` to `high`, low < high. Solved when the bounds on log-probability are `tol` apart. More than `max_cells`
-    sequences at a step are not followed: what is found then is bounded by 1 alone.
+    Solved when the bounds on log-probability are `tol` apart. More than `max_cells` sequences at a step are not
+    followed: what is found then is bounded by 1 alone.
     """
     beta, tol = check_positive("beta", beta), check_positive("tol", tol)
-    if not low < high:
-        raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
-    found = enumerate_cells(start, shown, steps, low, high, max_cells)
-    scale = _Scale(beta, low, high, np.flatnonzero(candidates), targets)
-    best = _Best.nothing(len(targets), steps)
-    bounds = np.empty((len(found.cells), len(targets)))
-    for place, cell in enumerate(found.cells):
-        bounds[place] = _Problem.of(cell, scale).look(best)
+    cells, complete = enumerate_cells(problem, max_cells)
+    best = BestRollOuts(problem)
+    bounds = np.empty((len(cells), len(problem.targets)))
+    for place, cell in enumerate(cells):
+        bounds[place] = _CellObjective(cell, problem, beta).bound_from_vertices(best)
     # The cells that promise most to most targets first: what they reach settles many others.
     promising = np.bincount(bounds.argmax(axis=0), minlength=len(bounds)) if bounds.size else np.zeros(len(bounds))
     for place in np.argsort(-promising, kind="stable"):
-        rows = np.flatnonzero(bounds[place] > best.log_lower + tol)
+        rows = np.flatnonzero(bounds[place] > best.lower + tol)
         if len(rows):
-            bounds[place, rows] = _Problem.of(found.cells[place], scale).solve(rows, best, tol)
-    log_upper = np.minimum(bounds.max(axis=0, initial=-np.inf), 0.0) if found.complete else np.zeros(len(targets))
-    applicable = np.isfinite(best.log_value)
-    return TrajectorySolution(
-        target=targets,
-        log_value=np.where(applicable, best.log_value, np.nan),
-        log_lower=best.log_lower,
-        log_upper=log_upper,
-        status=judged(best.log_lower, log_upper, tol, applicable, found.complete),
-        items=best.items,
-        ratings=best.ratings,
-        sequences=len(found.cells),
-    )
+            bounds[place, rows] = _CellObjective(cells[place], problem, beta).solve(rows, best, tol)
+    upper = np.minimum(bounds.max(axis=0, initial=-np.inf), 0.0) if complete else np.zeros(len(problem.targets))
+    return best.solution(upper, tol, len(cells), complete=complete)
+
+
+def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, max_cells: int = 2000) -> TrajectorySolution:
+    """The largest probability of each target where the top item is recommended with 1 - epsilon, others equally seldom.
+
+    Ratings and `max_cells` as for `maximize_after_top1`.
+    """
+    cells, complete = enumerate_cells(problem, max_cells)
+    others = int(problem.candidates.sum()) - problem.steps - 1
+    with np.errstate(divide="ignore"):
+        often, seldom = np.log(1.0 if others == 0 else 1 - epsilon), np.log(epsilon / max(1, others))
+    best, top = BestRollOuts(problem), np.zeros(len(problem.targets), dtype=bool)
+    for cell in cells:
+        left = np.flatnonzero(~best.found & ~np.isin(problem.targets, cell.state.items))
+        best.put(left, seldom, seldom, cell.state.items, cell.ratings.vertices.mean(axis=0))
+        regions, followed = top_regions(cell, problem.candidates)
+        complete &= followed
+        for item, region in regions:
+            own = np.flatnonzero((problem.targets == item) & ~top)
+            best.put(own, often, often, cell.state.items, region.vertices.mean(axis=0))
+            top[own] = True
+    # With an epsilon near 1 the top item is the least likely one, and not being it may be better.
+    upper = np.where(top | ~np.bool_(complete), max(often, seldom), seldom)
+    return best.solution(upper, 0.0, len(cells), complete=complete)
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Scale:
-    """What all cells share: ratings are `middle + half u` with u in [-1, 1]^K, and beta is 1."""
+class _CellObjective:
+    """The targets' log-probabilities on one cell; ratings are `middle + half u` with u in [-1, 1]^K, and beta is 1."""
 
-    beta: float
-    low: float
-    high: float
-    candidates: IntArray
-    targets: IntArray
+    def __init__(self, cell: Cell, problem: RollOutProblem, beta: float) -> None:
+        self.cell, self.problem = cell, problem
+        self.middle, self.half = (problem.low + problem.high) / 2, (problem.high - problem.low) / 2
+        # Positions, among all targets, of those not rated on the way.
+        self.rows = np.flatnonzero(~np.isin(problem.targets, cell.state.items))
+        left = np.flatnonzero(without(problem.candidates, cell.state.items))
+        own = torch.from_numpy(np.searchsorted(left, problem.targets[self.rows]))
+        slope, intercept = (aligned(part[left])[None] for part in cell.state.affine())
+        box = (torch.full((1, slope.shape[2]), end, dtype=torch.double) for end in (self.middle, self.half))
+        scores = Scaled.of(slope, intercept, beta, *box)
+        self.family = LogSumExp(scores, _WORK_BYTES)
+        self.hull = Hull(self.family, aligned((cell.ratings.vertices - self.middle) / self.half))
+        # (rows, K) and (rows,): a target's log-probability is `constant` minus the objective g(u) - b.u.
+        self.slopes, self.constant = scores.slopes[0, own], self.family.offsets[0, own].numpy()
+        self.rounding = (self.family.rounding + self.family.own_rounding[0, own]).numpy()
 
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-    @property
-    def half(self) -> float:
-        return (self.high - self.low) / 2
-
-
-@final
-@dataclass(eq=False)
-class _Best:
-    """The best found so far for each target, in any cell."""
-
-    log_value: FloatArray
-    log_lower: FloatArray
-    """Less what rounding may have added."""
-    items: IntArray
-    ratings: FloatArray
-
-    @classmethod
-    def nothing(cls, targets: int, steps: int) -> _Best:
-        none, empty = np.full(targets, -np.inf), np.full((targets, steps), np.nan)
-        return cls(none, none.copy(), np.full((targets, steps), -1), empty)
-
-    def offer(
-        self,
-        rows: IntArray,
-        log_value: FloatArray,
-        log_lower: FloatArray,
-        items: tuple[int, ...],
-        ratings: FloatArray,
-    ) -> None:
-        """`log_value` (rows,), at least `log_lower`, reached by `ratings` (rows, steps) of the same items."""
-        better = log_lower > self.log_lower[rows]
-        rows = rows[better]
-        self.log_value[rows], self.log_lower[rows], self.ratings[rows] = (
-            part[better] for part in (log_value, log_lower, ratings)
-        )
-        self.items[rows] = np.array(items)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """One cell: which targets are left to be recommended at its end, and how likely each is."""
-
-    items: tuple[int, ...]
-    scale: _Scale
-    family: LogSumExp
-    hull: Hull
-    rows: IntArray
-    """Positions, among all targets, of those not rated on the way."""
-    slopes: torch.Tensor
-    """(rows, K): of the targets' scaled scores."""
-    constant: FloatArray
-    """(rows,): a log-probability is this minus the objective."""
-    rounding: FloatArray
-    """(rows,): what a bound on a log-probability leaves for rounding."""
-
-    @classmethod
-    def of(cls, cell: Cell, scale: _Scale) -> _Problem:
-        slope, intercept = cell.state.affine()
-        left = scale.candidates[~np.isin(scale.candidates, cell.state.items)]
-        rows = np.flatnonzero(~np.isin(scale.targets, cell.state.items))
-        own = torch.from_numpy(np.searchsorted(left, scale.targets[rows]))
-        middle, half = (torch.full((1, slope.shape[1]), end, dtype=torch.double) for end in (scale.middle, scale.half))
-        slopes, intercepts = (aligned(part[left])[None] for part in (slope, intercept))
-        scores = Scaled.of(slopes, intercepts, scale.beta, middle, half)
-        family = LogSumExp(scores, _WORK_BYTES)
-        vertices = aligned((cell.ratings.vertices - scale.middle) / scale.half)
-        return cls(
-            cell.state.items,
-            scale,
-            family,
-            Hull.of(family, vertices),
-            rows,
-            scores.slopes[0, own],
-            family.offsets[0, own].numpy(),
-            (family.rounding + family.own_rounding[0, own]).numpy(),
-        )
-
-    def look(self, best: _Best) -> FloatArray:
-        """(all targets,): what the vertices say no target exceeds in this cell; -inf for those rated on the way."""
-        bounds = np.full(len(self.scale.targets), -np.inf)
-        start = self.hull.start(self.slopes)
-        self._offer(best, np.arange(len(self.rows)), start.objective, self.hull.points[start.place])
-        bounds[self.rows] = self.constant - start.floor.numpy() + self.rounding
+    def bound_from_vertices(self, best: BestRollOuts) -> FloatArray:
+        """(all targets,): no target exceeds this in the cell, from its vertices; -inf for those rated on the way."""
+        bounds = np.full(len(self.problem.targets), -np.inf)
+        place, objective, floor = self.hull.start(self.slopes)
+        self._offer(best, np.arange(len(self.rows)), objective, self.hull.points[place])
+        bounds[self.rows] = self.constant - floor.numpy() + self.rounding
         return bounds
 
-    def solve(self, rows: IntArray, best: _Best, tol: float) -> FloatArray:
-        """(rows,): what these targets do not exceed in this cell, within `tol` of the best value of each anywhere."""
+    def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
+        """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere."""
         own = np.searchsorted(self.rows, rows)
         slopes, constant, rounding = self.slopes[torch.from_numpy(own)], self.constant[own], self.rounding[own]
-        start: Start = self.hull.start(slopes)
         aim = tolerance_beside(tol / 2, torch.from_numpy(rounding))
-        enough = torch.from_numpy(constant + rounding - best.log_lower[rows]) - tol
-        found = minimize(self.family, self.hull, slopes, start, enough, aim, _ROUNDS)
-        self._offer(best, own, found.objective, found.points)
-        return np.asarray(constant - found.floor.numpy() + rounding)
+        enough = torch.from_numpy(constant + rounding - best.lower[rows]) - tol
+        points, objective, floor = minimize(self.family, self.hull, slopes, enough, aim, _ROUNDS)
+        self._offer(best, own, objective, points)
+        return np.asarray(constant - floor.numpy() + rounding)
 
-    def _offer(self, best: _Best, own: IntArray, objective: torch.Tensor, points: torch.Tensor) -> None:
-        """What was found for the targets at the places `own` (n,) among the rows."""
-        ratings = self.scale.middle + self.scale.half * points.numpy()
+    def _offer(self, best: BestRollOuts, own: IntArray, objective: Tensor, points: Tensor) -> None:
+        """Take over what is better than before, of the targets at the places `own` (n,) among the rows."""
+        ratings = np.clip(self.middle + self.half * points.numpy(), self.problem.low, self.problem.high)
         value = np.minimum(self.constant[own] - objective.numpy(), 0.0)
-        ratings = np.clip(ratings, self.scale.low, self.scale.high)
-        best.offer(self.rows[own], value, value - self.rounding[own], self.items, ratings)
+        lower, rows = value - self.rounding[own], self.rows[own]
+        better = lower > best.lower[rows]
+        best.put(rows[better], value[better], lower[better], self.cell.state.items, ratings[better])

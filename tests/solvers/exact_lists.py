@@ -14,11 +14,7 @@ import numpy as np
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.solvers.lists.category_vectors import CategoryVectors
-from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution
-
-MOST_ITEMS = 30
-MOST_RANKS = 6
+from recaudit.solvers.lists.objective import SMOOTHING, CategoryVectors, divergence, list_distribution
 
 
 @final
@@ -51,18 +47,11 @@ def best_list(
 ) -> ExactList:
     """The list of one user that maximises (1 - lambda) s(I) - lambda C_KL(p, q(I)); arguments as `calibrated_lists`.
 
-    `scores`, `allowed`, `must` (items,); `interests` (genres,). Meant for tests, and for what a person wants to be sure
-    of: at most 30 allowed items and 6 ranks.
+    `scores`, `allowed`, `must` (items,); `interests` (genres,). About 30 allowed items and 6 ranks are
+    quick.
     """
     candidates = np.flatnonzero(allowed)
     length = min(size, len(candidates))
-    if len(candidates) > MOST_ITEMS or size > MOST_RANKS:
-        raise InputError(
-            "size",
-            received=f"{len(candidates)} allowed items and {size} ranks",
-            expected=f"at most {MOST_ITEMS} items and {MOST_RANKS} ranks",
-            remedy="Use calibrated_lists(..., certify=True), which bounds the best list's value.",
-        )
     genres = vectors.n_genres
     w = np.ones(size) if rank_weights is None else rank_weights
     shares = vectors.shares().toarray()[vectors.vector_of[candidates]]

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from recaudit.arrays import FloatArray, IntArray
 
 # Places in LARGEST, which numba cannot look up.
 _HELLINGER, _TV, _L2 = 0, 1, 2
@@ -28,15 +26,15 @@ class Vertices(NamedTuple):
     move, nothing moved.
     """
 
-    codes: Ints
+    codes: IntArray
     """(vertices,): two bits an item, the first item lowest: 1 for lowest, 2 for highest, 0 for as before."""
-    parent: Ints
+    parent: IntArray
     """(vertices,)"""
-    item: Ints
+    item: IntArray
     """(vertices,): the item that has moved."""
-    option: Ints
+    option: IntArray
     """(vertices,): where to."""
-    counts: Ints
+    counts: IntArray
     """(items + 1,)"""
 
     @classmethod
@@ -56,29 +54,6 @@ class Vertices(NamedTuple):
         return cls(codes, parent, item, option, np.array(counts, dtype=np.int64))
 
 
-class Room(NamedTuple):
-    """Arrays to work in, for one thread: allocating them for every pair would cost more than the answer."""
-
-    logit: Floats
-    """(3, items): the logits of the edited items before, at their lowest and at their highest."""
-    slot: Ints
-    """(items,): which action each edited item belongs to."""
-    root: Floats
-    """(3, items): the square roots of what the items weigh."""
-    part: Floats
-    """(3, 3, items): the terms of the sums, of each option of each item."""
-    sums: Floats
-    """(3, vertices)"""
-    after: Floats
-    """(items,): logits at one vertex."""
-
-    @classmethod
-    def of(cls, items: int, vertices: int) -> Room:
-        """Room for pairs with so many edited items and vertices."""
-        slot, part, sums = np.zeros(items, dtype=np.int64), np.zeros((3, 3, items)), np.zeros((3, vertices))
-        return cls(np.zeros((3, items)), slot, np.zeros((3, items)), part, sums, np.zeros(items))
-
-
 @njit(nogil=True, cache=True, forceinline=True)
 def largest_at_vertices(
     kind: int,
@@ -86,22 +61,21 @@ def largest_at_vertices(
     rest: float,
     squares: float,
     limited: bool,
-    codes: Ints,
-    parent: Ints,
-    item: Ints,
-    option: Ints,
-    count: int,
-    logit: Floats,
-    root: Floats,
-    part: Floats,
-    sums: Floats,
-    after: Floats,
+    vertices: Vertices,
+    logit: FloatArray,
+    root: FloatArray,
+    part: FloatArray,
+    sums: FloatArray,
+    after: FloatArray,
 ) -> tuple[float, int]:
-    """The largest distance over the first `count` vertices of one pair, and the place of the vertex that reaches it.
+    """The largest distance over the vertices of one pair, and the place of the vertex that reaches it.
 
-    `logit` holds its `m` edited items, `rest` and `squares` are the sums of the unedited masses and of their squares;
-    `limited` says whether only some items may move. The other arrays are those of `Vertices` and `Room`.
+    `logit` (3, items) holds the logits of its `m` edited items before, at their lowest and at their highest; `rest` and
+    `squares` are the sums of the unedited masses and of their squares; `limited` says whether only some items may move.
+    To work in: `root` (3, items) for the square roots of masses, `part` (3, 3, items) for the terms of the sums of each
+    option of each item, `sums` (3, vertices), `after` (items,) for the logits at one vertex.
     """
+    codes, count = vertices.codes, vertices.counts[m]
     before, highest = rest, -np.inf
     for s in range(m):
         highest = max(highest, logit[0, s], logit[1, s], logit[2, s])
@@ -112,8 +86,8 @@ def largest_at_vertices(
             before += root[0, s] * root[0, s]
         if rest > 0.0 and rest >= _SHARE * before:  # with nothing unedited all masses may be as small as they like
             _terms(kind, m, 1.0 / before, logit, root, part)
-            _add_up(kind, m, limited, parent, item, option, count, part, sums)
-            return _largest_by_sums(kind, m, count, rest / before, squares / before**2, codes, root, before, sums)
+            _add_up(kind, m, limited, vertices, part, sums)
+            return _largest_by_sums(kind, m, count, rest / before, squares / before**2, before, codes, root, sums)
 
     log_rest, concentration = (math.log(rest), squares / rest**2) if rest > 0.0 else (-np.inf, 0.0)
     best, at = -1.0, 0
@@ -127,7 +101,7 @@ def largest_at_vertices(
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _terms(kind: int, m: int, scale: float, logit: Floats, root: Floats, part: Floats) -> None:
+def _terms(kind: int, m: int, scale: float, logit: FloatArray, root: FloatArray, part: FloatArray) -> None:
     """Each option's terms of the sums; masses times `scale` are in units of the total before.
 
     Hellinger: d sqrt p and d^2, of which E is made. The others: e; L2: also e p and e^2; KL: also w log(w / p).
@@ -148,14 +122,13 @@ def _terms(kind: int, m: int, scale: float, logit: Floats, root: Floats, part: F
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _add_up(
-    kind: int, m: int, limited: bool, parent: Ints, item: Ints, option: Ints, count: int, part: Floats, sums: Floats
-) -> None:
+def _add_up(kind: int, m: int, limited: bool, vertices: Vertices, part: FloatArray, sums: FloatArray) -> None:
     """The sums of every vertex: its parent's and what the moved item changes."""
     for j in range(1 if kind == _TV else 3 if kind == _L2 else 2):
         if limited:
+            _, parent, item, option, counts = vertices
             sums[j, 0] = 0.0
-            for i in range(1, count):
+            for i in range(1, counts[m]):
                 sums[j, i] = sums[j, parent[i]] + part[j, option[i], item[i]]
             continue
         first = 0.0
@@ -177,10 +150,10 @@ def _largest_by_sums(
     count: int,
     share: float,
     squares: float,
-    codes: Ints,
-    root: Floats,
     before: float,
-    sums: Floats,
+    codes: IntArray,
+    root: FloatArray,
+    sums: FloatArray,
 ) -> tuple[float, int]:
     """The largest distance over the first `count` vertices from their sums, and its place.
 
@@ -220,7 +193,9 @@ def _largest_by_sums(
 
 
 @njit(nogil=True, cache=True)
-def distance_at(kind: int, before: Floats, after: Floats, m: int, log_rest: float, concentration: float) -> float:
+def distance_at(
+    kind: int, before: FloatArray, after: FloatArray, m: int, log_rest: float, concentration: float
+) -> float:
     """The distance of two distributions from log-masses (m,) before and after, and of a rest that does not move.
 
     Safe for masses of any size. `concentration` is the sum of the rest's squared masses over the square of their sum.
@@ -254,7 +229,7 @@ def distance_at(kind: int, before: Floats, after: Floats, m: int, log_rest: floa
 
 
 @njit(nogil=True, cache=True)
-def log_sum(logs: Floats, m: int, other: float) -> float:
+def log_sum(logs: FloatArray, m: int, other: float) -> float:
     """log(exp(other) + sum of exp(logs[:m])); -inf entries do not count."""
     top = other
     for s in range(m):

@@ -1,0 +1,83 @@
+"""Roll-outs: a user rates what is shown next, one item after the other; the question, and what solvers give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
+from recaudit.models.rollouts import RollOut
+from recaudit.solvers.solution import Solution
+from recaudit.status import Status
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RollOutProblem:
+    """Which targets can be recommended after ratings of the next `steps` items shown, from `low` to `high`."""
+
+    start: RollOut
+    shown: BoolArray
+    """(items,): what may be shown on the way, each once."""
+    candidates: BoolArray
+    """(items,): what the last recommendation is from, less what was rated on the way; more than `steps` of them."""
+    targets: IntArray
+    """(targets,): positions, ascending."""
+    steps: int
+    low: float
+    high: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TrajectorySolution(Solution):
+    """The largest log-probability of each target after a roll-out; `evaluations` counts the sequences of items.
+
+    Failed where no sequence was found that leaves the target to be recommended, not_applicable where there is none.
+    `actions` (targets, steps) are the ratings that reach the value, NaN where there are none to report.
+    """
+
+    items: IntArray
+    """(targets, steps): what is shown and rated on the way; -1 where no value was found, or where items are drawn."""
+
+
+@final
+class BestRollOuts:
+    """The best roll-out found so far for each target of a problem."""
+
+    def __init__(self, problem: RollOutProblem) -> None:
+        shape = (len(problem.targets), problem.steps)
+        self.value, self.lower = np.full(shape[0], -np.inf), np.full(shape[0], -np.inf)
+        self.found = np.zeros(shape[0], dtype=bool)
+        self.items, self.ratings = np.full(shape, -1), np.full(shape, np.nan)
+
+    def put(
+        self, rows: IntArray, value: ArrayLike, lower: ArrayLike, items: tuple[int, ...], ratings: FloatArray
+    ) -> None:
+        """`value` (rows,), certainly at least `lower`, is reached by `ratings` (rows, steps) of the same items."""
+        self.value[rows], self.lower[rows], self.ratings[rows] = value, lower, ratings
+        self.items[rows], self.found[rows] = np.array(items), True
+
+    def solution(self, upper: FloatArray, tol: float, sequences: int, *, complete: bool) -> TrajectorySolution:
+        """Solved where the bounds are `tol` apart; `complete` says that every sequence of items was followed."""
+        status: StatusArray = np.where(upper <= self.lower + tol, Status.SOLVED.value, Status.BOUNDED.value)
+        missing = Status.NOT_APPLICABLE.value if complete else Status.FAILED.value
+        return TrajectorySolution(
+            value=np.where(self.found, self.value, np.nan),
+            lower=self.lower,
+            upper=upper,
+            status=np.where(self.found, status, missing),
+            actions=self.ratings,
+            evaluations=np.full(len(upper), sequences),
+            items=self.items,
+        )
+
+
+def without(mask: BoolArray, items: tuple[int, ...]) -> BoolArray:
+    """(all items,): the mask with these items left out."""
+    left = mask.copy()
+    left[list(items)] = False
+    return left
