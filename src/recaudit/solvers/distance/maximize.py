@@ -93,8 +93,8 @@ def maximize_distance(
         bound = math.sqrt(search.bound**2 + 8 * family.rounding) if squared else search.bound + 4 * error
     least, most = max(value - error, 0.0), max(value, min(bound, LARGEST[name]))
     status = Status.SOLVED if most - least <= tol else Status.BOUNDED
-    bounds = (np.array([number]) for number in (value, least, most, status.value))
-    return Solution(*bounds, actions.numpy()[None], np.array([boxes]))
+    found, lower, upper = (np.array([number]) for number in (value, least, most))
+    return Solution(found, lower, upper, np.array([status.value]), actions.numpy()[None], np.array([boxes]))
 
 
 def _family(

@@ -81,7 +81,7 @@ def maximize_one_draw(
         places = np.searchsorted(np.flatnonzero(allowed), targets[rows])
         if rank < sampling.first_items:
             found = maximize_softmax(slope, intercept, places, beta, low, high, tol / 2, actions=False)
-            least, most = found.log_lower, found.log_upper
+            least, most = found.lower, found.upper
         else:
             least, most = _bracket(slope, intercept, places, beta, low, high)
         lower[rows] = np.logaddexp(lower[rows], seldom[item] + least)
