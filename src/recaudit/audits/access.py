@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
@@ -12,14 +12,14 @@ import torch
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import Visit, check_budget
+from recaudit.audits.audit import Subject
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.instability.ask import ANSWERS, ask_distance
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability.ask import Ask
-from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.reachability.inquiry import Inquiry
-from recaudit.audits.reachability.search import Search, check_pairs, refuse_many, search_distance
+from recaudit.audits.reachability.audit import USERS, Reachability
+from recaudit.audits.reachability.search import SearchMethod, refuse_many, search_distance
+from recaudit.audits.samples import resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -30,8 +30,10 @@ from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Policy, Softmax
+from recaudit.registry import ACTIONS, POLICIES
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import Distance
+from recaudit.specification import as_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,37 +110,33 @@ def compare_access(
     among them. The arguments are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The
     model must have an exact answer: BiasedMF, ALS, ItemKNN, EASE and SLIM have one.
     """
-    actions, policy = actions or Past(5), policy or Softmax()
     check_exact(model)
-    log = observed_log(model, data, actions)
-    positions, wanted = np.unique(log.users_at(users)), log.items_at(targets)
-    baseline: Literal["factual", "scores"] = "factual" if isinstance(actions, Past) else "scores"
-    inquiry = Inquiry(model, log, actions, policy, wanted, "unseen", baseline, 1, 1e-6, False, rng, "cpu")
-    check_pairs(inquiry, positions)
-    searches: dict[str, Ask | Search] = {
-        "gradient": Search(inquiry, actions, restarts=0, polish=False),
-        "black_box": Ask(replace(inquiry, model=as_black_box(model)), actions, budget),
+    audit = Reachability(
+        actions=actions or Past(5), policy=policy or Softmax(), users=users, targets=targets, budget=budget
+    )
+    log, engine = observed_log(model, data, audit.actions), engine or Serial()
+    positions = resolve_users(audit.users, log, rng)
+    methods = {
+        "gradient": audit.model_copy(update={"solver": "gradient"}).method(model, log, rng),
+        "black_box": audit.method(as_black_box(model), log, rng),
     }
-    engine = engine or Serial()
-    exact = reachability(
-        model,
-        data,
-        actions=actions,
-        policy=policy,
-        users=log.user_ids.gather(positions),
-        targets=log.item_ids.gather(wanted),
-        baseline=baseline,
-        rng=rng,
-        engine=engine,
-    ).frame
-    found = {name: pl.concat(engine.map(work, blocks(positions, 16), name)) for name, work in searches.items()}
+    for method in methods.values():
+        assert isinstance(method, SearchMethod)
+        method.check_pairs(positions)
+    exact = audit.run(Subject(model, data=data), rng=rng, engine=engine).pairs
+    found = {name: pl.concat(engine.map(method, blocks(positions, USERS), name)) for name, method in methods.items()}
     frame = exact.select("user", "item", "baseline", exact="value").with_columns(
         *(rows["value"].alias(name) for name, rows in found.items()),
         queries=pl.when(exact["value"].is_not_null()).then(found["black_box"]["queries"]),
         exact_lift=exact["lift"],
         **{f"{name}_lift": rows["lift"] for name, rows in found.items()},
     )
-    settings = {"actions": repr(actions), "policy": repr(policy), "budget": budget, "rng": rng}
+    settings = {
+        "actions": as_data(audit.actions, ACTIONS),
+        "policy": as_data(audit.policy, POLICIES),
+        "budget": budget,
+        "rng": rng,
+    }
     return Access("reachability", settings, frame, exceeding(frame, exact["upper"]))
 
 
@@ -186,7 +184,13 @@ def compare_access_instability(
     work = _SearchDistances(model, log, edits, editing, distance, policy.beta, budget, rng)
     found = pl.concat(engine.map(work, blocks(looking, 4), "search"))
     frame = exact.select("viewer", "editor", exact="value").with_columns(found)
-    settings = {"edits": repr(edits), "policy": repr(policy), "distance": distance, "budget": budget, "rng": rng}
+    settings = {
+        "edits": as_data(edits, ACTIONS),
+        "policy": as_data(policy, POLICIES),
+        "distance": distance,
+        "budget": budget,
+        "rng": rng,
+    }
     return Access("instability", settings, frame, exceeding(frame, exact["upper"]))
 
 

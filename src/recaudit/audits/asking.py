@@ -45,7 +45,7 @@ _SPARE = 2
 
 @final
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PointValue:
     """What an answer of the system comes to for a pair."""
 
     value: float
@@ -62,7 +62,7 @@ class Best:
     """The best point found for a pair, and what is known of it."""
 
     point: FloatArray
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PointValue, ...]
     """The answer there; where answers are chance, fresh ones, independent of how the point was found."""
     fresh: int
     """How many of them are fresh; 0 where the system gives the same answer twice."""
@@ -107,7 +107,7 @@ class Visit:
 
     def maximize(
         self,
-        outcome: Callable[[BlackBox, FloatArray], Outcome],
+        outcome: Callable[[BlackBox, FloatArray], PointValue],
         box: Box,
         *,
         start: FloatArray | None,
@@ -150,7 +150,7 @@ class Visit:
         return Best(found.point, tuple(again), len(again), found.queries)
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
+def _same(one: PointValue, other: PointValue) -> bool:
     return one.items == other.items and _same_scores(one.scores, other.scores)
 
 

@@ -6,6 +6,8 @@ beside the numbers: that there is no click, or a rating as low as can be.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from recaudit.interventions import Actions, Future, FutureEdits
 from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse
+from recaudit.specification import as_data
 
 _USERS, _ITEMS = 16, 10
 """How many users are tried, and with how many unseen items."""
@@ -22,14 +25,14 @@ _SAME = 1e-9
 """A difference of scores below this, relative to the largest, is none."""
 
 
-def told_ratings(
+def rating_facts(
     model: FittedModel, log: Interactions, actions: Actions | Future, users: NDArray[np.int64], rng: int
-) -> dict[str, str]:
-    """What a rating may be, for the settings of a result; in a log of clicks also what a 0 means to this model.
+) -> dict[str, Any]:
+    """What a rating may be, for the facts of a result; in a log of clicks also what a 0 means to this model.
 
     `users` are the positions of those whose ratings are free. A model to which a click is as good as none is refused.
     """
-    told = {"ratings": repr(free_ratings(actions.ratings, log.scale))}
+    told = {"ratings": as_data(free_ratings(actions.ratings, log.scale))}
     if log.scale[0] < log.scale[1] or not issubclass(model.response, AffineResponse):
         return told
     some = users[:_USERS]

@@ -20,7 +20,7 @@ from recaudit.audits.candidates import Candidates
 from recaudit.audits.folding.bench import Bench
 from recaudit.audits.folding.vectors import vectors_of
 from recaudit.audits.result import Result
-from recaudit.audits.samples import resolve_users
+from recaudit.audits.samples import asked_users
 from recaudit.data import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import (
@@ -188,7 +188,7 @@ class Reachability(Audit):
             rng=rng,
             engine=engine,
         )
-        found = ask(users=None if self.users is None else model.data.user_ids.gather(resolve_users(self.users, model.data, rng)))
+        found = ask(users=None if self.users is None else asked_users(model.data, self.users, rng))
         result = found.aggregate(by=self.by, confidence=self.confidence, samples=self.samples, rng=rng)
         return with_worked_example(
             result, lambda user, item: ask(users=[user], targets=[item], best_actions=True).frame

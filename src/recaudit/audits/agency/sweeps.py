@@ -18,7 +18,6 @@ from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.reachability.audit import reachability
 from recaudit.audits.reachability.definitions import REACHABILITY
-from recaudit.audits.reachability.result import Reachability
 from recaudit.audits.samples import SomeIds, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
@@ -116,7 +115,8 @@ def sweep_horizon(
     models = recommender if isinstance(recommender, FittedModel) else Fits(recommender, fitted, rng)
     others = _others(data, audit, targets, editors, rng)
     bootstrap = Bootstrap(confidence, samples, rng)
-    asked = _Asked(audit, data.user_ids.gather(resolve_users(users, data, rng)).to_list(), others, distance, bootstrap, engine)
+    chosen = data.user_ids.gather(resolve_users(users, data, rng)).to_list()
+    asked = _Asked(audit, chosen, others, distance, bootstrap, engine)
 
     def points() -> Iterator[tuple[float, pl.DataFrame]]:
         for horizon in track(horizons, f"{kind} {audit} by horizon", len(horizons)):
@@ -162,7 +162,8 @@ def sweep_beta(
     log = fitted.data if data is None else data
     others = _others(log, audit, targets, editors, rng)
     bootstrap = Bootstrap(confidence, samples, rng)
-    asked = _Asked(audit, log.user_ids.gather(resolve_users(users, log, rng)).to_list(), others, distance, bootstrap, engine)
+    chosen = log.user_ids.gather(resolve_users(users, log, rng)).to_list()
+    asked = _Asked(audit, chosen, others, distance, bootstrap, engine)
 
     def points() -> Iterator[tuple[float, pl.DataFrame]]:
         for beta in track(betas, f"{audit} by beta", len(betas)):
@@ -226,10 +227,13 @@ class _Asked:
                 policy=policy,
                 users=self.users,
                 targets=self.others,
+                by=(),
+                confidence=self.bootstrap.confidence,
+                samples=self.bootstrap.samples,
                 rng=self.bootstrap.rng,
                 engine=self.engine,
             )
-            return self._aggregated(solved)
+            return solved.frame
         moved = instability(
             model,
             data,
@@ -244,7 +248,7 @@ class _Asked:
         )
         return self._aggregated(moved)
 
-    def _aggregated(self, found: Reachability | Instability) -> pl.DataFrame:
+    def _aggregated(self, found: Instability) -> pl.DataFrame:
         made = self.bootstrap
         return found.aggregate(by=[], confidence=made.confidence, samples=made.samples, rng=made.rng).frame
 

@@ -80,7 +80,7 @@ def _by_reachability(audit: Recipe, who: Own, setting: Setting) -> pl.DataFrame:
         targets=setting.items,
         candidates=setting.candidates,
         rng=setting.rng,
-    ).frame.rename({"user": "viewer"})
+    ).pairs.rename({"user": "viewer"})
     if isinstance(audit.functional, Lift):
         bounds = (pl.col(name) / pl.col("baseline") for name in ("lower", "upper"))
         found = found.with_columns(pl.col("lift").alias("value"), *bounds)

@@ -123,7 +123,7 @@ def _promises(
         candidates=candidates,
         best_actions=True,
         rng=rng,
-    ).frame
+    ).pairs
     if not isinstance(targets, int) or frame.is_empty():
         return frame
     by_user = frame.partition_by("user", maintain_order=True)

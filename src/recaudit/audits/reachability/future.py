@@ -7,20 +7,19 @@ the policy recommends. Where the top item is shown, the answer is exact: sequenc
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, final
+from itertools import pairwise
+from typing import final
 
 import numpy as np
 import polars as pl
 import torch
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, IntArray
-from recaudit.audits.candidates import candidate_items
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.best_response import Answer
-from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.audits.reachability.pairs import Method
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions import Future, Interval, Stars
-from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions import Interval, Stars
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
 from recaudit.ranking import rank_of, ranks
@@ -42,100 +41,82 @@ from recaudit.solvers.trajectories import (
 from recaudit.solvers.workers import run_on_cores
 from recaudit.status import Status
 
-FutureSolver = Literal["exact", "gradient"]
-"""Certified, sequence by sequence; or the paper's projected gradient, a lower bound, for comparison."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class Follow:
-    """A block of users in, a row for each of their pairs out; pure and picklable.
+class SolveFuture(Method):
+    """Sequence by sequence and certified, or with the solver "gradient" by the paper's projected gradient.
 
-    On the way unseen items are shown, whatever the inquiry's candidates are. The baseline is the probability at the
+    On the way unseen items are shown, whatever the audit's candidates are. The baseline is the probability at the
     model's scores, among the candidates before anything is rated; so is the rank from which the gain counts. A target
     that every sequence shows on the way has the status not_applicable. Where items are drawn on the way, no single
-    sequence leads to the value: there is none to tell, and no rank.
+    sequence leads to the value: neither items nor a rank are reported.
     """
 
-    inquiry: Inquiry
-    future: Future
-    solver: FutureSolver = "exact"
     max_sequences: int = 2000
     """Sequences of items that are followed at each step; what is left out makes an answer bounded."""
     max_star_sequences: int = 10_000
     """Sequences of stars that are tried, where ratings are stars."""
     ascent: Ascent = field(default_factory=Ascent)
-    """How the gradient solver runs, and ascent where items are drawn; its seed is the inquiry's."""
+    """How the gradient solver runs, and ascent where items are drawn; its seed follows from `rng`."""
     sampling: Sampling = field(default_factory=Sampling)
     """How much is computed in full where items are drawn."""
 
     def __post_init__(self) -> None:
-        ask, ratings = self.inquiry, self._ratings
-        if self.solver not in ("exact", "gradient"):
-            raise InputError("solver", received=self.solver, expected="'exact' or 'gradient'")
-        if ask.baseline != "scores":
+        audit, ratings = self.audit, self._ratings
+        if audit.resolved_baseline != "scores":
             raise InputError(
-                "baseline", received=ask.baseline, expected="'scores': the future has no other baseline yet"
+                "baseline", received=audit.baseline, expected="'scores': the future has no other baseline yet"
             )
-        if ask.slate > 1:
-            raise NotSupportedError(f"Roll-outs end with one recommendation, not with a slate of {ask.slate}.")
-        if isinstance(ratings, Stars) and (self.solver == "gradient" or not self._follows_top):
+        if audit.slate > 1:
+            raise NotSupportedError(f"Roll-outs end with one recommendation, not with a slate of {audit.slate}.")
+        if isinstance(ratings, Stars) and (audit.solver == "gradient" or not self._follows_top):
             raise NotSupportedError(
                 f"{ratings!r}: stars have a solver where the top item is shown at each step, and no gradient. "
                 "Say ratings=Interval(1, 5), or follows=Top1() with the exact solver."
             )
         exact = (Softmax, Top1, EpsilonGreedy) if self._follows_top else Softmax
-        if self.solver == "exact" and not isinstance(ratings, Stars) and not isinstance(ask.policy, exact):
+        if audit.solver == "exact" and not isinstance(ratings, Stars) and not isinstance(audit.policy, exact):
             raise NotSupportedError(
-                f"{ask.policy!r} after roll-outs that follow {self.future.follows!r} has no exact solver. Softmax has "
-                "one, and where the top item is followed Top1 and EpsilonGreedy as well."
+                f"{audit.policy!r} after roll-outs that follow {self.future.follows!r} has no exact solver. Softmax "
+                "has one, and where the top item is followed Top1 and EpsilonGreedy as well."
             )
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        """The rows of these users (positions)."""
-        ask = self.inquiry
-        shown = ~ask.log.seen(users)
-        candidates = candidate_items(ask.log, users, np.empty((len(users), 0), dtype=np.int64), ask.candidates)
-        asked = ask.asked(candidates)
-        found: list[_User | None] = [None] * len(users)
-        scores = ask.model.scores(users)
-        before = ranks(scores, torch.from_numpy(candidates))
+        """See `Method`."""
+        k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
+        candidates = self.candidates(users)
+        allowed, asked = torch.from_numpy(candidates), self.asked(candidates)
+        before, solvable = ranks(scores, allowed), asked & candidates
+        pairs = int(solvable.sum())
+        log_value, log_lower, log_upper, gain = np.full((4, pairs), np.nan)
+        status = np.full(pairs, Status.NOT_APPLICABLE.value, dtype="<U14")
+        items, ratings = np.full((pairs, k), -1, dtype=np.int64), np.full((pairs, k), np.nan)
 
         def work(batch: Batch) -> None:
-            row = batch.problems[0]
-            targets = np.flatnonzero(asked[row] & candidates[row])
-            start = ask.model.rollout(int(users[row]))
-            solution = self._solve(int(users[row]), start, shown[row], candidates[row], targets)
-            found[row] = _User(solution, before[row, targets] - _ranks_after(start, candidates[row], solution))
+            row, part = batch.problems[0], batch.pairs
+            user, targets = int(users[row]), np.flatnonzero(solvable[row])
+            start = self.model.rollout(user)
+            found = self._solve(user, start, shown[row], candidates[row], targets)
+            log_value[part], log_lower[part], log_upper[part] = found.log_value, found.log_lower, found.log_upper
+            status[part], items[part], ratings[part] = found.status, found.items, found.ratings
+            gain[part] = before[row, targets] - _ranks_after(start, candidates[row], found)
 
-        batches = [Batch((row,), slice(row, row + 1)) for row in range(len(users))]
-        run_on_cores(work, batches)
-        everybody = _User.joined([user for user in found if user is not None], self.future.k)
-        solution = everybody.solution
-        answered = solution.status != Status.NOT_APPLICABLE.value
-        solvable = asked & candidates
+        ends = np.cumsum(solvable.sum(axis=1)).tolist()
+        has_future = (shown.sum(axis=1) >= k) & (candidates.sum(axis=1) > k)  # has not seen too much for k items more
+        runs = zip(range(len(users)), pairwise([0, *ends]), strict=True)
+        run_on_cores(work, [Batch((row,), slice(*run)) for row, run in runs if has_future[row] and run[1] > run[0]])
+        answered = status != Status.NOT_APPLICABLE.value
+        answer = Answer(*(column[answered] for column in (log_value, log_lower, log_upper, status, ratings)))
         solvable[solvable] = answered
-        answer = Answer(
-            solution.log_value[answered],
-            solution.log_lower[answered],
-            solution.log_upper[answered],
-            solution.status[answered],
-            solution.ratings[answered],
-        )
-        logs = ask.policy.log_probabilities(scores, torch.from_numpy(candidates)).numpy()
-        gain = everybody.rank_gain[answered]
-        choices = np.maximum(
-            candidates.sum(axis=1) - self.future.k, 0
-        )  # what is shown on the way is not recommended again
-        frame = ask.frame(users, asked, solvable, logs, answer, gain, solution.items[answered], choices)
-        told = np.zeros(len(frame), dtype=bool)
-        told[solvable[asked]] = solution.items[answered, 0] >= 0
-        return frame.with_columns(pl.when(pl.Series(told)).then(pl.col("rank_gain")).alias("rank_gain"))
+        logs = self.audit.policy.log_probabilities(scores, allowed).numpy()
+        choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
+        return self.frame(users, asked, solvable, logs, answer, gain[answered], items[answered], choices)
 
     @property
     def _ratings(self) -> Interval | Stars:
-        """A single rating is a star."""
-        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
+        """What a rating may be; low == high is a one-value grid."""
+        ratings = self.ratings
         return Stars(ratings.low, ratings.high) if ratings.low == ratings.high else ratings
 
     @property
@@ -145,69 +126,33 @@ class Follow:
     def _solve(
         self, user: int, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray
     ) -> TrajectorySolution:
-        k = self.future.k
-        if shown.sum() < k or candidates.sum() <= k:
-            return _nothing(targets, k)
-        seed = derive(self.inquiry.rng, "future", self.inquiry.log.user_ids[user])
-        ascent = replace(self.ascent, rng=seed)
-        if self._follows_top:
-            return self._after_top(start, shown, candidates, targets, ascent)
-        ask, ratings = self.inquiry, self._ratings
-        system = Drawn(start, shown, candidates, self.future.follows, ask.policy, ratings.low, ratings.high)
-        if k == 1 and isinstance(ask.policy, Softmax) and self.solver == "exact":
-            return maximize_one_draw(system, targets, ask.policy.beta, ask.tolerance, self.sampling)
-        return ascend_after_draws(system, targets, k, ascent, self.sampling)
-
-    def _after_top(
-        self, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray, ascent: Ascent
-    ) -> TrajectorySolution:
-        policy, ratings, k = self.inquiry.policy, self._ratings, self.future.k
+        audit, k, ratings, policy = self.audit, self.future.k, self._ratings, self.audit.policy
         question, ends = (shown, candidates, targets), (ratings.low, ratings.high)
+        ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
+        if not self._follows_top:
+            system = Drawn(start, shown, candidates, self.future.follows, policy, *ends)
+            if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
+                return maximize_one_draw(system, targets, policy.beta, audit.tolerance, self.sampling)
+            return ascend_after_draws(system, targets, k, ascent, self.sampling)
         if isinstance(ratings, Stars):
-            values, most = ratings.values, self.max_star_sequences
-            tol = self.inquiry.tolerance
-            return maximize_after_stars(start, *question, policy, k, values, tol, max_sequences=most)
-        if self.solver == "gradient":
+            values, most, tolerance = ratings.values, self.max_star_sequences, audit.tolerance
+            return maximize_after_stars(start, *question, policy, k, values, tolerance, max_sequences=most)
+        if audit.solver == "gradient":
             return ascend_after_top1(Paths(start), *question, policy, k, *ends, ascent)
         if isinstance(policy, Softmax):
-            tol, most = self.inquiry.tolerance, self.max_sequences
-            return maximize_after_top1(start, *question, policy.beta, k, *ends, tol, max_cells=most)
+            tolerance, most = audit.tolerance, self.max_sequences
+            return maximize_after_top1(start, *question, policy.beta, k, *ends, tolerance, max_cells=most)
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
         return reach_top_after_top1(start, *question, epsilon, k, *ends, max_cells=self.max_sequences)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _User:
-    """The answers for one user, or for several one after the other."""
-
-    solution: TrajectorySolution
-    rank_gain: IntArray
-
-    @classmethod
-    def joined(cls, parts: list[_User], k: int) -> _User:
-        solutions = [_nothing(np.empty(0, dtype=np.int64), k), *(part.solution for part in parts)]
-        gains = [np.empty(0, dtype=np.int64), *(part.rank_gain for part in parts)]
-        joined = TrajectorySolution(
-            target=np.concatenate([solution.target for solution in solutions]),
-            log_value=np.concatenate([solution.log_value for solution in solutions]),
-            log_lower=np.concatenate([solution.log_lower for solution in solutions]),
-            log_upper=np.concatenate([solution.log_upper for solution in solutions]),
-            status=np.concatenate([solution.status for solution in solutions]),
-            items=np.concatenate([solution.items for solution in solutions]),
-            ratings=np.concatenate([solution.ratings for solution in solutions]),
-            sequences=sum(solution.sequences for solution in solutions),
-        )
-        return cls(joined, np.concatenate(gains))
 
 
 _RANK_ROWS = 256
 """Targets ranked together: their scores of a few thousand items stay in the cache."""
 
 
-def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolution) -> IntArray:
-    """(targets,): each rank among what is left at the end, at the target's own best ratings; 0 where none is told."""
-    after = np.zeros(len(solution.target), dtype=np.int64)
+def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolution) -> FloatArray:
+    """(targets,): each rank among what is left at the end, at the target's best ratings; NaN where none is known."""
+    after = np.full(len(solution.target), np.nan)
     sequences, member = np.unique(solution.items, axis=0, return_inverse=True)
     for place, items in enumerate(sequences):
         if items[0] < 0:
@@ -224,13 +169,3 @@ def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolu
             own = torch.from_numpy(np.searchsorted(left, solution.target[part]))
             after[part] = rank_of(torch.addmm(level, aligned(solution.ratings[part]), columns), own)
     return after
-
-
-def _nothing(targets: IntArray, k: int) -> TrajectorySolution:
-    """For a user who has seen too much to be shown k items more."""
-    none = np.full(len(targets), -np.inf)
-    status = np.full(len(targets), Status.NOT_APPLICABLE.value, dtype="<U14")
-    shape = (len(targets), k)
-    return TrajectorySolution(
-        targets, np.full(len(targets), np.nan), none, none, status, np.full(shape, -1), np.full(shape, np.nan), 0
-    )

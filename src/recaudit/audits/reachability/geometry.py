@@ -1,4 +1,7 @@
-"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4)."""
+"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4).
+
+How random a policy should be, for one user to get one item as often as possible: `best_beta`, section 4.1.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,19 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import IntArray
-from recaudit.audits.candidates import Candidates, OwnScores
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.reachability.result import STATUS
 from recaudit.engines import Engine, Serial
-from recaudit.errors import InputError
-from recaudit.interventions import Actions, NextK
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Actions, Interval, NextK
+from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.reachable import rich_actions
 from recaudit.solvers import top1_margin
+from recaudit.solvers.softmax.beta import BestBeta
+from recaudit.solvers.softmax.beta import best_beta as maximize_beta
 from recaudit.solvers.softmax.hull import hull_vertices
 from recaudit.status import Status
 
@@ -37,6 +43,40 @@ PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 
 TIE = 1e-6
 """A lead over the others that is smaller than this, in units of the scores, is called a tie."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OwnScores:
+    """A user's scores of the candidates, `slope @ a + intercept`, over ratings a with `lower <= a <= upper`."""
+
+    acted: IntArray
+    """(actions,): positions of the items whose ratings are free; may be empty."""
+    candidates: IntArray
+    """(candidates,): positions, ascending."""
+    slope: FloatArray
+    """(candidates, actions)"""
+    intercept: FloatArray
+    """(candidates,)"""
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> OwnScores:
+        """The response of the user at this position; ratings that are not an interval are refused."""
+        ratings = actions.ratings or Interval(*rating_range(model.data.scale))
+        if not isinstance(ratings, Interval):
+            raise NotSupportedError(
+                f"Geometry is about intervals of ratings; {ratings!r} is not one. "
+                "Pass ratings=ra.interventions.Interval(low, high) to the actions."
+            )
+        users = np.array([user])
+        items = actions.items(model, users, rng)
+        allowed = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
+        acted = items[0][items[0] >= 0]
+        response = model.own_responses(users, acted[None, :])
+        slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
+        return cls(acted, allowed, slope[allowed], intercept[allowed], ratings.low, ratings.high)
 
 
 @final
@@ -170,3 +210,33 @@ def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
         "status": np.where(whole, Status.SOLVED.value, unsettled),
     }
     return pl.DataFrame(columns, schema=PAIR_SCHEMA)
+
+
+def best_beta(
+    model: FittedModel,
+    *,
+    user: object,
+    item: object,
+    actions: Actions | None = None,
+    candidates: Candidates = "unseen",
+    rng: int = 0,
+) -> BestBeta:
+    """The beta of a softmax policy at which the user's largest probability of the item is largest.
+
+    An item that the user can make the top one is best served without randomness, at beta = inf; for any other there
+    is a finite best beta, found with a certificate. `user` and `item` are ids; `actions` (default: the next 10
+    items) and `candidates` as for `reachability`. The item must be a candidate, and the user must have an action.
+    """
+    position = int(model.data.users_at([user])[0])
+    target = int(model.data.items_at([item])[0])
+    own = OwnScores.of(model, position, actions or NextK(10), candidates, rng)
+    if not len(own.acted):
+        raise InputError("user", received=user, expected="a user with at least one rating to change")
+    if target not in own.candidates:
+        raise InputError(
+            "item",
+            received=item,
+            expected="a candidate: an item that is not acted on and, unless candidates='all', not seen",
+        )
+    place = int(np.searchsorted(own.candidates, target))
+    return maximize_beta(own.slope, own.intercept, place, own.lower, own.upper)

@@ -1,4 +1,4 @@
-"""Reachability by the exact solvers: fixed action items, affine responses, certified bounds."""
+"""Reachability by the exact solvers: known action items, affine responses, certified bounds."""
 
 from __future__ import annotations
 
@@ -10,32 +10,28 @@ import polars as pl
 import torch
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, IntArray
-from recaudit.audits.candidates import candidate_items
+from recaudit.arrays import IntArray
 from recaudit.audits.reachability.best_response import Answer, Question, best_response
-from recaudit.audits.reachability.inquiry import Inquiry
-from recaudit.interventions import Actions
-from recaudit.interventions.ratings import free_ratings, rating_range
+from recaudit.audits.reachability.pairs import Method
+from recaudit.interventions.ratings import rating_range
 from recaudit.models.response import AffineResponses
 from recaudit.ranking import rank_of, ranks
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Solve:
-    """A block of users in, a row for each of their pairs out, by the exact solvers; pure and picklable."""
+class SolveActions(Method):
+    """By the exact solver of the policy, for ratings of known items."""
 
-    inquiry: Inquiry
-    actions: Actions
+    device: str = "cpu"
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        """The rows of these users (positions)."""
-        ask, model, log = self.inquiry, self.inquiry.model, self.inquiry.log
-        items = self.actions.items(model, users, ask.rng, log)
-        can_act: BoolArray = np.any(items >= 0, axis=1)
-        candidates = candidate_items(log, users, items, ask.candidates)
-        asked = ask.asked(candidates)
-        solvable = asked & candidates & can_act[:, None]
+        """See `Method`."""
+        audit, model = self.audit, self.model
+        items = self.actions.items(model, users, self.rng, self.log)
+        candidates = self.candidates(users, items)
+        asked = self.asked(candidates)
+        solvable = asked & candidates & np.any(items >= 0, axis=1)[:, None]
 
         response = model.own_responses(users, items)
         allowed = torch.from_numpy(candidates)
@@ -45,31 +41,30 @@ class Solve:
             response.slope,
             response.intercept.masked_fill(~allowed, -torch.inf),
             torch.from_numpy(solvable),
-            free_ratings(self.actions.ratings, log.scale),
+            self.ratings,
             self.actions.changes,
-            self.actions.unchanged(model, limited, items[: len(limited)], log),
-            ask.slate,
-            ask.tolerance,
-            ask.device,
+            self.actions.unchanged(model, limited, items[: len(limited)], self.log),
+            audit.slate,
+            audit.tolerance,
+            self.device,
         )
-        answer = best_response(ask.policy, question)
-        logs = ask.policy.log_probabilities(before, allowed).numpy()
-        if ask.slate > 1:
+        answer = best_response(audit.policy, question)
+        logs = audit.policy.log_probabilities(before, allowed).numpy()
+        if audit.slate > 1:
             with np.errstate(divide="ignore"):
-                logs = np.log(-np.expm1(ask.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
+                logs = np.log(-np.expm1(audit.slate * np.log1p(-np.minimum(np.exp(logs), 1 - 1e-16))))
         gain = ranks(before, allowed)[solvable] - _ranks_after(question, answer)
         acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
-        return ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
+        return self.frame(users, asked, solvable, logs, answer, gain, acted, choices)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
-        ask = self.inquiry
-        scores = ask.model.scores(users)
-        if ask.baseline == "scores":
+        scores = self.model.scores(users)
+        if self.audit.resolved_baseline == "scores":
             return scores
-        if ask.baseline == "factual":
-            given = aligned(self.actions.unchanged(ask.model, users, items, ask.log))
+        if self.audit.resolved_baseline == "factual":
+            given = aligned(self.actions.unchanged(self.model, users, items, self.log))
         else:
-            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(ask.log.scale))
+            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(self.log.scale))
         return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
 
 
@@ -79,7 +74,7 @@ _RANK_ROWS = 256
 
 def _ranks_after(question: Question, answer: Answer) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
-    found = []
+    found = [np.zeros(0, dtype=np.int64)]
     start = 0
     for user in range(len(question.slope)):
         targets = question.targets[user].nonzero()[:, 0]
@@ -91,4 +86,4 @@ def _ranks_after(question: Question, answer: Answer) -> IntArray:
         for first in range(0, len(targets), _RANK_ROWS):
             part = slice(first, first + _RANK_ROWS)
             found.append(rank_of(torch.addmm(intercept, actions[part], slope), own[part]))
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    return np.concatenate(found)

@@ -1,46 +1,65 @@
-"""What an audit of reachability asks, however it is answered, and the rows in which every answer is given."""
+"""What all ways to answer have in common: the audit with its ids resolved, and the rows in which answers are given."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import Candidates
+from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer
 from recaudit.audits.reachability.result import STATUS
 from recaudit.data.interactions import Interactions
-from recaudit.interventions import Actions, Future
+from recaudit.interventions import Actions, Future, Interval, Stars
+from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
-from recaudit.policies import Policy
 from recaudit.status import Status
 
-Baseline = Literal["scores", "predicted", "factual"]
+if TYPE_CHECKING:
+    from recaudit.audits.reachability.audit import Reachability
 
 
-@final
 @dataclass(frozen=True, eq=False)
-class Inquiry:
-    """The question: which probability, of which items, over which ratings. Picklable."""
+class Method(ABC):
+    """A way to answer: a block of users (positions) in, a row for each of their pairs out. Pure and picklable."""
 
+    audit: Reachability
     model: FittedModel
     log: Interactions
     """What was observed: the model's own log, or one with what came after (see `Past`)."""
-    actions: Actions | Future
-    policy: Policy
     targets: IntArray | None
     """Positions of the items asked about; None for every candidate."""
-    candidates: Candidates
-    baseline: Baseline
-    slate: int
-    tolerance: float
-    best_actions: bool
-    """Whether rows have the acted-on items and the ratings that reach the value."""
     rng: int
-    device: str
+
+    @abstractmethod
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        """The rows of these users (positions)."""
+
+    @property
+    def actions(self) -> Actions:
+        """The ratings that are free, where it is known beforehand of which items."""
+        assert isinstance(self.audit.actions, Actions)
+        return self.audit.actions
+
+    @property
+    def future(self) -> Future:
+        """The ratings that are free, where the items depend on them."""
+        assert isinstance(self.audit.actions, Future)
+        return self.audit.actions
+
+    @property
+    def ratings(self) -> Interval | Stars:
+        """What a rating may be."""
+        return free_ratings(self.audit.actions.ratings, self.log.scale)
+
+    def candidates(self, users: IntArray, acted: IntArray | None = None) -> BoolArray:
+        """(users, items): what the policy chooses from; `acted` (users, actions) are positions, -1 for none."""
+        nothing = np.empty((len(users), 0), dtype=np.int64)
+        return candidate_items(self.log, users, nothing if acted is None else acted, self.audit.candidates)
 
     def asked(self, candidates: BoolArray) -> BoolArray:
         """(users, items): the pairs that get a row; `candidates` (users, items).
@@ -66,11 +85,9 @@ class Inquiry:
     ) -> pl.DataFrame:
         """A row for each pair asked about; those that are not solvable have the status not_applicable.
 
-        What is NaN is not known, and null in the frame.
-
-        `asked`, `solvable` and `log_baseline` are (users, items); `answer`, `rank_gain` (pairs,) and `acted`
-        (pairs, actions), the positions of the acted-on items with -1 for none, are in the order of the solvable pairs.
-        `choices` (users,): how many items the policy chooses from.
+        NaN, what is not known, is null in the frame. `asked`, `solvable` and `log_baseline` are (users, items);
+        `answer`, `rank_gain` (pairs,) and `acted` (pairs, actions), the positions of the acted-on items with -1 for
+        none, are in the order of the solvable pairs. `choices` (users,): how many items the policy chooses from.
         """
         row, item = np.nonzero(asked)
         solved = solvable[asked]
@@ -98,23 +115,17 @@ class Inquiry:
             "rank_gain": spread(rank_gain.astype(np.float64)).cast(pl.Int32),
             "candidates": choices[row].astype(np.int32),
         }
-        frame = pl.DataFrame(columns)
-        return frame.with_columns(*self._action_columns(solved, answer, acted)) if self.best_actions else frame
+        if self.audit.best_actions:
+            columns |= self._best_actions(solved, answer, acted)
+        return pl.DataFrame(columns)
 
-    def _action_columns(self, solved: BoolArray, answer: Answer, acted: IntArray) -> list[pl.Series]:
+    def _best_actions(self, solved: BoolArray, answer: Answer, acted: IntArray) -> dict[str, pl.Series]:
         """The acted-on items' ids, and the ratings that reach the value, as lists."""
-        ids: list[list[object] | None] = []
-        ratings: list[list[float] | None] = []
         given = zip(acted, answer.actions, strict=True)
-        for has in solved:
-            if not has:
-                ids.append(None)
-                ratings.append(None)
-                continue
-            items, values = next(given)
-            ids.append(self.log.item_ids.gather(items[items >= 0]).to_list())
-            ratings.append(values[items >= 0].tolist())
-        return [
-            pl.Series("action_items", ids, pl.List(self.log.item_ids.dtype)),
-            pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
-        ]
+        pairs = [next(given) if has else None for has in solved]
+        ids = [pair and self.log.item_ids.gather(pair[0][pair[0] >= 0]).to_list() for pair in pairs]
+        ratings = [pair and pair[1][pair[0] >= 0].tolist() for pair in pairs]
+        return {
+            "action_items": pl.Series(ids, dtype=pl.List(self.log.item_ids.dtype)),
+            "action_ratings": pl.Series(ratings, dtype=pl.List(pl.Float64)),
+        }
