@@ -79,7 +79,7 @@ def test_it_agrees_with_the_definitions(model: FactorModel, actions: Any) -> Non
 def test_it_says_what_top1_reachability_says(model: FactorModel) -> None:
     users = model.data.user_ids[[2, 9]].to_list()
     found = geometry(model, users=users, actions=NextK(4)).frame
-    value = ra.reachability(model, actions=NextK(4), policy=ra.policies.Top1(), users=users).frame["value"]
+    value = ra.reachability(model, actions=NextK(4), policy=ra.policies.Top1(), users=users).pairs["value"]
     assert found["top1_reachable"].to_list() == (value == 1).to_list()
 
 
@@ -171,7 +171,7 @@ class TestBestBeta:
         assert best.status == "solved"
         for factor in (0.1, 0.8, 0.99, 1.0, 1.01, 1.25, 10.0):
             policy = ra.policies.Softmax(beta=factor * best.beta)
-            row = ra.reachability(model, actions=NextK(3), policy=policy, users=[user], targets=[item]).frame
+            row = ra.reachability(model, actions=NextK(3), policy=policy, users=[user], targets=[item]).pairs
             assert row["value"][0] <= best.upper * (1 + 1e-9)
             if factor == 1:
                 assert row["value"][0] == pytest.approx(best.value, rel=1e-6)

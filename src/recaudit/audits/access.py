@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 import polars as pl
@@ -111,9 +111,8 @@ def compare_access(
     model must have an exact answer: BiasedMF, ALS, ItemKNN, EASE and SLIM have one.
     """
     check_exact(model)
-    audit = Reachability(
-        actions=actions or Past(5), policy=policy or Softmax(), users=users, targets=targets, budget=budget
-    )
+    asked: dict[str, Any] = {"users": users, "targets": targets, "budget": budget}
+    audit = Reachability(actions=actions or Past(5), policy=policy or Softmax(), **asked)
     log, engine = observed_log(model, data, audit.actions), engine or Serial()
     positions = resolve_users(audit.users, log, rng)
     methods = {

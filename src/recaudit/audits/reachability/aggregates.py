@@ -108,9 +108,9 @@ class _Matrices:
         candidates = np.full(len(users), np.nan)
         at = grid.places(known)
         candidates[at[0]] = known["candidates"].to_numpy()
-        filled = (grid.filled(at, known[name]) for name in ("value", "baseline", "lift"))
-        marks = (grid.marked(pairs, status) for status in (Status.BOUNDED, Status.FAILED))
-        return cls(*filled, *marks, candidates)
+        value, baseline, lift = (grid.filled(at, known[name]) for name in ("value", "baseline", "lift"))
+        bounded, failed = (grid.marked(pairs, status) for status in (Status.BOUNDED, Status.FAILED))
+        return cls(value, baseline, lift, bounded, failed, candidates)
 
     @property
     def known(self) -> BoolArray:

@@ -129,7 +129,7 @@ class Reachability(Audit):
         parts = list(context.engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)
         opaque = issubclass(model.response, OpaqueResponse)  # is not asked once more than its budget
-        example = None if opaque and not self.best_actions else lambda: _example(method, pairs)
+        example = None if opaque and not self.best_actions else lambda: worked_example(method, pairs)
         return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
@@ -152,7 +152,7 @@ class Reachability(Audit):
 reachability = Verb(Reachability, ReachabilityResult)
 
 
-def _example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
+def worked_example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
     """The pair that climbs the most places, with its best action; without columns where none climbs.
 
     The larger best chance decides among equals. Chances that differ by rounding alone are equal, so that the same pair

@@ -47,9 +47,11 @@ class ReachabilityResult(Result):
     ) -> Self:
         """From the rows of these users (positions in the log)."""
         aggregates = cache(partial(aggregate_pairs, audit, log, users, pairs, rng))
-        tables: dict[str, Table] = {"pairs": pairs} | ({} if example is None else {"example": example})
+        tables: dict[str, Table] = {"pairs": pairs}
         for name in ("summary", "groups", "users", "items"):
-            tables[name] = lambda name=name: aggregates()[name]
+            tables[name] = partial(lambda name: aggregates()[name], name)
+        if example is not None:
+            tables["example"] = example
         found = cls(audit, tables, rng=rng, facts=facts)
         found.facts["statuses"] = found.counts()
         return found
