@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
@@ -35,11 +35,7 @@ from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import as_data
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 METHODS = ("exact", "gradient", "black_box")
-_LABELS = {"exact": "exact", "gradient": "gradient", "black_box": "black box"}
 _ROUNDING = 1e-6
 """By which share a value may pass the exact one's certified bound: rounding, not a better answer."""
 
@@ -59,10 +55,6 @@ class Access:
     """How many values, of either search, are above the exact one's certified upper bound: 0, unless something is
     wrong."""
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The `frame` as a pandas frame (needs the `pandas` extra)."""
-        return self.frame.to_pandas()
-
     def shares(self) -> dict[str, float]:
         """How much of the exact value each method reaches, averaged over the pairs whose exact value is above 0."""
         known = self.frame.filter(pl.col("exact") > 0)
@@ -72,20 +64,18 @@ class Access:
         """What each method finds on average, how much of the exact value that is, and at which price."""
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         known = self.frame.drop_nulls("exact")
-        lines = [f"access, {self.audit} ({settings})"]
-        left_out = len(self.frame) - len(known)
-        lines.append(f"  {len(known):,} pairs" + (f", {left_out:,} not applicable" if left_out else ""))
-        if not len(known):
-            return lines[0] + "\n" + lines[1]
-        lifts = self.audit == "reachability"
-        shares = self.shares()
-        for name in METHODS:
-            mean = float(known[f"{name}_lift" if lifts else name].to_numpy().mean())
-            share = f"  {shares[name]:7.2%} of the exact value" if name != "exact" and shares else ""
-            lines.append(f"  {_LABELS[name]:<9}  mean {'lift' if lifts else 'value'} {mean:8.4g}{share}")
-        queries = known["queries"].to_numpy()
-        lines.append(f"  queries    {queries.mean():.0f} a pair, {queries.max()} at most")
-        lines.append(f"  above the exact value's bound: {self.exceeding or 'none'}")
+        left_out = f", {len(self.frame) - len(known):,} not applicable" if len(known) < len(self.frame) else ""
+        lines = [f"access, {self.audit} ({settings})", f"  {len(known):,} pairs{left_out}"]
+        if len(known):
+            column, what = ("{}_lift", "lift") if self.audit == "reachability" else ("{}", "value")
+            shares = self.shares()
+            for name in METHODS:
+                mean = float(known[column.format(name)].to_numpy().mean())
+                share = f"  {shares[name]:7.2%} of the exact value" if name != "exact" and shares else ""
+                lines.append(f"  {name.replace('_', ' '):<9}  mean {what} {mean:8.4g}{share}")
+            queries = known["queries"].to_numpy()
+            lines.append(f"  queries    {queries.mean():.0f} a pair, {queries.max()} at most")
+            lines.append(f"  above the exact value's bound: {self.exceeding or 'none'}")
         return "\n".join(lines)
 
     __repr__ = summary
@@ -130,13 +120,8 @@ def compare_access(
         exact_lift=exact["lift"],
         **{f"{name}_lift": rows["lift"] for name, rows in found.items()},
     )
-    settings = {
-        "actions": as_data(audit.actions, ACTIONS),
-        "policy": as_data(audit.policy, POLICIES),
-        "budget": budget,
-        "rng": rng,
-    }
-    return Access("reachability", settings, frame, exceeding(frame, exact["upper"]))
+    settings = {name: as_data(audit)[name] for name in ("actions", "policy", "budget")}
+    return Access("reachability", {**settings, "rng": rng}, frame, exceeding(frame, exact["upper"]))
 
 
 def compare_access_instability(
@@ -183,14 +168,8 @@ def compare_access_instability(
     work = _SearchDistances(model, log, edits, editing, distance, policy.beta, budget, rng)
     found = pl.concat(engine.map(work, blocks(looking, 4), "search"))
     frame = exact.select("viewer", "editor", exact="value").with_columns(found)
-    settings = {
-        "edits": as_data(edits, ACTIONS),
-        "policy": as_data(policy, POLICIES),
-        "distance": distance,
-        "budget": budget,
-        "rng": rng,
-    }
-    return Access("instability", settings, frame, exceeding(frame, exact["upper"]))
+    settings = {"edits": as_data(edits, ACTIONS), "policy": as_data(policy, POLICIES), "distance": distance}
+    return Access("instability", {**settings, "budget": budget, "rng": rng}, frame, exceeding(frame, exact["upper"]))
 
 
 @final
@@ -211,44 +190,30 @@ class _SearchDistances:
         items = self.edits.items(self.model, self.editors, self.rng, self.log)
         factual = isinstance(self.edits, Past)
         given = self.edits.unchanged(self.model, self.editors, items, self.log) if factual else None
-        allowed = candidate_items(self.log, viewers, np.empty((len(viewers), 0), dtype=np.int64), "unseen")
+        allowed = torch.from_numpy(candidate_items(self.log, viewers, np.empty((len(viewers), 0), np.int64), "unseen"))
         scores = self.model.scores(viewers)
-        rows: list[tuple[float | None, float | None, int | None]] = []
-        for row, viewer in enumerate(viewers):
-            for column, editor in enumerate(self.editors):
-                if viewer == editor:
-                    continue
+        rows: list[tuple[float, float, int] | tuple[None, None, None]] = []
+        for row, viewer in enumerate(viewers.tolist()):
+            for column, editor in enumerate(self.editors.tolist()):
                 free = items[column] >= 0
-                if not (free.any() and allowed[row].any()):
+                if viewer != editor and free.any() and allowed[row].any():
+                    start = None if given is None else given[column, free]
+                    rows.append(self._pair((viewer, editor, items[column, free]), scores[row], allowed[row], start))
+                elif viewer != editor:
                     rows.append((None, None, None))
-                    continue
-                start = None if given is None else given[column, free]
-                pair = int(viewer), int(editor), items[column, free]
-                rows.append(self._pair(pair, scores[row], torch.from_numpy(allowed[row]), start))
         schema = {"gradient": pl.Float64, "black_box": pl.Float64, "queries": pl.Int32}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _pair(
         self, pair: tuple[int, int, IntArray], scores: torch.Tensor, allowed: torch.Tensor, start: FloatArray | None
     ) -> tuple[float, float, int]:
-        ids, ratings = self.log.user_ids, free_ratings(self.edits.ratings, self.log.scale)
-        seed = derive(self.rng, "search", ids[pair[0]], ids[pair[1]])
-        response = self.model.respond(*pair)
-        gradient = search_distance(
-            response,
-            scores if start is None else response.scores(start),
-            allowed,
-            self.beta,
-            ratings,
-            self.distance,
-            start=start,
-            restarts=2,
-            polish=False,
-            rng=seed,
-        )
-        visit = Visit.of(as_black_box(self.model), self.budget)
-        asked = ask_distance(visit, pair, start, allowed, self.beta, ratings, self.distance, seed)
-        return gradient.value, asked.value, asked.asked.queries
+        seed = derive(self.rng, "search", *(self.log.user_ids[person] for person in pair[:2]))
+        response, visit = self.model.respond(*pair), Visit.of(as_black_box(self.model), self.budget)
+        before = scores if start is None else response.scores(start)
+        asked = (allowed, self.beta, free_ratings(self.edits.ratings, self.log.scale), self.distance)
+        climbed = search_distance(response, before, *asked, start=start, restarts=2, polish=False, rng=seed)
+        found = ask_distance(visit, pair, start, *asked, seed)
+        return climbed.value, found.value, found.asked.queries
 
 
 def exceeding(frame: pl.DataFrame, upper: pl.Series) -> int:

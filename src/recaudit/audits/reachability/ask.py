@@ -137,22 +137,11 @@ class AskMethod(SearchMethod, ABC):
             np.array([row.status.value for row in found], dtype="<U14"),
             ratings,
         )
-        if start.before.isnan().any():
-            rank, logs = np.full(len(found), np.nan), np.full((1, len(asked)), np.nan)
-        else:
-            allowed = torch.from_numpy(start.candidates)[None]
-            rank = ranks(start.before[None], allowed)[0][solvable].astype(np.float64)
-            logs = self._log_probabilities(start.before[None], allowed).numpy()
-        gain = rank - np.array([row.rank for row in found])
-        choices = np.array([max(0, int(start.candidates.sum()) - self._steps)])
-        frame = self.frame(np.array([start.user]), asked[None], solvable[None], logs, answer, gain, acted, choices)
+        rank, users = np.array([row.rank for row in found]), np.array([start.user])
+        candidates, steps = start.candidates[None], self._steps
+        frame = self.frame(users, candidates, solvable[None], start.before[None], answer, rank, acted, steps)
         spent = [rows[item].asked if item in rows else before for item in np.flatnonzero(asked).tolist()]
         return frame.with_columns(Asked.columns(spent))
-
-    def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        """(n, items): of `scores` (n, items) among `allowed`; what is never shown has probability 0."""
-        logs = self.audit.policy.log_probabilities(scores, allowed)
-        return logs.masked_fill(~self.model.may_show(scores), -torch.inf)
 
     def _seed(self, label: str, user: int, target: int) -> int:
         return derive(derive(self.rng, label, self.log.user_ids[user]), self.log.item_ids[target])
@@ -200,7 +189,7 @@ class AskActions(AskMethod):
 
         def outcome(model: BlackBox, point: FloatArray) -> PointValue:
             scores = response(model).scores(point)
-            return PointValue(float(self._log_probabilities(scores[None], allowed)[0, target]), scores)
+            return PointValue(float(self.log_probabilities(scores[None], allowed)[0, target]), scores)
 
         box = rating_box(self.ratings, len(acted))
         best = visit.maximize(outcome, box, start=start.ratings, rng=self._seed("search", start.user, target))
@@ -248,7 +237,7 @@ class AskFuture(AskMethod):
             items, scores = roll_out(step, model.may_show, shown, torch.from_numpy(point))
             allowed = left_over(start.candidates, items)
             left |= bool(allowed[target])
-            return PointValue(float(self._log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
+            return PointValue(float(self.log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
 
         box, seed = rating_box(self.ratings, self.future.k), self._seed("future search", user, target)
         best = visit.maximize(outcome, box, start=None, rng=seed, answers=self._answers)

@@ -15,8 +15,7 @@ from pydantic import Field
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.candidates import Baseline, Candidates
-from recaudit.audits.clicks import rating_facts
-from recaudit.audits.logs import observed_log
+from recaudit.audits.logs import observed_log, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture
 from recaudit.audits.reachability.best_response import check_device
 from recaudit.audits.reachability.definitions import REACHABILITY

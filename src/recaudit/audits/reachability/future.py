@@ -7,6 +7,7 @@ the policy recommends. Where the top item is shown, the answer is exact: sequenc
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import final
 
@@ -17,12 +18,11 @@ import torch
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.best_response import Answer
-from recaudit.audits.reachability.pairs import Method
+from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
-from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.trajectories import (
@@ -86,21 +86,19 @@ class SolveFuture(Method):
         """See `Method`."""
         k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
         candidates = self.candidates(users)
-        allowed, asked = torch.from_numpy(candidates), self.asked(candidates)
-        before, solvable = ranks(scores, allowed), asked & candidates
+        solvable = self.asked(candidates) & candidates
         pairs = int(solvable.sum())
-        log_value, log_lower, log_upper, gain = np.full((4, pairs), np.nan)
+        log_value, log_lower, log_upper, rank = np.full((4, pairs), np.nan)
         status = np.full(pairs, Status.NOT_APPLICABLE.value, dtype="<U14")
         items, ratings = np.full((pairs, k), -1, dtype=np.int64), np.full((pairs, k), np.nan)
 
         def work(batch: Batch) -> None:
             row, part = batch.problems[0], batch.pairs
-            user, targets = int(users[row]), np.flatnonzero(solvable[row])
-            start = self.model.rollout(user)
-            found = self._solve(user, start, shown[row], candidates[row], targets)
+            start = self.model.rollout(int(users[row]))
+            found = self._solve(int(users[row]), start, shown[row], candidates[row], np.flatnonzero(solvable[row]))
             log_value[part], log_lower[part], log_upper[part] = found.log_value, found.log_lower, found.log_upper
             status[part], items[part], ratings[part] = found.status, found.items, found.ratings
-            gain[part] = before[row, targets] - _ranks_after(start, candidates[row], found)
+            rank[part] = _ranks_after(start, candidates[row], found)
 
         ends = np.cumsum(solvable.sum(axis=1)).tolist()
         has_future = (shown.sum(axis=1) >= k) & (candidates.sum(axis=1) > k)  # has not seen too much for k items more
@@ -109,9 +107,7 @@ class SolveFuture(Method):
         answered = status != Status.NOT_APPLICABLE.value
         answer = Answer(*(column[answered] for column in (log_value, log_lower, log_upper, status, ratings)))
         solvable[solvable] = answered
-        logs = self.audit.policy.log_probabilities(scores, allowed).numpy()
-        choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
-        return self.frame(users, asked, solvable, logs, answer, gain[answered], items[answered], choices)
+        return self.frame(users, candidates, solvable, scores, answer, rank[answered], items[answered], steps=k)
 
     @property
     def _ratings(self) -> Interval | Stars:
@@ -146,10 +142,6 @@ class SolveFuture(Method):
         return reach_top_after_top1(start, *question, epsilon, k, *ends, max_cells=self.max_sequences)
 
 
-_RANK_ROWS = 256
-"""Targets ranked together: their scores of a few thousand items stay in the cache."""
-
-
 def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolution) -> FloatArray:
     """(targets,): each rank among what is left at the end, at the target's best ratings; NaN where none is known."""
     after = np.full(len(solution.target), np.nan)
@@ -162,10 +154,8 @@ def _ranks_after(start: RollOut, candidates: BoolArray, solution: TrajectorySolu
             state = state.then(item)
         slope, intercept = (aligned(array) for array in state.affine())
         left = np.setdiff1d(np.flatnonzero(candidates), items)
-        columns, level = slope[left].T.contiguous(), intercept[left]
-        rows = np.flatnonzero(member.ravel() == place)
-        for first in range(0, len(rows), _RANK_ROWS):
-            part = rows[first : first + _RANK_ROWS]
-            own = torch.from_numpy(np.searchsorted(left, solution.target[part]))
-            after[part] = rank_of(torch.addmm(level, aligned(solution.ratings[part]), columns), own)
+        scores = partial(torch.addmm, intercept[left], mat2=slope[left].T.contiguous())
+        rows = member.ravel() == place
+        own = torch.from_numpy(np.searchsorted(left, solution.target[rows]))
+        after[rows] = ranks_at(scores, solution.ratings[rows], own)
     return after

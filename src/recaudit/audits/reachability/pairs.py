@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import torch
+from torch import Tensor
 
+from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.best_response import Answer
@@ -17,6 +21,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future, Interval, Stars
 from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel
+from recaudit.ranking import rank_of, ranks
 from recaudit.status import Status
 
 if TYPE_CHECKING:
@@ -61,6 +66,12 @@ class Method(ABC):
         nothing = np.empty((len(users), 0), dtype=np.int64)
         return candidate_items(self.log, users, nothing if acted is None else acted, self.audit.candidates)
 
+    def action_pairs(self, users: IntArray) -> tuple[IntArray, BoolArray, BoolArray]:
+        """The acted-on items (users, actions), the candidates and the pairs that can be answered (users, items)."""
+        items = self.actions.items(self.model, users, self.rng, self.log)
+        candidates = self.candidates(users, items)
+        return items, candidates, self.asked(candidates) & candidates & np.any(items >= 0, axis=1)[:, None]
+
     def asked(self, candidates: BoolArray) -> BoolArray:
         """(users, items): the pairs that get a row; `candidates` (users, items).
 
@@ -72,26 +83,40 @@ class Method(ABC):
         asked[:, self.targets] = True
         return asked
 
+    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """(n, items): of `scores` (n, items) among `allowed`; what is never shown has probability 0."""
+        logs = self.audit.policy.log_probabilities(scores, allowed)
+        return logs.masked_fill(~self.model.may_show(scores), -torch.inf)
+
     def frame(
         self,
         users: IntArray,
-        asked: BoolArray,
+        candidates: BoolArray,
         solvable: BoolArray,
-        log_baseline: FloatArray,
+        before: Tensor,
         answer: Answer,
-        rank_gain: IntArray | FloatArray,
+        rank: IntArray | FloatArray,
         acted: IntArray,
-        choices: IntArray,
+        steps: int = 0,
     ) -> pl.DataFrame:
         """A row for each pair asked about; those that are not solvable have the status not_applicable.
 
-        NaN, what is not known, is null in the frame. `asked`, `solvable` and `log_baseline` are (users, items);
-        `answer`, `rank_gain` (pairs,) and `acted` (pairs, actions), the positions of the acted-on items with -1 for
-        none, are in the order of the solvable pairs. `choices` (users,): how many items the policy chooses from.
+        `candidates`, `solvable` and the baseline's scores `before` are (users, items). In the order of the solvable
+        pairs: `answer`, the `rank` at it (pairs,) and the positions of the `acted` items (pairs, actions), -1 for none.
+        NaN, what is not known, is null in the frame. `steps`: how many candidates are shown and rated on the way, and
+        not recommended again.
         """
+        asked, allowed = self.asked(candidates), torch.from_numpy(candidates)
         row, item = np.nonzero(asked)
         solved = solvable[asked]
-        start = log_baseline[asked]
+        if before.isnan().any():
+            start, gain = np.full(len(row), np.nan), np.full(len(rank), np.nan)
+        else:
+            start = self.log_probabilities(before, allowed).numpy()[asked]
+            gain = (ranks(before, allowed)[solvable] - rank).astype(np.float64)
+        if self.audit.slate > 1:
+            with np.errstate(divide="ignore"):
+                start = np.log(-np.expm1(self.audit.slate * np.log1p(-np.minimum(np.exp(start), 1 - 1e-16))))
 
         def spread(values: FloatArray) -> pl.Series:
             """Answers at the rows that have one, null elsewhere."""
@@ -112,8 +137,8 @@ class Method(ABC):
             "status": pl.Series(status).cast(STATUS),
             "baseline": pl.Series(np.exp(start)).fill_nan(None),
             "lift": spread(lift),
-            "rank_gain": spread(rank_gain.astype(np.float64)).cast(pl.Int32),
-            "candidates": choices[row].astype(np.int32),
+            "rank_gain": spread(gain).cast(pl.Int32),
+            "candidates": np.maximum(candidates.sum(axis=1) - steps, 0)[row].astype(np.int32),
         }
         if self.audit.best_actions:
             columns |= self._best_actions(solved, answer, acted)
@@ -129,3 +154,20 @@ class Method(ABC):
             "action_items": pl.Series(ids, dtype=pl.List(self.log.item_ids.dtype)),
             "action_ratings": pl.Series(ratings, dtype=pl.List(pl.Float64)),
         }
+
+
+_ROWS = 256
+"""Points whose scores of a few thousand items are computed together: they stay in the cache."""
+
+
+def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor) -> IntArray:
+    """(pairs,): where each pair's item, column `own` (pairs,) of the scores, stands at its own `points` (pairs, actions).
+
+    `scores`: (points, actions) to (points, columns).
+    """
+    found = np.empty(len(points), dtype=np.int64)
+    for first in range(0, len(points), _ROWS):
+        part = slice(first, first + _ROWS)
+        with torch.no_grad():
+            found[part] = rank_of(scores(aligned(points[part])), own[part])
+    return found

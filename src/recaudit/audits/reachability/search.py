@@ -15,10 +15,10 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from recaudit.arithmetic import aligned, product
+from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.best_response import Answer
-from recaudit.audits.reachability.pairs import Method
+from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
 from recaudit.interventions.ratings import rating_range
@@ -26,7 +26,6 @@ from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.policies import Softmax, Top1
-from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
 from recaudit.solvers.search.ascent import ascend
@@ -35,8 +34,6 @@ from recaudit.status import Status
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
-_ROWS = 256
-"""Points whose scores of all items are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +100,13 @@ class SearchActions(SearchMethod):
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
-        model, policy = self.model, self.audit.policy
-        items = self.actions.items(model, users, self.rng, self.log)
-        candidates = self.candidates(users, items)
-        asked = self.asked(candidates)
-        solvable: BoolArray = asked & candidates & np.any(items >= 0, axis=1)[:, None]
+        model = self.model
+        items, candidates, solvable = self.action_pairs(users)
         given = self.ratings_before(model, users, items)
 
         before = torch.empty(len(users), self.log.n_items, dtype=torch.float64)
         pairs = int(solvable.sum())
-        log_value, place = np.empty(pairs), np.empty(pairs, dtype=np.int64)
+        log_value, rank = np.empty(pairs), np.empty(pairs, dtype=np.int64)
         ratings = np.zeros((pairs, items.shape[1]))
         done = 0
         for row, user in enumerate(users):
@@ -126,15 +120,12 @@ class SearchActions(SearchMethod):
             if response is not None and solvable[row].any():
                 part = slice(done, done + int(solvable[row].sum()))
                 found = self._search(int(user), response, candidates[row], solvable[row], start)
-                log_value[part], ratings[part, free], place[part] = found
+                log_value[part], ratings[part, free], rank[part] = found
                 done = part.stop
 
-        allowed = torch.from_numpy(candidates)
         answer = Answer(log_value, log_value, np.zeros(pairs), np.full(pairs, Status.BOUNDED.value), ratings)
-        gain = ranks(before, allowed)[solvable] - place
-        acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
-        logs = policy.log_probabilities(before, allowed).numpy()
-        return self.frame(users, asked, solvable, logs, answer, gain, acted, choices)
+        acted = np.repeat(items, solvable.sum(axis=1), axis=0)
+        return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _search(
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
@@ -164,12 +155,7 @@ class SearchActions(SearchMethod):
             polish=self.polish,
             rng=derive(self.rng, "search", self.log.user_ids[user]),
         )
-        places = np.empty(len(found.points), dtype=np.int64)
-        for first in range(0, len(places), _ROWS):
-            part = slice(first, first + _ROWS)
-            with torch.no_grad():
-                places[part] = rank_of(shown(aligned(found.points[part])), own[part])
-        return found.value, found.points, places
+        return found.value, found.points, ranks_at(shown, found.points, own)
 
 
 def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
@@ -48,25 +48,21 @@ class SearchFuture(SearchMethod):
         """See `Method`."""
         k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
         candidates = self.candidates(users)
-        asked, allowed = self.asked(candidates), torch.from_numpy(candidates)
-        before, solvable = ranks(scores, allowed), asked & candidates
+        solvable = self.asked(candidates) & candidates
         none = np.empty(0)
-        parts = [(none, np.empty((0, k)), np.empty((0, k), dtype=np.int64), none)]
+        parts: list[list[Any]] = [[none, np.empty((0, k)), np.empty((0, k), dtype=np.int64), none]]
         for row, user in enumerate(users):
             targets = np.flatnonzero(solvable[row])
             if shown[row].sum() < k or candidates[row].sum() <= k or not len(targets):
                 solvable[row] = False
                 continue
-            *found, place, applies = self._search(int(user), scores[row], shown[row], candidates[row], targets)
+            *found, applies = self._search(int(user), scores[row], shown[row], candidates[row], targets)
             solvable[row, targets] = applies
-            log_value, ratings, items, gain = (part[applies] for part in (*found, before[row, targets] - place))
-            parts.append((log_value, ratings, items, gain))
-        log_value, ratings, items, gain = (np.concatenate(column) for column in zip(*parts, strict=True))
+            parts.append([column[applies] for column in found])
+        log_value, ratings, items, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
         status = np.full(len(log_value), Status.BOUNDED.value, dtype="<U14")
         answer = Answer(log_value, log_value, np.zeros(len(status)), status, ratings)
-        logs = self.audit.policy.log_probabilities(scores, allowed).numpy()
-        choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
-        return self.frame(users, asked, solvable, logs, answer, gain, items, choices)
+        return self.frame(users, candidates, solvable, scores, answer, rank, items, steps=k)
 
     def _search(
         self, user: int, start: Tensor, shown: BoolArray, candidates: BoolArray, targets: IntArray
