@@ -208,8 +208,9 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         ),
         "reachability": (
             ra.reachability,
-            {"model": als, "policy": None, "candidates": "unseen", "baseline": "scores", "slate": 1, "tolerance": 1e-3,
-             "solver": "exact", "best_actions": False, "rng": 0, "device": "cpu", "data": None, "budget": 5, **few},
+            {"model": als, "policy": ra.policies.Softmax(), "candidates": "unseen", "baseline": "scores", "slate": 1,
+             "tolerance": 1e-3, "solver": "exact", "best_actions": False, "threshold": 0.1, "rng": 0, "device": "cpu",
+             "data": None, "budget": 5, **few},
         ),
         "instability": (
             ra.instability,

@@ -14,7 +14,7 @@ truth in expectation, and `lower` is a limit that the expected probability is no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import final
 
 import numpy as np
@@ -139,7 +139,7 @@ class Visit:
         if certain:
             return Best(found.point, (answer,), 0, found.queries)
         again = [outcome(self.afresh, found.point)]
-        if not self.random and _same(answer, again[0]):
+        if not self.random and again[0].items == answer.items and _same_scores(answer.scores, again[0].scores):
             return Best(found.point, (answer,), 0, found.queries)
         wanted = fresh if self.random else _FRESH[1]
         while len(again) < wanted and self.queries.left >= anew:
@@ -148,10 +148,6 @@ class Visit:
             except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
                 break
         return Best(found.point, tuple(again), len(again), found.queries)
-
-
-def _same(one: PointValue, other: PointValue) -> bool:
-    return one.items == other.items and _same_scores(one.scores, other.scores)
 
 
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -205,8 +201,5 @@ class Asked:
     @staticmethod
     def columns(rows: list[Asked]) -> list[pl.Series]:
         """`queries`, `fresh` and `failure`, of pairs in the order of their rows."""
-        return [
-            pl.Series("queries", [row.queries for row in rows], pl.Int32),
-            pl.Series("fresh", [row.fresh for row in rows], pl.Int32),
-            pl.Series("failure", [row.failure for row in rows], pl.String),
-        ]
+        schema = {"queries": pl.Int32, "fresh": pl.Int32, "failure": pl.String}
+        return pl.DataFrame([astuple(row) for row in rows], schema, orient="row").get_columns()

@@ -1,9 +1,6 @@
 """Reachability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2).
 
-What is found is a lower bound. A pair's row has three columns more: `queries`, how many were asked on its behalf, the
-choice of actions, the baseline and everything asked twice among them, and never more than the budget; `fresh`, 0 where
-the system gave the same answer twice, so that the value is certain to be reached, else from how many fresh answers the
-value and its lower limit are estimated; `failure`, why the pair has the status failed.
+What is found is a lower bound; `Reachability` says what the columns `queries`, `fresh` and `failure` mean.
 """
 
 from __future__ import annotations

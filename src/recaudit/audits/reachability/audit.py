@@ -144,8 +144,7 @@ class Reachability(Audit):
             return AskFuture(*asked) if future else AskActions(*asked)
         if future:
             return SolveFuture(*asked) if affine else SearchFuture(*asked)
-        paper = self.solver == "gradient"
-        return SearchActions(*asked, restarts=0 if paper else 3, polish=not paper)
+        return SearchActions(*asked)
 
 
 reachability = Verb(Reachability, ReachabilityResult)

@@ -27,8 +27,6 @@ _RANKS = (200, 300)
 _LARGE = 2 * _RANKS[1]
 """From this many on, ranks 200 to 300 lie in the upper half, as in the paper's data."""
 
-CONTRAST_SCHEMA = {"group": pl.String, **SUMMARY_SCHEMA}
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -174,33 +172,26 @@ def contrast_items(
             received="groups without a user in common",
             expected="items of this result, each group with pairs that have an answer",
         )
-    bootstrap = Bootstrap(confidence, samples, rng)
     stand = [lifts.statuses(weight)[both] for weight in weights]
     statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
     columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]
-    value, lower, upper = _paired_means(columns, bootstrap)
-    for ends in (value, lower, upper):
-        ends[:3] = np.exp(ends[:3])
+    bootstrap, users = Bootstrap(confidence, samples, rng), len(columns)
+    replicates = np.concatenate([drawn @ columns / users for drawn in bootstrap.resamples(users)])
+    ends = bootstrap.percentiles(replicates) if users > 1 else np.full((2, 6), np.nan)  # one user has no interval
+    rows = np.vstack([columns.mean(axis=0), ends])
+    rows[:, :3] = np.exp(rows[:, :3])
+    value, lower, upper = (pl.Series(numbers).fill_nan(None) for numbers in rows)
     return pl.DataFrame(
         {
             "group": ["first", "second", "first / second", "first", "second", "first - second"],
             "metric": ["lift"] * 3 + ["mean_lift"] * 3,
             "value": value,
-            "lower": pl.Series(lower).fill_nan(None),
-            "upper": pl.Series(upper).fill_nan(None),
+            "lower": lower,
+            "upper": upper,
             "status": statuses * 2,
             "baseline": None,
-            "users": int(both.sum()),
+            "users": users,
             "excluded": int((~both).sum()),
         },
-        schema=CONTRAST_SCHEMA,
+        schema={"group": pl.String, **SUMMARY_SCHEMA},
     )
-
-
-def _paired_means(columns: FloatArray, bootstrap: Bootstrap) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The means of `columns` (users, numbers) and the ends of their intervals, NaN for a single user."""
-    replicates = np.concatenate([drawn @ columns / len(columns) for drawn in bootstrap.resamples(len(columns))])
-    lower, upper = bootstrap.percentiles(replicates)
-    if len(columns) < 2:
-        lower, upper = np.full_like(lower, np.nan), np.full_like(upper, np.nan)
-    return columns.mean(axis=0), lower, upper

@@ -161,10 +161,7 @@ _ROWS = 256
 
 
 def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor) -> IntArray:
-    """(pairs,): where each pair's item, column `own` (pairs,) of the scores, stands at its own `points` (pairs, actions).
-
-    `scores`: (points, actions) to (points, columns).
-    """
+    """(pairs,): the rank of each pair's item, column `own` (pairs,) of the scores, at its `points` (pairs, actions)."""
     found = np.empty(len(points), dtype=np.int64)
     for first in range(0, len(points), _ROWS):
         part = slice(first, first + _ROWS)

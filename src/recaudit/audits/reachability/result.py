@@ -86,7 +86,8 @@ class ReachabilityResult(Result):
 
     def summary(self) -> str:
         """How many pairs there are, how they stand, and what is reached."""
-        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        asked = {**dict(self.audit), "rng": self.rng, **self.facts, "users": None, "targets": None, "statuses": None}
+        settings = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
         known = answered(self.pairs)
         lines = [f"reachability ({settings})", f"  {len(self.pairs):,} pairs: {counts}"]

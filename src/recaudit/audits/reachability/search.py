@@ -90,13 +90,11 @@ class SearchMethod(Method):
 @final
 @dataclass(frozen=True, eq=False)
 class SearchActions(SearchMethod):
-    """By gradient ascent, for ratings of known items."""
+    """By gradient ascent, for ratings of known items.
 
-    restarts: int = 3
-    """How many starts there are beside the unchanged ratings."""
-    polish: bool = True
-    """Whether vertices, and moves of single ratings, are tried as well; without them and without restarts this is the
-    paper's Algorithm 1."""
+    The solver "gradient" is the paper's Algorithm 1: from the unchanged ratings, where there are any. Else there are
+    three starts beside them, and vertices and moves of single ratings are tried as well.
+    """
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
@@ -137,6 +135,7 @@ class SearchActions(SearchMethod):
         among = np.flatnonzero(candidates)
         own = torch.from_numpy(np.searchsorted(among, np.flatnonzero(targets)))
         columns, batch_scores, policy = torch.from_numpy(among), _batch_scores(response), self.audit.policy
+        paper = self.audit.solver == "gradient"
 
         def shown(points: Tensor) -> Tensor:
             """(points, candidates): their scores."""
@@ -151,8 +150,8 @@ class SearchActions(SearchMethod):
             objective,
             rating_box(self.ratings, len(response.items)),
             starts=None if start is None else start[None],
-            restarts=max(self.restarts, 1) if start is None else self.restarts,
-            polish=self.polish,
+            restarts=int(start is None) if paper else 3,
+            polish=not paper,
             rng=derive(self.rng, "search", self.log.user_ids[user]),
         )
         return found.value, found.points, ranks_at(shown, found.points, own)
@@ -201,24 +200,16 @@ def search_distance(
     is 0, its lowest, and there is no slope to follow: ascent from a `start` (actions,) that is the factual ratings, as
     in the paper's Algorithm 3, goes nowhere without restarts, the first of which is at the centre.
     """
-    box = rating_box(ratings, len(response.items))
-    among = allowed.nonzero()[:, 0]
+    among, batch_scores = allowed.nonzero()[:, 0], _batch_scores(response)
     before = torch.log_softmax(beta * baseline_scores[among], dim=0)
 
-    def outcome(scores: Tensor) -> Tensor:
-        """(n,): the distances at `scores` (n, items)."""
-        return distance_between(distance, before, torch.log_softmax(beta * scores[:, among], dim=1))
+    def objective(points: Tensor) -> Tensor:
+        """(points, 1): the distances."""
+        after = torch.log_softmax(beta * batch_scores(points)[:, among], dim=1)
+        return distance_between(distance, before, after)[:, None]
 
-    batch_scores = _batch_scores(response)
-    starts = None if start is None else start[None]
-    found = ascend(
-        lambda points: outcome(batch_scores(points))[:, None],
-        box,
-        starts=starts,
-        restarts=restarts,
-        polish=polish,
-        rng=rng,
-    )
+    box, starts = rating_box(ratings, len(response.items)), None if start is None else start[None]
+    found = ascend(objective, box, starts=starts, restarts=restarts, polish=polish, rng=rng)
     return FoundDistance(float(found.value[0]), LARGEST[distance], found.points[0])
 
 
