@@ -80,6 +80,7 @@ def test_public_names() -> None:
         "Instability",
         "Interactions",
         "Reachability",
+        "ReachabilityResult",
         "Relatedness",
         "Result",
         "accuracy",

@@ -70,14 +70,12 @@ class AskMethod(SearchMethod, ABC):
         check_budget(self.model, self.audit.budget, self._answers)
 
     @property
-    def _steps(self) -> int:
-        """How many candidates are shown before the recommendation, and not recommended again."""
-        return 0
-
-    @property
     def _answers(self) -> tuple[int, int]:
-        """How many answers a point takes, of a system that is asked each question once, and of one asked afresh."""
-        return 1, 1
+        """How many answers a point takes, of a system that is asked each question once, and of one asked afresh.
+
+        The first item of a roll-out is known, unless it is asked for afresh.
+        """
+        return (self.steps, self.steps + 1) if self.steps else (1, 1)
 
     @final
     def __call__(self, users: IntArray) -> pl.DataFrame:
@@ -135,8 +133,7 @@ class AskMethod(SearchMethod, ABC):
             ratings,
         )
         rank, users = np.array([row.rank for row in found]), np.array([start.user])
-        candidates, steps = start.candidates[None], self._steps
-        frame = self.frame(users, candidates, solvable[None], start.before[None], answer, rank, acted, steps)
+        frame = self.frame(users, start.candidates[None], solvable[None], start.before[None], answer, rank, acted)
         spent = [rows[item].asked if item in rows else before for item in np.flatnonzero(asked).tolist()]
         return frame.with_columns(Asked.columns(spent))
 
@@ -205,15 +202,6 @@ class AskFuture(AskMethod):
         if isinstance(self.model, BlackBox) and self.model.sampling is not None:
             raise NotSupportedError("A system that gives random lists has no top item to follow. Audit Past(k).")
         super().__post_init__()
-
-    @property
-    def _steps(self) -> int:
-        return self.future.k
-
-    @property
-    def _answers(self) -> tuple[int, int]:
-        """The first item is known, unless it is asked for afresh."""
-        return self.future.k, self.future.k + 1
 
     def _begin(self, visit: Visit, user: int) -> _Start:
         users, k = np.array([user]), self.future.k

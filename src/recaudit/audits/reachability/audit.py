@@ -16,7 +16,7 @@ from pydantic import Field
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.candidates import Baseline, Candidates
 from recaudit.audits.logs import observed_log, rating_facts
-from recaudit.audits.reachability.ask import AskActions, AskFuture
+from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.best_response import check_device
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.future import SolveFuture
@@ -127,8 +127,8 @@ class Reachability(Audit):
         size = USERS if context.device == "cpu" else 16 * USERS
         parts = list(context.engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)
-        opaque = issubclass(model.response, OpaqueResponse)  # is not asked once more than its budget
-        example = None if opaque and not self.best_actions else lambda: worked_example(method, pairs)
+        spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
+        example = None if spent else lambda: worked_example(method, pairs)
         return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:

@@ -107,7 +107,7 @@ class SolveFuture(Method):
         answered = status != Status.NOT_APPLICABLE.value
         answer = Answer(*(column[answered] for column in (log_value, log_lower, log_upper, status, ratings)))
         solvable[solvable] = answered
-        return self.frame(users, candidates, solvable, scores, answer, rank[answered], items[answered], steps=k)
+        return self.frame(users, candidates, solvable, scores, answer, rank[answered], items[answered])
 
     @property
     def _ratings(self) -> Interval | Stars:

@@ -57,6 +57,11 @@ class Method(ABC):
         return self.audit.actions
 
     @property
+    def steps(self) -> int:
+        """How many items are shown and rated on the way, and not recommended again."""
+        return self.audit.actions.k if isinstance(self.audit.actions, Future) else 0
+
+    @property
     def ratings(self) -> Interval | Stars:
         """What a rating may be."""
         return free_ratings(self.audit.actions.ratings, self.log.scale)
@@ -97,14 +102,12 @@ class Method(ABC):
         answer: Answer,
         rank: IntArray | FloatArray,
         acted: IntArray,
-        steps: int = 0,
     ) -> pl.DataFrame:
         """A row for each pair asked about; those that are not solvable have the status not_applicable.
 
         `candidates`, `solvable` and the baseline's scores `before` are (users, items). In the order of the solvable
         pairs: `answer`, the `rank` at it (pairs,) and the positions of the `acted` items (pairs, actions), -1 for none.
-        NaN, what is not known, is null in the frame. `steps`: how many candidates are shown and rated on the way, and
-        not recommended again.
+        NaN, what is not known, is null in the frame.
         """
         asked, allowed = self.asked(candidates), torch.from_numpy(candidates)
         row, item = np.nonzero(asked)
@@ -138,7 +141,7 @@ class Method(ABC):
             "baseline": pl.Series(np.exp(start)).fill_nan(None),
             "lift": spread(lift),
             "rank_gain": spread(gain).cast(pl.Int32),
-            "candidates": np.maximum(candidates.sum(axis=1) - steps, 0)[row].astype(np.int32),
+            "candidates": np.maximum(candidates.sum(axis=1) - self.steps, 0)[row].astype(np.int32),
         }
         if self.audit.best_actions:
             columns |= self._best_actions(solved, answer, acted)

@@ -62,7 +62,7 @@ class SearchFuture(SearchMethod):
         log_value, ratings, items, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
         status = np.full(len(log_value), Status.BOUNDED.value, dtype="<U14")
         answer = Answer(log_value, log_value, np.zeros(len(status)), status, ratings)
-        return self.frame(users, candidates, solvable, scores, answer, rank, items, steps=k)
+        return self.frame(users, candidates, solvable, scores, answer, rank, items)
 
     def _search(
         self, user: int, start: Tensor, shown: BoolArray, candidates: BoolArray, targets: IntArray

@@ -18,8 +18,10 @@ from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
-from recaudit.interventions import NextK, Past
+from recaudit.errors import InputError
+from recaudit.interventions import NextK, Past, Stars
 from recaudit.models import ALS, as_black_box
+from recaudit.policies import Softmax
 
 Rows = Sequence[tuple[str, str, float | None, int | None]]
 
@@ -106,3 +108,23 @@ def test_a_result_comes_back_as_it_was_kept(world: World, tmp_path: Path) -> Non
     assert again.correlations().equals(found.correlations())
     for name, table in found.tables.items():
         assert again.table(name).equals(table)
+
+
+def test_a_table_of_a_configuration_is_the_same_audit() -> None:
+    table = {
+        "actions": {"kind": "past", "k": 3, "ratings": {"kind": "stars", "low": 1, "high": 5}, "changes": 2},
+        "policy": {"kind": "softmax", "beta": 1.5},
+        "users": 7,
+        "targets": ["film-001", "film-002"],
+    }
+    audit = Reachability.model_validate(table)
+    actions = Past(3, ratings=Stars(1, 5), changes=2)
+    assert audit == Reachability(actions=actions, policy=Softmax(beta=1.5), users=7, targets=("film-001", "film-002"))
+    assert audit.resolved_baseline == "factual"
+    assert audit.recipe.rung == "counterfactual"
+
+
+def test_a_past_is_refused_in_a_loop() -> None:
+    Reachability().check_loop()
+    with pytest.raises(InputError, match=r"actions.kind: received past; expected another kind: a past needs a model"):
+        Reachability(actions=Past(2)).check_loop()
