@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import recaudit as ra
-from recaudit.audits.reachability.future import Follow
-from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.audits import Reachability
 from recaudit.interventions import Future
 from recaudit.models import FactorModel
 from recaudit.policies import Softmax
@@ -51,9 +50,8 @@ def future_reachability(model: FactorModel, count: int) -> Figures:
     """All targets of `count` users, exactly; some of them by the gradient."""
     data = model.data
     users = np.random.default_rng(0).choice(data.n_users, count, replace=False)
-    future = Future(STEPS)
-    asked = Inquiry(model, data, future, Softmax(beta=BETA), None, "unseen", "scores", 1, TOLERANCE, False, 0, "cpu")
-    exact = Follow(asked, future)
+    asked = Reachability(actions=Future(STEPS), policy=Softmax(beta=BETA), tolerance=TOLERANCE)
+    exact = asked.method(model, data, rng=0)
     exact(users[:2])  # compiles
     start = time.perf_counter()
     frame = exact(users)
@@ -72,8 +70,8 @@ def future_reachability(model: FactorModel, count: int) -> Figures:
     by_hand, spent = [], 0.0
     for user in users[:GRADIENT_USERS]:
         own = known.filter(pl.col("user") == data.user_ids[int(user)])
-        targets = np.sort(data.items_at(own.sample(GRADIENT_TARGETS, seed=0)["item"]))
-        work = Follow(replace(asked, targets=targets), future, solver="gradient")
+        targets = tuple(own.sample(GRADIENT_TARGETS, seed=0)["item"])
+        work = asked.model_copy(update={"targets": targets, "solver": "gradient"}).method(model, data, rng=0)
         start = time.perf_counter()
         by_hand.append(work(np.array([user])))
         spent += time.perf_counter() - start

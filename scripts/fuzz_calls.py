@@ -17,7 +17,7 @@ import numpy as np
 from fuzz_data import JUNK, Case, Stage
 
 import recaudit as ra
-from recaudit.audits.samples import asked_users
+from recaudit.audits.samples import resolve_users
 from recaudit.data import synthetic
 from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Past, Stars
 from recaudit.policies.calibrated import Calibrated
@@ -151,7 +151,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         "users_at": (data.users_at, {"ids": ids}),
         "users_at (numbers)": (stage.numbered.users_at, {"ids": [1, 2]}),
         "items_at": (data.items_at, {"ids": data.item_ids[:2].to_list()}),
-        "asked_users": (partial(asked_users, data, rng=0), {"asked": 3}),
+        "resolve_users": (partial(resolve_users, data=data, rng=0), {"some": 3}),
         "from_frame": (
             ra.Interactions.from_frame,
             {"frame": data.frame(), "user": "user", "item": "item", "rating": "rating", "time": "time", "scale": (1, 5),
@@ -208,8 +208,9 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         ),
         "reachability": (
             ra.reachability,
-            {"model": als, "policy": None, "candidates": "unseen", "baseline": "scores", "slate": 1, "tolerance": 1e-3,
-             "solver": "exact", "best_actions": False, "rng": 0, "device": "cpu", "data": None, "budget": 5, **few},
+            {"model": als, "policy": ra.policies.Softmax(), "candidates": "unseen", "baseline": "scores", "slate": 1,
+             "tolerance": 1e-3, "solver": "exact", "best_actions": False, "threshold": 0.1, "rng": 0, "device": "cpu",
+             "data": None, "budget": 5, **few},
         ),
         "instability": (
             ra.instability,

@@ -82,6 +82,7 @@ def test_public_names() -> None:
         "Instability",
         "Interactions",
         "Reachability",
+        "ReachabilityResult",
         "Relatedness",
         "Result",
         "accuracy",

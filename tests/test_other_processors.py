@@ -36,7 +36,7 @@ for name, recommender in models.items():
     ra.exposure(model, k=10, samples=20).frame.write_parquet(out / f"{name}-exposure.parquet")
     if name != "knn":
         for policy in (ra.policies.Softmax(beta=2), ra.policies.Top1()):
-            found = ra.reachability(model, policy=policy, users=some).frame
+            found = ra.reachability(model, policy=policy, users=some).pairs
             found.write_parquet(out / f"{name}-{type(policy).__name__}.parquet")
 """
 

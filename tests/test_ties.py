@@ -68,7 +68,7 @@ def test_items_with_the_same_vectors_stand_in_the_order_of_the_catalogue(twins: 
 
 
 def test_the_second_of_two_twins_is_never_the_top_item(twins: ra.models.FactorModel) -> None:
-    found = ra.reachability(twins, actions=NextK(3), policy=Top1(), users=["u000", "u001"], candidates="all").frame
+    found = ra.reachability(twins, actions=NextK(3), policy=Top1(), users=["u000", "u001"], candidates="all").pairs
     value = {(row["user"], row["item"]): row for row in found.iter_rows(named=True)}
     compared = 0
     for (user, item), row in value.items():

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from recaudit.audits import (
         Audit,
+        Reachability,
+        ReachabilityResult,
         Relatedness,
         Result,
         Subject,
@@ -67,7 +69,8 @@ _ROOMS = (
 )
 _NAMES = {
     "recaudit.audits": (
-        *("Audit", "Relatedness", "Result", "Subject", "accuracy", "agency", "calibration", "calibration_curve"),
+        *("Audit", "Reachability", "ReachabilityResult", "Relatedness", "Result", "Subject", "accuracy", "agency"),
+        *("calibration", "calibration_curve"),
         *("composed", "exposure", "fidelity", "folding", "folding_tradeoff", "folding_tuning", "instability"),
         *("reachability", "recommend", "rerank", "rerank_file", "reranking", "sweep_beta", "sweep_horizon"),
     ),

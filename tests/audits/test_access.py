@@ -40,7 +40,7 @@ class TestReachability:
             users=data.user_ids[:4],
             targets=data.item_ids[5:15],
             policy=Softmax(beta=2),
-        ).frame
+        ).pairs
         assert compared.frame["user"].to_list() == audit["user"].to_list()
         assert compared.frame["item"].to_list() == audit["item"].to_list()
         assert compared.frame["exact"].equals(audit["value"], check_names=False)

@@ -58,7 +58,7 @@ class TestNumbers:
         assert dict(result.frame.schema) == SUMMARY_SCHEMA
 
     def test_lift_is_that_of_reachability(self, result: Result, log: Interactions) -> None:
-        targets = ra.audits.samples.asked_items(log, 8, 0)
+        targets = log.item_ids.gather(ra.audits.samples.resolve_items(8, log, 0)).to_list()
         past = ra.reachability(
             RECOMMENDER.fit(Past(2).before(log)),
             log,
@@ -82,7 +82,7 @@ class TestNumbers:
             assert result[f"{when}_doubled"] == pytest.approx(float(lifts["doubled"].to_numpy().mean()))
 
     def test_instability_is_that_of_instability(self, result: Result, log: Interactions) -> None:
-        editors = ra.audits.samples.asked_users(log, 5, 0, "editors")
+        editors = log.user_ids.gather(ra.audits.samples.resolve_users(5, log, 0, "editors")).to_list()
         past = ra.audits.instability(
             RECOMMENDER.fit(Past(2).before(log)),
             log,
@@ -120,7 +120,7 @@ class TestGroups:
     def test_items_of_a_group_are_averaged_within_each_user(self, result: Result, log: Interactions) -> None:
         weights = next(group for group in groupings(log, ["popularity"])).weights
         targets = np.zeros(log.n_items)
-        targets[log.items_at(ra.audits.samples.asked_items(log, 8, 0))] = 1
+        targets[log.items_at(log.item_ids.gather(ra.audits.samples.resolve_items(8, log, 0)).to_list())] = 1
         found = ra.reachability(
             RECOMMENDER.fit(Past(2).before(log)),
             log,
@@ -192,7 +192,7 @@ class TestWorkedPair:
             edits=Past(2),
             policy=Softmax(beta=2),
             viewers=result.users["user"],
-            editors=ra.audits.samples.asked_users(log, 5, 0, "editors"),
+            editors=log.user_ids.gather(ra.audits.samples.resolve_users(5, log, 0, "editors")).to_list(),
         )
         assert row["value"] == pytest.approx(found.frame["value"].max(), rel=1e-9)
         editor = int(log.users_at([row["editor"]])[0])

@@ -10,13 +10,14 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
-from recaudit.audits.reachability.lifts import Lifts
-from recaudit.audits.reachability.result import STATUS, Reachability
-from recaudit.audits.samples import asked_items, asked_users, some_users
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.reachability.contrasts import Lifts, contrast_items, item_tiers, user_tiers
+from recaudit.audits.reachability.result import STATUS, ReachabilityResult
+from recaudit.audits.samples import resolve_items, resolve_users, subsample
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
+from recaudit.metrics.tables import item_table
 from recaudit.models import ALS
 
 
@@ -27,7 +28,7 @@ def rated(counts: list[int]) -> Interactions:
     return Interactions.from_frame(frame, scale=(1, 5))
 
 
-def lifted(lifts: Mapping[tuple[str, str], float | None]) -> Reachability:
+def lifted(lifts: Mapping[tuple[str, str], float | None]) -> ReachabilityResult:
     """A result with these lifts by (user, item)."""
     users, items = ([pair[side] for pair in lifts] for side in (0, 1))
     frame = pl.DataFrame({"user": users, "item": items, "rating": 3.0})
@@ -40,7 +41,7 @@ def lifted(lifts: Mapping[tuple[str, str], float | None]) -> Reachability:
             "status": pl.Series(["solved"] * len(users), dtype=STATUS),
         }
     )
-    return Reachability(data, {}, pairs, np.arange(data.n_users))
+    return ReachabilityResult(Reachability(), {"pairs": pairs, "items": item_table(data)}, rng=0)
 
 
 class TestTiers:
@@ -137,26 +138,27 @@ class TestLifts:
         found = ra.reachability(model, users=users, targets=world.data.item_ids.gather_every(9).to_list())
         lifts = Lifts.of(found)
         own = lifts.logs(lifts.weights(None))
-        assert np.exp(own.mean()) == pytest.approx(found.aggregate(by=[], samples=2)["lift"])
+        assert np.exp(own.mean()) == pytest.approx(found["lift"])
 
 
 class TestWhoIsAsked:
-    def test_ids_stay_as_they_are_and_none_means_all(self, world: World) -> None:
-        assert asked_users(world.data, ["user-003", "user-001"], 0) == ["user-003", "user-001"]
-        assert asked_items(world.data, None, 0) == world.data.item_ids.to_list()
+    def test_ids_are_resolved_in_the_order_of_the_log_and_none_means_all(self, world: World) -> None:
+        assert resolve_users(["user-003", "user-001", "user-003"], world.data, 0).tolist() == [1, 3]
+        assert resolve_items(None, world.data, 0).tolist() == list(range(world.data.n_items))
 
     def test_a_number_is_drawn_and_another_label_draws_others(self, world: World) -> None:
-        users, editors = asked_users(world.data, 10, 0), asked_users(world.data, 10, 0, "editors")
+        users, editors = resolve_users(10, world.data, 0), resolve_users(10, world.data, 0, "editors")
         assert len(set(users)) == len(set(editors)) == 10
-        assert users != editors
-        assert users == asked_users(world.data, 10, 0)
+        assert users.tolist() != editors.tolist()
+        assert users.tolist() == resolve_users(10, world.data, 0).tolist()
 
     def test_a_smaller_number_is_a_part_of_a_larger(self, world: World) -> None:
-        users = asked_users(world.data, 10, 3)
-        assert set(asked_users(world.data, 4, 3)) < set(users)
-        assert some_users(world.data, users, 4, 3) == asked_users(world.data, 4, 3)
+        users = resolve_users(10, world.data, 3)
+        fewer = resolve_users(4, world.data, 3).tolist()
+        assert set(fewer) < set(users)
+        assert subsample(users, 4, world.data, 3).tolist() == fewer
 
-    @pytest.mark.parametrize("asked", [0, -1])
-    def test_nobody_is_no_number(self, world: World, asked: Any) -> None:
+    @pytest.mark.parametrize("some", [0, -1])
+    def test_nobody_is_no_number(self, world: World, some: Any) -> None:
         with pytest.raises(InputError, match="1 or more"):
-            asked_users(world.data, asked, 0)
+            resolve_users(some, world.data, 0)

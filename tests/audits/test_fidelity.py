@@ -66,7 +66,7 @@ def test_each_row_is_a_refit_by_hand(split: Split, recommender: Recommender) -> 
     found = fidelity(recommender, model, actions=actions, policy=Softmax(beta=2), users=2, targets=2)
     assert found.control == 0  # the same log and seed give the same model
     users = found.frame["user"].unique().to_list()
-    promised = ra.reachability(model, actions=actions, policy=Softmax(beta=2), users=users, best_actions=True).frame
+    promised = ra.reachability(model, actions=actions, policy=Softmax(beta=2), users=users, best_actions=True).pairs
     for row in found.frame.iter_rows(named=True):
         promise = promised.filter((pl.col("user") == row["user"]) & (pl.col("item") == row["item"])).row(0, named=True)
         assert (row["promised"], row["baseline"]) == (promise["value"], promise["baseline"])
@@ -95,8 +95,8 @@ def test_each_row_is_a_refit_by_hand(split: Split, recommender: Recommender) -> 
 
 def test_the_highest_promises_are_taken(split: Split) -> None:
     model = ItemKNN().fit(split.train)
-    found = fidelity(ItemKNN(), model, users=["user-003"], targets=4, actions=NextK(3)).frame
-    every = ra.reachability(model, users=["user-003"], actions=NextK(3)).frame
+    found = fidelity(ItemKNN(), model, users=["user-003"], targets=4, actions=NextK(3)).pairs
+    every = ra.reachability(model, users=["user-003"], actions=NextK(3)).pairs
     assert found["promised"].to_list() == every["value"].sort(descending=True).head(4).to_list()
 
 

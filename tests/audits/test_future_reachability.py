@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from contracts.alike import assert_alike
-from recaudit.audits.reachability.future import Follow
-from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.reachability.future import SolveFuture
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
@@ -32,13 +32,12 @@ def model(split: Split) -> FactorModel:
     return BiasedMF(factors=4, epochs=20).fit(split.train).with_update(SgdStep(step=0.8))
 
 
-def inquiry(model: Any, future: Future, policy: Policy = POLICY, **changes: Any) -> Inquiry:
-    asked = Inquiry(model, model.data, future, policy, None, "unseen", "scores", 1, 1e-6, True, 0, "cpu")
-    return replace(asked, **changes)
-
-
-def follow(model: Any, future: Future, policy: Policy = POLICY, **changes: Any) -> pl.DataFrame:
-    return Follow(inquiry(model, future, policy, **changes), future)(USERS)
+def follow(model: Any, future: Future, policy: Policy = POLICY, targets: Any = None, **settings: Any) -> SolveFuture:
+    """What answers for these users, with the sequences that lead to the values."""
+    audit = Reachability(actions=future, policy=policy, targets=targets, best_actions=True, **settings)
+    method = audit.method(model, model.data, rng=0)
+    assert isinstance(method, SolveFuture)
+    return method
 
 
 def rolled(model: FactorModel, user: int, items: list[str], ratings: list[float]) -> tuple[NDArray[np.float64], float]:
@@ -57,7 +56,7 @@ def rolled(model: FactorModel, user: int, items: list[str], ratings: list[float]
 
 
 def test_a_row_says_how_its_value_comes_about(model: FactorModel) -> None:
-    frame = follow(model, Future(3))
+    frame = follow(model, Future(3))(USERS)
     data = model.data
     scores = model.scores(USERS).numpy()
     unseen = ~data.seen(USERS)
@@ -82,7 +81,7 @@ def test_a_row_says_how_its_value_comes_about(model: FactorModel) -> None:
 
 
 def test_the_first_item_shown_is_no_target(model: FactorModel) -> None:
-    frame = follow(model, Future(1))
+    frame = follow(model, Future(1))(USERS)
     for place, user in enumerate(USERS):
         scores = np.where(model.data.seen(USERS)[place], -np.inf, model.scores(USERS)[place].numpy())
         rows = frame.filter(pl.col("user") == model.data.user_ids[int(user)], pl.col("status") == "not_applicable")
@@ -90,8 +89,8 @@ def test_the_first_item_shown_is_no_target(model: FactorModel) -> None:
 
 
 def test_more_freedom_reaches_more_and_stars_less(model: FactorModel) -> None:
-    narrow, wide = (follow(model, Future(2, Interval(low, high))) for low, high in ((2, 4), (1, 5)))
-    stars = follow(model, Future(2, Stars(1, 5)))
+    narrow, wide = (follow(model, Future(2, Interval(low, high)))(USERS) for low, high in ((2, 4), (1, 5)))
+    stars = follow(model, Future(2, Stars(1, 5)))(USERS)
     both = narrow["value"].is_not_null() & wide["value"].is_not_null()
     assert (wide["value"] >= narrow["value"] * (1 - 2e-6)).filter(both).all()
     both = stars["value"].is_not_null() & wide["value"].is_not_null()
@@ -101,7 +100,7 @@ def test_more_freedom_reaches_more_and_stars_less(model: FactorModel) -> None:
 
 
 def test_one_rating_is_no_choice(model: FactorModel) -> None:
-    frame = follow(model, Future(2, Interval(4, 4)))
+    frame = follow(model, Future(2, Interval(4, 4)))(USERS)
     row = frame.filter(pl.col("value").is_not_null()).row(0, named=True)
     assert row["action_ratings"] == [4.0, 4.0]
     after, _ = rolled(model, 3, row["action_items"], [4.0, 4.0])
@@ -111,10 +110,9 @@ def test_one_rating_is_no_choice(model: FactorModel) -> None:
 
 def test_the_gradient_is_never_above_the_exact_answer(model: FactorModel) -> None:
     future = Future(3)
-    targets = model.data.items_at(model.data.item_ids[:12])
-    asked = inquiry(model, future, targets=targets)
-    exact = Follow(asked, future)(USERS)
-    ascent = Follow(asked, future, solver="gradient", ascent=Ascent(epochs=15))(USERS)
+    targets = model.data.item_ids[:12]
+    exact = follow(model, future, targets=targets)(USERS)
+    ascent = replace(follow(model, future, targets=targets, solver="gradient"), ascent=Ascent(epochs=15))(USERS)
     assert ascent.select("user", "item").equals(exact.select("user", "item"))
     found = ascent["status"] == "bounded"
     assert found.any()
@@ -124,7 +122,7 @@ def test_the_gradient_is_never_above_the_exact_answer(model: FactorModel) -> Non
 
 @pytest.mark.parametrize("policy", [Top1(), EpsilonGreedy(epsilon=0.2)])
 def test_the_last_recommendation_can_be_the_top_item(model: FactorModel, policy: Policy) -> None:
-    frame = follow(model, Future(2), policy)
+    frame = follow(model, Future(2), policy)(USERS)
     often = 1.0 if isinstance(policy, Top1) else 0.8
     shown = frame.filter((pl.col("value") - often).abs() < 1e-12)
     assert len(shown) >= len(USERS)
@@ -136,18 +134,18 @@ def test_the_last_recommendation_can_be_the_top_item(model: FactorModel, policy:
 
 
 def test_a_budget_bounds_the_answer(model: FactorModel) -> None:
-    future = Future(3)
-    frame = Follow(inquiry(model, future), future, max_sequences=1)(USERS)
+    exact = follow(model, Future(3))
+    frame = replace(exact, max_sequences=1)(USERS)
     rows = frame.filter(pl.col("status") == "bounded")
     assert len(rows)
     assert (rows["upper"] == 1).all()
-    exact = Follow(inquiry(model, future), future)(USERS).join(rows, on=["user", "item"])
-    assert (exact["value_right"] <= exact["value"] * (1 + 2e-6)).all()
+    both = exact(USERS).join(rows, on=["user", "item"])
+    assert (both["value_right"] <= both["value"] * (1 + 2e-6)).all()
 
 
 def test_seen_items_are_recommended_at_the_end_where_they_may_be(split: Split) -> None:
     model = ALS(factors=4, iterations=3).fit(split.train)
-    frame = follow(model, Future(2), candidates="all")
+    frame = follow(model, Future(2), candidates="all")(USERS)
     assert frame.height == len(USERS) * model.data.n_items
     seen = frame.filter(
         pl.struct("user", "item").is_in(model.data.frame().select("user", "item").to_struct().implode())
@@ -161,17 +159,15 @@ def test_seen_items_are_recommended_at_the_end_where_they_may_be(split: Split) -
 
 @pytest.mark.parametrize("follows", [Softmax(beta=2.0), EpsilonGreedy(epsilon=0.5)])
 def test_items_drawn_on_the_way(model: FactorModel, follows: Policy) -> None:
-    targets = model.data.items_at(model.data.item_ids[:4])
-    future = Future(1, follows=follows)
-    one = Follow(inquiry(model, future, targets=targets), future)(USERS)
+    targets = model.data.item_ids[:4]
+    one = follow(model, Future(1, follows=follows), targets=targets)(USERS)
     known = one.filter(pl.col("value").is_not_null())
     assert set(known["status"]) == {"solved"}
     assert known["rank_gain"].null_count() == len(known)
     assert set(known["action_items"].list.len()) == {0}
 
-    future = Future(2, follows=follows)
-    asked = inquiry(model, future, targets=targets[:1])
-    work = Follow(asked, future, ascent=Ascent(epochs=2), sampling=Sampling(samples=8))
+    asked = follow(model, Future(2, follows=follows), targets=targets[:1])
+    work = replace(asked, ascent=Ascent(epochs=2), sampling=Sampling(samples=8))
     two = work(USERS).filter(pl.col("value").is_not_null())
     assert set(two["status"]) == {"bounded"}
     assert (two["lower"] <= two["value"]).all()
@@ -181,8 +177,7 @@ def test_items_drawn_on_the_way(model: FactorModel, follows: Policy) -> None:
 
 
 def test_blocks_threads_and_pickles_do_not_matter(model: FactorModel) -> None:
-    future = Future(3)
-    work = Follow(inquiry(model, future), future)
+    work = follow(model, Future(3))
     together = work(USERS)
     again = pickle.loads(pickle.dumps(work))
     before = torch.get_num_threads()
@@ -199,7 +194,7 @@ def test_a_user_who_has_seen_nearly_everything_has_no_future(split: Split) -> No
     model = EASE().fit(split.train)
     unseen = model.data.n_items - int(model.data.user_counts[3])
     for k in (unseen, unseen + 1):
-        frame = Follow(inquiry(model, Future(k)), Future(k))(np.array([3]))
+        frame = follow(model, Future(k))(np.array([3]))
         assert set(frame["status"]) == {"not_applicable"}
 
 
@@ -217,17 +212,17 @@ def test_what_has_no_solver_is_refused(
     model: FactorModel, future: Future, changes: dict[str, Any], solver: Any, message: str
 ) -> None:
     with pytest.raises(NotSupportedError, match=message):
-        Follow(inquiry(model, future, **changes), future, solver=solver)
+        follow(model, future, **changes, solver=solver)
 
 
 def test_wrong_words_are_refused(model: FactorModel) -> None:
     with pytest.raises(InputError, match="'exact' or 'gradient'"):
-        Follow(inquiry(model, Future(2)), Future(2), solver="magic")  # type: ignore[arg-type]  # the error is the test
+        follow(model, Future(2), solver="magic")
     with pytest.raises(InputError, match="baseline"):
-        Follow(inquiry(model, Future(2), baseline="factual"), Future(2))
+        follow(model, Future(2), baseline="factual")
 
 
 def test_a_model_without_an_affine_response_is_refused(split: Split) -> None:
     model = UserKNN().fit(split.train)
     with pytest.raises(NotSupportedError, match="UserKNN"):
-        follow(model, Future(2))
+        follow(model, Future(2))(USERS)

@@ -66,8 +66,9 @@ def test_one_rating_and_two_items_by_hand() -> None:
     data = Interactions.from_frame(frame, scale=(1, 5), time="time")
     before = Past(1).before(data)
     model = from_factors(np.zeros((2, 1)), np.array([[0.0], [2], [1], [0]]), before, update=AlsSolve(regularization=1))
-    result = ra.reachability(model, data, actions=Past(1), users=[1], targets=[3, 4], best_actions=True)
-    third, fourth = result.frame.iter_rows(named=True)
+    asked: dict[str, Any] = {"users": [1], "targets": [3, 4], "policy": Softmax()}
+    result = ra.reachability(model, data, actions=Past(1), **asked, best_actions=True)
+    third, fourth = result.pairs.iter_rows(named=True)
     assert third["value"] == pytest.approx(1 / (1 + np.exp(-2)), abs=1e-6)
     assert third["baseline"] == pytest.approx(1 / (1 + np.exp(-0.4)))
     assert third["action_items"] == [2]
@@ -89,7 +90,7 @@ def test_it_is_a_refit_of_the_users_vector(log: Interactions, model: Any, rating
     )
     user = log.users_at(["user-011"])[0]
     unseen = torch.from_numpy(~log.seen(np.array([user])))
-    for row in result.frame.gather_every(11).iter_rows(named=True):
+    for row in result.pairs.gather_every(11).iter_rows(named=True):
         edited = log.with_ratings(user, log.items_at(row["action_items"]), np.array(row["action_ratings"]))
         seen, given = edited.history(user)
         Q, offset = model.item_factors, model.mean + model.user_bias[user] + model.item_bias
@@ -109,7 +110,7 @@ def test_doing_nothing_is_the_baseline(log: Interactions, model: Any) -> None:
     rating = float(given[items == last][0])
     fitted = ALS(factors=4, iterations=5).fit(Past(1).before(log))
     result = ra.reachability(fitted, log, actions=Past(1, ratings=Interval(rating, rating)), users=["user-011"])
-    np.testing.assert_allclose(result.frame["lift"], 1.0, rtol=1e-9)
+    np.testing.assert_allclose(result.pairs["lift"], 1.0, rtol=1e-9)
 
 
 def test_a_model_that_saw_everything_is_taken_too(log: Interactions) -> None:
@@ -117,12 +118,12 @@ def test_a_model_that_saw_everything_is_taken_too(log: Interactions) -> None:
     model = ALS(factors=4, iterations=5).fit(log)
     result = ra.reachability(model, log, actions=Past(K), users=["user-011"])
     plain = ra.reachability(model, log, actions=Past(K), users=["user-011"], baseline="scores")
-    np.testing.assert_allclose(result.frame["baseline"], plain.frame["baseline"], rtol=1e-8)
+    np.testing.assert_allclose(result.pairs["baseline"], plain.pairs["baseline"], rtol=1e-8)
 
 
 def test_a_longer_past_reaches_no_less(log: Interactions) -> None:
     model = ALS(factors=4, iterations=5).fit(log)
-    values = [ra.reachability(model, actions=Past(k), users=["user-011"]).frame["value"] for k in (1, 2, 4)]
+    values = [ra.reachability(model, actions=Past(k), users=["user-011"]).pairs["value"] for k in (1, 2, 4)]
     assert (values[1] >= values[0] - 1e-9).all()
     assert (values[2] >= values[1] - 1e-9).all()
 

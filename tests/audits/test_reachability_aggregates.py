@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,8 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits import contrast_items, sweep_beta
+from recaudit.audits.result import Result
+from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.interventions import Future, NextK, Past
@@ -33,7 +34,7 @@ class TestDiscoveryOfSomeTargets:
     def test_the_verdict_is_the_one_among_all(self, model: Any, actions: Any, count: int) -> None:
         """Discovery asked for some targets is the share of these among the pairs that are discovered when all are."""
         ids = model.data.item_ids.sample(count, seed=5).to_list()
-        every = ra.reachability(model, policy=Softmax(beta=2), users=USERS, actions=actions).frame.drop_nulls("value")
+        every = ra.reachability(model, policy=Softmax(beta=2), users=USERS, actions=actions).pairs.drop_nulls("value")
         unseen = (~model.data.seen(model.data.users_at(USERS))).sum(axis=1)
         cut = {user: 1 / (count - actions.k) for user, count in zip(USERS, unseen, strict=True)}
         expected = [
@@ -41,15 +42,15 @@ class TestDiscoveryOfSomeTargets:
             for user in USERS
             if len(rows := every.filter(pl.col("user") == user, pl.col("item").is_in(ids)))
         ]
-        found = ra.reachability(model, policy=Softmax(beta=2), users=USERS, targets=ids, actions=actions)
-        assert found.aggregate(samples=5)["discovery"] == pytest.approx(np.mean(expected))
+        found = ra.reachability(model, policy=Softmax(beta=2), users=USERS, targets=ids, actions=actions, samples=5)
+        assert found["discovery"] == pytest.approx(np.mean(expected))
 
     def test_one_target_can_be_discovered(self, model: Any) -> None:
         every = ra.reachability(model, policy=Softmax(beta=2), users=USERS[:1], actions=NextK(3))
-        best = every.frame.sort("value")["item"][-1]
+        best = every.pairs.sort("value")["item"][-1]
         alone = ra.reachability(model, policy=Softmax(beta=2), users=USERS[:1], targets=[best], actions=NextK(3))
-        assert alone.aggregate(samples=5)["discovery"] == 1.0
-        assert alone.frame["candidates"].to_list() == [len(every.frame)]
+        assert alone["discovery"] == 1.0
+        assert alone.pairs["candidates"].to_list() == [len(every.pairs)]
 
     def test_sweeps_and_correlations_follow(self, world: World) -> None:
         ids = world.data.item_ids.to_list()[:8]
@@ -58,32 +59,37 @@ class TestDiscoveryOfSomeTargets:
         fitted = recommender.fit(Past(2).before(world.data))
         curve = sweep_beta(recommender, world.data, actions=Past(2), betas=[2.0], samples=5, **asked)
         found = ra.reachability(fitted, world.data, actions=Past(2), policy=Softmax(beta=2), **asked)
-        assert curve.curve("discovery")["value"][0] == pytest.approx(found.aggregate(samples=5)["discovery"])
-        known = found.frame.drop_nulls("value").with_columns(hit=pl.col("value") > 1 / pl.col("candidates"))
+        assert curve.curve("discovery")["value"][0] == pytest.approx(found["discovery"])
+        known = found.pairs.drop_nulls("value").with_columns(hit=pl.col("value") > 1 / pl.col("candidates"))
         assert known["hit"].any()
         own = known.group_by("user", maintain_order=True).agg(pl.col("hit").mean())["hit"].to_list()
-        assert found.aggregate(samples=5).users["discovery"].to_list() == pytest.approx(own)
+        assert found.users["discovery"].to_list() == pytest.approx(own)
+
+
+def made_of(pairs: pl.DataFrame, found: ra.ReachabilityResult, data: Interactions) -> ra.ReachabilityResult:
+    """The result of the same audit with these pairs instead."""
+    users = data.users_at(pairs["user"].unique(maintain_order=True))
+    return ra.ReachabilityResult.of(found.audit, data, users, pairs, rng=0)  # type: ignore[arg-type]  # its own class
 
 
 class TestHowAggregatesStand:
     def test_a_mean_over_lower_bounds_is_a_lower_bound(self, model: Any) -> None:
-        found = ra.reachability(model, actions=NextK(2), slate=5, users=USERS)
+        found = ra.reachability(model, actions=NextK(2), slate=5, users=USERS, samples=5)
         assert found.counts()["bounded"] > 0
-        result = found.aggregate(samples=5)
-        assert set(result.frame["status"]) == {"bounded"}
-        assert set(result.by("genre")["status"]) == {"bounded"}
-        assert result.settings["statuses"] == found.counts()
-        assert result.summary().count("a lower bound") == 3
-        contrast = contrast_items(found, *np.array_split(found.frame["item"].unique().sort().to_list(), 2), samples=5)
+        assert set(found.frame["status"]) == {"bounded"}
+        assert set(found.by("genre")["status"]) == {"bounded"}
+        assert found.settings["statuses"] == found.counts()
+        assert Result.summary(found).count("a lower bound") == 3
+        contrast = contrast_items(found, *np.array_split(found.pairs["item"].unique().sort().to_list(), 2), samples=5)
         assert set(contrast["status"]) == {"bounded"}
 
     def test_only_what_stands_on_a_bound_is_one(self, model: Any) -> None:
         """One user's pairs with one item are bounded: nothing else than what they are part of is."""
-        found = ra.reachability(model, actions=NextK(2), users=USERS)
-        data, item = model.data, found.frame["item"][0]
+        found = ra.reachability(model, actions=NextK(2), users=USERS, samples=5)
+        data, item = model.data, found.pairs["item"][0]
         one = (pl.col("user") == USERS[0]) & (pl.col("item") == item)
-        status = pl.when(one).then(pl.lit("bounded")).otherwise(pl.col("status")).cast(found.frame["status"].dtype)
-        some = replace(found, frame=found.frame.with_columns(status=status)).aggregate(samples=5)
+        status = pl.when(one).then(pl.lit("bounded")).otherwise(pl.col("status")).cast(found.pairs["status"].dtype)
+        some = made_of(found.pairs.with_columns(status=status), found, data)
         assert set(some.frame["status"]) == {"bounded"}
         genres = data.categories["genre"]
         touched = {genres.names[g] for g in genres.weights.toarray()[data.items_at([item])[0]].nonzero()[0]}
@@ -95,17 +101,17 @@ class TestHowAggregatesStand:
         assert dict(by_user.select("group", "status").iter_rows())[region] == "bounded"
 
     def test_what_failed_is_left_out_and_counted(self, model: Any) -> None:
-        found = ra.reachability(model, actions=NextK(2), users=USERS)
+        found = ra.reachability(model, actions=NextK(2), users=USERS, samples=5)
         lost = pl.col("user") == USERS[0]
         columns = [pl.when(~lost).then(pl.col(name)).alias(name) for name in ("value", "lower", "upper", "lift")]
-        status = pl.when(lost).then(pl.lit("failed")).otherwise(pl.col("status")).cast(found.frame["status"].dtype)
-        frame = found.frame.with_columns(*columns, status=status)
-        result = replace(found, frame=frame).aggregate(samples=5)
+        status = pl.when(lost).then(pl.lit("failed")).otherwise(pl.col("status")).cast(found.pairs["status"].dtype)
+        pairs = found.pairs.with_columns(*columns, status=status)
+        result = made_of(pairs, found, model.data)
         assert set(result.frame["status"]) == {"solved"}
         assert result.frame["excluded"].to_list() == [1] * 3
-        assert result.settings["statuses"] == replace(found, frame=frame).counts()
-        assert replace(found, frame=frame).counts()["failed"] == (frame["user"] == USERS[0]).sum()
-        alone = replace(found, frame=frame.filter(lost), users=found.users[:1]).aggregate(samples=5)
+        assert result.settings["statuses"] == result.counts()
+        assert result.counts()["failed"] == (pairs["user"] == USERS[0]).sum()
+        alone = made_of(pairs.filter(lost), found, model.data)
         assert set(alone.frame["status"]) == {"failed"}
         assert alone.frame["value"].null_count() == 3
 

@@ -54,7 +54,7 @@ def test_values_agree_with_trying_everything(model: Any, actions: Actions) -> No
     result = ra.reachability(model, actions=actions, policy=POLICY, users=USERS)
 
     for user in USERS:
-        rows = by_user(result.frame, user)
+        rows = by_user(result.pairs, user)
         best = brute_force(model, user, actions, all_stars(3))
         assert rows["item"].to_list() == list(best)
         np.testing.assert_allclose(rows["value"], list(best.values()), rtol=2e-6)
@@ -63,8 +63,8 @@ def test_values_agree_with_trying_everything(model: Any, actions: Actions) -> No
 
 
 def test_stars_never_reach_more_than_the_interval(model: Any) -> None:
-    stars = ra.reachability(model, actions=NextK(5, STARS), policy=POLICY, users=USERS).frame
-    interval = ra.reachability(model, actions=NextK(5, Interval(1, 5)), policy=POLICY, users=USERS).frame
+    stars = ra.reachability(model, actions=NextK(5, STARS), policy=POLICY, users=USERS).pairs
+    interval = ra.reachability(model, actions=NextK(5, Interval(1, 5)), policy=POLICY, users=USERS).pairs
 
     assert (stars["item"] == interval["item"]).all()
     assert (stars["value"] <= interval["upper"]).all()
@@ -77,26 +77,26 @@ def test_too_many_stars_to_list_are_searched(model: Any) -> None:
     result = ra.reachability(model, actions=actions, policy=POLICY, users=USERS, best_actions=True)
     interval = ra.reachability(model, actions=NextK(9), policy=POLICY, users=USERS)
 
-    assert (result.frame["status"] == "solved").all()
-    assert (result.frame["value"] <= interval.frame["upper"]).all()
-    ratings = np.array(result.frame["action_ratings"].to_list())
+    assert (result.pairs["status"] == "solved").all()
+    assert (result.pairs["value"] <= interval.pairs["upper"]).all()
+    ratings = np.array(result.pairs["action_ratings"].to_list())
     assert np.isin(ratings, STARS.values).all()
     fewer = ra.reachability(model, actions=NextK(9, Stars(1, 5, step=2)), policy=POLICY, users=USERS)
-    assert (fewer.frame["value"] <= result.frame["upper"]).all()
+    assert (fewer.pairs["value"] <= result.pairs["upper"]).all()
 
 
 def test_the_actions_are_stars_that_reach_the_value(model: Any) -> None:
     result = ra.reachability(model, actions=NextK(3, STARS), policy=POLICY, users=USERS[:1], best_actions=True)
 
-    for row in result.frame.iter_rows(named=True):
+    for row in result.pairs.iter_rows(named=True):
         grid = np.array([row["action_ratings"]])
         assert np.isin(grid, STARS.values).all()
         assert brute_force(model, USERS[0], NextK(3), grid)[row["item"]] == pytest.approx(row["value"], rel=1e-9)
 
 
 def test_one_user_more_does_not_change_the_others(model: Any) -> None:
-    alone = ra.reachability(model, actions=NextK(4, STARS), policy=POLICY, users=USERS[:1]).frame
-    together = ra.reachability(model, actions=NextK(4, STARS), policy=POLICY, users=USERS).frame
+    alone = ra.reachability(model, actions=NextK(4, STARS), policy=POLICY, users=USERS[:1]).pairs
+    together = ra.reachability(model, actions=NextK(4, STARS), policy=POLICY, users=USERS).pairs
 
     np.testing.assert_allclose(alone["value"], by_user(together, USERS[0])["value"], rtol=1e-12)
 
@@ -108,8 +108,8 @@ def test_a_user_with_fewer_actions_has_them_all(split: Split) -> None:
     count, user = int(model.data.user_counts[shortest]), model.data.user_ids[int(shortest)]
     some, more = HistoryEdits(count, Stars(1, 5, step=4)), HistoryEdits(count + 2, Stars(1, 5, step=4))
 
-    expected = ra.reachability(model, actions=some, policy=POLICY, users=[user]).frame
-    result = ra.reachability(model, actions=more, policy=POLICY, users=[user], best_actions=True).frame
+    expected = ra.reachability(model, actions=some, policy=POLICY, users=[user]).pairs
+    result = ra.reachability(model, actions=more, policy=POLICY, users=[user], best_actions=True).pairs
 
     np.testing.assert_allclose(result["value"], expected["value"], rtol=3e-6)
     assert all(len(ratings) == count for ratings in result["action_ratings"])
@@ -128,7 +128,7 @@ class TestChanges:
             grid = all_stars(4)
             grid = grid[(grid != given).sum(axis=1) <= 1]
             best = brute_force(model, user, actions, grid)
-            rows = by_user(result.frame, user)
+            rows = by_user(result.pairs, user)
             np.testing.assert_allclose(rows["value"], list(best.values()), rtol=2e-6)
             changed = np.array(rows["action_ratings"].to_list()) != given
             assert changed.sum(axis=1).max() == 1
@@ -141,7 +141,7 @@ class TestChanges:
             position = model.data.users_at([user])
             items = actions.items(model, position, 0)[0]
             predicted = model.scores(position)[0].numpy()[items].clip(1, 5)
-            ratings = np.array(by_user(result.frame, user)["action_ratings"].to_list())
+            ratings = np.array(by_user(result.pairs, user)["action_ratings"].to_list())
             unchanged = np.isclose(ratings, predicted)
             assert (unchanged.sum(axis=1) >= 2).all()
             assert np.isin(ratings[~unchanged], STARS.values).all()
@@ -159,7 +159,7 @@ class TestChanges:
 
     def test_more_changes_reach_more(self, model: Any) -> None:
         values = [
-            ra.reachability(model, actions=NextK(4, STARS, changes=n), policy=POLICY, users=USERS).frame["value"]
+            ra.reachability(model, actions=NextK(4, STARS, changes=n), policy=POLICY, users=USERS).pairs["value"]
             for n in (1, 2, 3, 4)
         ]
 
@@ -178,7 +178,7 @@ class TestChanges:
         with pytest.raises(NotSupportedError, match="are not ratings"):
             ra.reachability(model, actions=NextK(2, STARS, changes=1), policy=POLICY, users=USERS)
         edits = ra.reachability(model, actions=HistoryEdits(2, STARS, changes=1), policy=POLICY, users=USERS)
-        assert (edits.frame["status"] == "solved").all()
+        assert (edits.pairs["status"] == "solved").all()
 
     @pytest.mark.parametrize("policy", [Top1(), EpsilonGreedy(epsilon=0.1)])
     def test_other_policies_have_no_solver(self, model: Any, policy: Any) -> None:
@@ -198,7 +198,7 @@ def test_being_on_top_with_stars_is_true_or_open(model: Any) -> None:
         free = np.setdiff1d(np.flatnonzero(~model.data.seen(position)[0]), items)
         scores = all_stars(3) @ response.slope.numpy()[free].T + response.intercept.numpy()[free]
         reachable = np.isin(np.arange(len(free)), scores.argmax(axis=1))
-        rows = by_user(result.frame, user)
+        rows = by_user(result.pairs, user)
         assert (rows["lower"].to_numpy() <= reachable).all()
         assert (reachable <= rows["upper"].to_numpy()).all()
         settled = rows["status"].to_numpy() == "solved"

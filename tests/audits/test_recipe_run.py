@@ -204,7 +204,7 @@ class TestBesideTheVerbs:
         ("functional", "column"), [(Value(), "value"), (Lift(), "lift"), (RankGain(), "rank_gain")]
     )
     def test_reachability(self, model: Any, actions: Any, functional: Functional, column: str) -> None:
-        verb = ra.reachability(model, actions=actions, policy=Softmax(beta=2), users=VIEWERS, rng=3).frame
+        verb = ra.reachability(model, actions=actions, policy=Softmax(beta=2), users=VIEWERS, rng=3).pairs
         over = Max(of=Value()) if isinstance(functional, RankGain) else Max()
         audit = Audit(Own(actions), Probability(), functional, over)
         found = audit.run(model, viewers=VIEWERS, policy=Softmax(beta=2), rng=3)
@@ -231,7 +231,7 @@ class TestBesideTheVerbs:
 
     def test_past_reachability_of_a_model_that_has_not_seen_the_past(self, split: Split) -> None:
         model = BiasedMF(factors=3, epochs=5).fit(Past(2).before(split.train))
-        verb = ra.reachability(model, split.train, actions=Past(2), users=VIEWERS).frame
+        verb = ra.reachability(model, split.train, actions=Past(2), users=VIEWERS).pairs
         audit = Audit(Own(Past(2)), Probability(), Value(), Max())
         assert audit.run(model, split.train, viewers=VIEWERS)["value"].equals(verb["value"])
 

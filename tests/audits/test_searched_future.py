@@ -35,14 +35,14 @@ def test_a_black_box_stays_below_the_exact_value_and_within_its_budget(model: An
     exact = ra.reachability(model, **settings)
     hidden = as_black_box(model)
     found = ra.reachability(hidden, **settings, budget=90)
-    assert set(found.frame["status"]) <= {"bounded", "not_applicable"}
-    known = found.frame["value"].is_not_null()
+    assert set(found.pairs["status"]) <= {"bounded", "not_applicable"}
+    known = found.pairs["value"].is_not_null()
     assert known.sum() >= 3
-    assert (found.frame["value"] <= exact.frame["upper"] + 1e-9).filter(known).all()
-    assert (found.frame["value"] >= 0.8 * exact.frame["value"]).filter(known).all()
-    assert (found.frame["queries"].filter(known) <= 90).all()
-    assert hidden.queries.asked <= found.frame["queries"].sum()
-    np.testing.assert_allclose(found.frame["baseline"], exact.frame["baseline"])
+    assert (found.pairs["value"] <= exact.pairs["upper"] + 1e-9).filter(known).all()
+    assert (found.pairs["value"] >= 0.8 * exact.pairs["value"]).filter(known).all()
+    assert (found.pairs["queries"].filter(known) <= 90).all()
+    assert hidden.queries.asked <= found.pairs["queries"].sum()
+    np.testing.assert_allclose(found.pairs["baseline"], exact.pairs["baseline"])
 
 
 def test_stars_are_tried_one_and_all_where_the_budget_allows(model: Any) -> None:
@@ -51,7 +51,7 @@ def test_stars_are_tried_one_and_all_where_the_budget_allows(model: Any) -> None
     actions = Future(2, ratings=Stars(1, 5))
     settings: dict[str, Any] = {"actions": actions, "users": USERS, "targets": targets, "best_actions": True}
     exact, found = (ra.reachability(m, **settings, budget=60) for m in (model, as_black_box(model)))
-    for one, other in zip(exact.frame.iter_rows(named=True), found.frame.iter_rows(named=True), strict=True):
+    for one, other in zip(exact.pairs.iter_rows(named=True), found.pairs.iter_rows(named=True), strict=True):
         if one["value"] is not None:
             assert other["value"] == pytest.approx(one["value"], rel=1e-9)
             assert other["action_items"] == one["action_items"]
@@ -70,9 +70,9 @@ def test_a_recurrent_model_is_climbed(log: Interactions) -> None:
         stars = ra.reachability(recurrent, actions=Future(2, ratings=Stars(1, 5)), **settings)
     finally:
         torch.set_num_threads(before)
-    assert (climbed.frame["value"] >= 0.999 * stars.frame["value"]).all()
-    assert (climbed.frame["upper"] == 1.0).all()
-    assert (climbed.frame["status"] == "bounded").all()
+    assert (climbed.pairs["value"] >= 0.999 * stars.pairs["value"]).all()
+    assert (climbed.pairs["upper"] == 1.0).all()
+    assert (climbed.pairs["status"] == "bounded").all()
 
 
 def test_too_small_a_budget_and_random_lists_are_refused(model: Any) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -11,9 +11,9 @@ import torch
 
 import recaudit as ra
 from recaudit.arrays import IntArray
-from recaudit.audits.reachability.ask import Ask
-from recaudit.audits.reachability.inquiry import Inquiry
-from recaudit.audits.reachability.search import Search, check_pairs, search_distance
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.reachability.pairs import Method
+from recaudit.audits.reachability.search import SearchMethod, search_distance
 from recaudit.data import Interactions, synthetic
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, NextK, Past, Stars
@@ -60,23 +60,23 @@ def asking(
     actions: Actions = PAST,
     policy: Policy | None = None,
     baseline: Any = "factual",
-    targets: IntArray | None = None,
-    rng: int = 0,
-    slate: int = 1,
-) -> Inquiry:
+    **rest: Any,
+) -> Method:
+    """What answers for this model."""
     policy = policy or Softmax(beta=2)
-    return Inquiry(model, log, actions, policy, targets, "unseen", baseline, slate, 1e-6, True, rng, "cpu")
+    audit = Reachability(actions=actions, policy=policy, baseline=baseline, best_actions=True, **rest)
+    return audit.method(model, log, rng=0)
 
 
 def exact(model: FittedModel, data: Interactions, actions: Actions = PAST, **rest: Any) -> pl.DataFrame:
     users = data.user_ids.gather(USERS)
-    return ra.reachability(model, data, actions=actions, policy=Softmax(beta=2), users=users, **rest).frame
+    return ra.reachability(model, data, actions=actions, policy=Softmax(beta=2), users=users, **rest).pairs
 
 
 @pytest.mark.parametrize("actions", [PAST, Past(4, ratings=Stars())])
 def test_ascent_reaches_the_certified_optimum(model: FittedModel, data: Interactions, actions: Past) -> None:
     certified = exact(model, data, actions)
-    found = Search(asking(Smooth(model.data, model), data, actions), actions)(USERS)
+    found = asking(Smooth(model.data, model), data, actions)(USERS)
     np.testing.assert_allclose(found["value"].log(), certified["value"].log(), atol=1e-3)
     assert (found["value"] <= certified["upper"] * (1 + 1e-9)).all()
     for name in ("user", "item", "rank_gain"):
@@ -89,7 +89,7 @@ def test_ascent_reaches_the_certified_optimum(model: FittedModel, data: Interact
 
 def test_the_papers_algorithm_is_ascent_from_the_factual_ratings(model: FittedModel, data: Interactions) -> None:
     certified = exact(model, data)
-    found = Search(asking(model, data), PAST, restarts=0, polish=False)(USERS)
+    found = asking(model, data, solver="gradient")(USERS)
     assert (found["value"] <= certified["upper"] * (1 + 1e-9)).all()
     assert (found["lift"] >= 1 - 1e-12).all()  # from the baseline it only goes up
     assert "queries" not in found.columns
@@ -102,7 +102,7 @@ class TestAsking:
     ) -> None:
         certified = exact(model, data, actions)
         hidden = as_black_box(model)
-        found = Ask(asking(hidden, data, actions), actions, budget=60)(USERS)
+        found = asking(hidden, data, actions, budget=60)(USERS)
         assert (found["value"] <= certified["upper"] * (1 + 1e-9)).all()
         assert (found["value"] / certified["value"]).to_numpy().mean() > 0.8
         assert (found["lift"] >= 1 - 1e-12).all()
@@ -111,7 +111,7 @@ class TestAsking:
         assert hidden.queries.asked <= found["queries"].sum()  # what pairs share is asked for once
 
     def test_the_ratings_given_reach_the_value(self, model: FittedModel, data: Interactions) -> None:
-        found = Ask(asking(as_black_box(model), data), PAST, budget=40)(USERS[:1])
+        found = asking(as_black_box(model), data, budget=40)(USERS[:1])
         items = PAST.items(model, USERS[:1], 0, data)[0]
         response = model.respond(0, 0, items)
         free = np.flatnonzero(~data.seen(USERS[:1])[0])
@@ -122,10 +122,9 @@ class TestAsking:
             assert row["action_items"] == data.item_ids.gather(items).to_list()
 
     def test_a_pairs_answer_does_not_depend_on_its_company(self, model: FittedModel, data: Interactions) -> None:
-        together = Ask(asking(as_black_box(model), data), PAST, budget=30)(USERS)
+        together = asking(as_black_box(model), data, budget=30)(USERS)
         target = together.filter(pl.col("user") == data.user_ids[5])["item"][3]
-        alone = asking(as_black_box(model), data, targets=data.items_at([target]))
-        row = Ask(alone, PAST, budget=30)(USERS[1:2])
+        row = asking(as_black_box(model), data, targets=[target], budget=30)(USERS[1:2])
         expected = together.filter((pl.col("user") == data.user_ids[5]) & (pl.col("item") == target))
         assert row["queries"].to_list() == expected["queries"].to_list()
         np.testing.assert_allclose(row["value"], expected["value"], rtol=1e-12)
@@ -133,13 +132,13 @@ class TestAsking:
     def test_any_policy_of_scores_can_be_asked(self, model: FittedModel, data: Interactions) -> None:
         users = data.user_ids.gather(USERS[:1])
         for policy in (Top1(), EpsilonGreedy(epsilon=0.2)):
-            certified = ra.reachability(model, data, actions=PAST, policy=policy, users=users).frame
-            found = Ask(asking(as_black_box(model), data, policy=policy), PAST, budget=50)(USERS[:1])
+            certified = ra.reachability(model, data, actions=PAST, policy=policy, users=users).pairs
+            found = asking(as_black_box(model), data, policy=policy, budget=50)(USERS[:1])
             assert (found["value"] <= certified["upper"] + 1e-12).all()
             assert found["value"].max() == certified["value"].max()
 
     def test_it_can_travel(self, model: FittedModel, data: Interactions) -> None:
-        search = Ask(asking(as_black_box(model), data), PAST, budget=10)
+        search = asking(as_black_box(model), data, budget=10)
         assert pickle.loads(pickle.dumps(search))(USERS).equals(search(USERS))
 
 
@@ -156,8 +155,7 @@ class TestSystems:
         return (dict(zip(history.items, history.ratings, strict=True))["a"] - 1) / 4
 
     def search(self, system: BlackBox, budget: int = 40) -> pl.DataFrame:
-        inquiry = asking(system, system.data, Past(1), Softmax(beta=1))
-        return Ask(inquiry, Past(1), budget)(np.array([0]))
+        return asking(system, system.data, Past(1), Softmax(beta=1), budget=budget)(np.array([0]))
 
     def test_probabilities(self, log: Interactions) -> None:
         system = from_system(log, probabilities=lambda h: [0, self.chance(h), 1 - self.chance(h), 0])
@@ -197,7 +195,7 @@ class TestSystems:
     def test_a_system_is_its_own_policy(self, log: Interactions) -> None:
         system = from_system(log, probabilities=lambda _: [0.3, 0, 0.7, 0])
         with pytest.raises(NotSupportedError, match="Softmax"):
-            Ask(asking(system, log, Past(1), Softmax(beta=2)), Past(1))
+            asking(system, log, Past(1), Softmax(beta=2))
 
     def test_a_budget_below_two_answers_from_lists(self, log: Interactions) -> None:
         system = from_system(log, lists=lambda _: "b", repeats=30)
@@ -209,7 +207,7 @@ class TestWhatDoesNotApply:
     def test_a_user_without_a_past_does_not_stop_the_others(self, data: Interactions) -> None:
         thin = data.subset(data.users != 5)
         model = as_black_box(ALS(factors=3, iterations=3).fit(thin))
-        found = Ask(asking(model, thin), PAST, budget=8)(USERS)
+        found = asking(model, thin, budget=8)(USERS)
         nobody = found.filter(pl.col("user") == data.user_ids[5])
         assert set(nobody["status"]) == {"not_applicable"}
         assert nobody["value"].null_count() == len(nobody) == thin.n_items
@@ -220,33 +218,35 @@ class TestWhatDoesNotApply:
     def test_scores_that_are_no_ratings_have_no_predicted_ones(self, data: Interactions) -> None:
         system = from_system(data, scores=lambda _: np.zeros(data.n_items))
         with pytest.raises(NotSupportedError, match="predicted"):
-            Ask(asking(system, data, NextK(2), baseline="predicted"), NextK(2))
-        found = Ask(asking(system, data, NextK(2), baseline="scores"), NextK(2), budget=5)(USERS[:1])
+            asking(system, data, NextK(2), baseline="predicted")
+        found = asking(system, data, NextK(2), baseline="scores", budget=5)(USERS[:1])
         assert found["lift"].to_list() == pytest.approx([1.0] * len(found))
 
     def test_baselines_are_those_of_the_exact_audit(self, data: Interactions) -> None:
         model = ALS(factors=3, iterations=3).fit(data)
         for baseline in ("scores", "predicted"):
             certified = exact(model, data, NextK(2), baseline=baseline)
-            found = Ask(asking(as_black_box(model), data, NextK(2), baseline=baseline), NextK(2), budget=5)(USERS)
+            found = asking(as_black_box(model), data, NextK(2), baseline=baseline, budget=5)(USERS)
             np.testing.assert_allclose(found["baseline"], certified["baseline"], rtol=1e-9)
 
     def test_what_search_cannot_do_is_said(self, model: FittedModel, data: Interactions) -> None:
         with pytest.raises(NotSupportedError, match="differentiated"):
-            Search(asking(model, data, policy=Top1()), PAST)
+            asking(model, data, policy=Top1(), solver="gradient")
         with pytest.raises(NotSupportedError, match="slate=3"):
-            Search(asking(model, data, slate=3), PAST)
+            asking(model, data, slate=3, solver="gradient")
         limited = Past(4, ratings=Stars(), changes=2)
         with pytest.raises(NotSupportedError, match="changes=2"):
-            Search(asking(model, data, limited), limited)
+            asking(model, data, limited, solver="gradient")
         with pytest.raises(InputError, match="budget"):
-            Ask(asking(as_black_box(model), data), PAST, budget=0)
+            asking(as_black_box(model), data, budget=0)
 
     def test_too_many_pairs_are_refused_with_their_number(self, model: FittedModel, data: Interactions) -> None:
         users = np.arange(30)
-        check_pairs(asking(model, data), users)
+        method = asking(model, data, solver="gradient")
+        assert isinstance(method, SearchMethod)
+        method.check_pairs(users)
         with pytest.raises(InputError, match=r"120,000 pairs.*FactorModel needs a search"):
-            check_pairs(asking(model, data, targets=np.arange(4)), np.tile(users, 1000))
+            replace(method, targets=np.arange(4)).check_pairs(np.tile(users, 1000))
 
 
 class TestDistance:

@@ -38,8 +38,8 @@ def test_each_horizon_of_the_past_asks_a_model_that_has_not_seen_it(log: Interac
     assert sweep.frame["over"].unique().to_list() == ["horizon"]
     for k in (1, 3):
         model = RECOMMENDER.fit(Past(k).before(log), rng=3)
-        users = ra.audits.samples.asked_users(log, 4, 3)
-        targets = ra.audits.samples.asked_items(log, 6, 3)
+        users = log.user_ids.gather(ra.audits.samples.resolve_users(4, log, 3)).to_list()
+        targets = log.item_ids.gather(ra.audits.samples.resolve_items(6, log, 3)).to_list()
         found = ra.reachability(
             model, log, actions=Past(k), policy=Softmax(beta=2), users=users, targets=targets, rng=3
         )
@@ -69,7 +69,11 @@ def test_instability_of_the_future_by_horizon(log: Interactions) -> None:
         model, log, audit="instability", kind="future", horizons=(1, 2), users=5, editors=["user-001"], samples=10
     )
     found = ra.audits.instability(
-        model, log, edits=Future(2), viewers=ra.audits.samples.asked_users(log, 5, 0), editors=["user-001"]
+        model,
+        log,
+        edits=Future(2),
+        viewers=log.user_ids.gather(ra.audits.samples.resolve_users(5, log, 0)).to_list(),
+        editors=["user-001"],
     )
     assert point(sweep, 2, "instability") == pytest.approx(found.aggregate(by=[], samples=10)["instability"])
 
@@ -77,7 +81,10 @@ def test_instability_of_the_future_by_horizon(log: Interactions) -> None:
 def test_beta_alone_changes_along_a_sweep_of_beta(log: Interactions) -> None:
     model = RECOMMENDER.fit(Past(2).before(log), rng=3)
     sweep = sweep_beta(model, log, actions=Past(2), betas=(0.5, 4), **ASKED)
-    (users, targets) = ra.audits.samples.asked_users(log, 4, 3), ra.audits.samples.asked_items(log, 6, 3)
+    (users, targets) = (
+        log.user_ids.gather(ra.audits.samples.resolve_users(4, log, 3)).to_list(),
+        log.item_ids.gather(ra.audits.samples.resolve_items(6, log, 3)).to_list(),
+    )
     found = ra.reachability(model, log, actions=Past(2), policy=Softmax(beta=4), users=users, targets=targets)
     assert point(sweep, 4, "lift") == pytest.approx(found.aggregate(by=[], samples=2)["lift"])
     assert point(sweep, 0.5, "lift") < point(sweep, 4, "lift")

@@ -14,7 +14,7 @@ import pytest
 
 from recaudit.audits import rerank
 from recaudit.audits.calibration.lists import given_lists
-from recaudit.audits.samples import asked_users
+from recaudit.audits.samples import resolve_users
 from recaudit.data import Interactions, read
 from recaudit.data.readers import read_table
 from recaudit.errors import DataError, InputError
@@ -73,14 +73,15 @@ def test_ids_come_in_a_list(numbered: Interactions, ids: Any) -> None:
         numbered.users_at(ids)
     if ids not in (1, None):  # how many to draw, and all of them
         with pytest.raises(InputError, match=r"users: received"):
-            asked_users(numbered, ids, 0)
+            resolve_users(ids, numbered, 0)
 
 
 def test_a_number_is_how_many_and_a_truth_is_none(numbered: Interactions) -> None:
-    assert asked_users(numbered, 2, 0) == asked_users(numbered, np.int32(2), 0)  # type: ignore[arg-type]
-    assert len(asked_users(numbered, 2, 0)) == 2
+    some = resolve_users(2, numbered, 0)
+    assert some.tolist() == resolve_users(np.int32(2), numbered, 0).tolist()  # type: ignore[arg-type]
+    assert len(some) == 2
     with pytest.raises(InputError, match=r"users: received True"):
-        asked_users(numbered, True, 0)
+        resolve_users(True, numbered, 0)
 
 
 def test_a_number_beyond_64_bits_is_in_no_log(numbered: Interactions) -> None:

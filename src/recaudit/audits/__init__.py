@@ -26,11 +26,10 @@ from recaudit.audits.instability.result import Instability
 from recaudit.audits.lists.accuracy import accuracy
 from recaudit.audits.lists.exposure import exposure
 from recaudit.audits.lists.recommend import recommend
-from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.reachability.best_beta import best_beta
+from recaudit.audits.reachability.audit import Reachability, reachability
 from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
-from recaudit.audits.reachability.geometry import Geometry, geometry
-from recaudit.audits.reachability.result import Reachability
+from recaudit.audits.reachability.geometry import Geometry, best_beta, geometry
+from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
 from recaudit.metrics.metric import Metric
 
@@ -44,6 +43,7 @@ __all__ = [
     "ListColumns",
     "Metric",
     "Reachability",
+    "ReachabilityResult",
     "Relatedness",
     "Result",
     "Sweep",

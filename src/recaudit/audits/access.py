@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, final
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
@@ -12,14 +12,14 @@ import torch
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import Visit, check_budget
+from recaudit.audits.audit import Subject
 from recaudit.audits.candidates import candidate_items
 from recaudit.audits.instability.ask import ANSWERS, ask_distance
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability.ask import Ask
-from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.reachability.inquiry import Inquiry
-from recaudit.audits.reachability.search import Search, check_pairs, refuse_many, search_distance
+from recaudit.audits.reachability.audit import USERS, Reachability
+from recaudit.audits.reachability.search import SearchMethod, refuse_many, search_distance
+from recaudit.audits.samples import resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -30,14 +30,12 @@ from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Policy, Softmax
+from recaudit.registry import ACTIONS, POLICIES
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import Distance
-
-if TYPE_CHECKING:
-    import pandas as pd
+from recaudit.specification import as_data
 
 METHODS = ("exact", "gradient", "black_box")
-_LABELS = {"exact": "exact", "gradient": "gradient", "black_box": "black box"}
 _ROUNDING = 1e-6
 """By which share a value may pass the exact one's certified bound: rounding, not a better answer."""
 
@@ -57,10 +55,6 @@ class Access:
     """How many values, of either search, are above the exact one's certified upper bound: 0, unless something is
     wrong."""
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The `frame` as a pandas frame (needs the `pandas` extra)."""
-        return self.frame.to_pandas()
-
     def shares(self) -> dict[str, float]:
         """How much of the exact value each method reaches, averaged over the pairs whose exact value is above 0."""
         known = self.frame.filter(pl.col("exact") > 0)
@@ -70,20 +64,18 @@ class Access:
         """What each method finds on average, how much of the exact value that is, and at which price."""
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         known = self.frame.drop_nulls("exact")
-        lines = [f"access, {self.audit} ({settings})"]
-        left_out = len(self.frame) - len(known)
-        lines.append(f"  {len(known):,} pairs" + (f", {left_out:,} not applicable" if left_out else ""))
-        if not len(known):
-            return lines[0] + "\n" + lines[1]
-        lifts = self.audit == "reachability"
-        shares = self.shares()
-        for name in METHODS:
-            mean = float(known[f"{name}_lift" if lifts else name].to_numpy().mean())
-            share = f"  {shares[name]:7.2%} of the exact value" if name != "exact" and shares else ""
-            lines.append(f"  {_LABELS[name]:<9}  mean {'lift' if lifts else 'value'} {mean:8.4g}{share}")
-        queries = known["queries"].to_numpy()
-        lines.append(f"  queries    {queries.mean():.0f} a pair, {queries.max()} at most")
-        lines.append(f"  above the exact value's bound: {self.exceeding or 'none'}")
+        left_out = f", {len(self.frame) - len(known):,} not applicable" if len(known) < len(self.frame) else ""
+        lines = [f"access, {self.audit} ({settings})", f"  {len(known):,} pairs{left_out}"]
+        if len(known):
+            column, what = ("{}_lift", "lift") if self.audit == "reachability" else ("{}", "value")
+            shares = self.shares()
+            for name in METHODS:
+                mean = float(known[column.format(name)].to_numpy().mean())
+                share = f"  {shares[name]:7.2%} of the exact value" if name != "exact" and shares else ""
+                lines.append(f"  {name.replace('_', ' '):<9}  mean {what} {mean:8.4g}{share}")
+            queries = known["queries"].to_numpy()
+            lines.append(f"  queries    {queries.mean():.0f} a pair, {queries.max()} at most")
+            lines.append(f"  above the exact value's bound: {self.exceeding or 'none'}")
         return "\n".join(lines)
 
     __repr__ = summary
@@ -108,38 +100,28 @@ def compare_access(
     among them. The arguments are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The
     model must have an exact answer: BiasedMF, ALS, ItemKNN, EASE and SLIM have one.
     """
-    actions, policy = actions or Past(5), policy or Softmax()
     check_exact(model)
-    log = observed_log(model, data, actions)
-    positions, wanted = np.unique(log.users_at(users)), log.items_at(targets)
-    baseline: Literal["factual", "scores"] = "factual" if isinstance(actions, Past) else "scores"
-    inquiry = Inquiry(model, log, actions, policy, wanted, "unseen", baseline, 1, 1e-6, False, rng, "cpu")
-    check_pairs(inquiry, positions)
-    searches: dict[str, Ask | Search] = {
-        "gradient": Search(inquiry, actions, restarts=0, polish=False),
-        "black_box": Ask(replace(inquiry, model=as_black_box(model)), actions, budget),
+    asked: dict[str, Any] = {"users": users, "targets": targets, "budget": budget}
+    audit = Reachability(actions=actions or Past(5), policy=policy or Softmax(), **asked)
+    log, engine = observed_log(model, data, audit.actions), engine or Serial()
+    positions = resolve_users(audit.users, log, rng)
+    methods = {
+        "gradient": audit.model_copy(update={"solver": "gradient"}).method(model, log, rng),
+        "black_box": audit.method(as_black_box(model), log, rng),
     }
-    engine = engine or Serial()
-    exact = reachability(
-        model,
-        data,
-        actions=actions,
-        policy=policy,
-        users=log.user_ids.gather(positions),
-        targets=log.item_ids.gather(wanted),
-        baseline=baseline,
-        rng=rng,
-        engine=engine,
-    ).frame
-    found = {name: pl.concat(engine.map(work, blocks(positions, 16), name)) for name, work in searches.items()}
+    for method in methods.values():
+        assert isinstance(method, SearchMethod)
+        method.check_pairs(positions)
+    exact = audit.run(Subject(model, data=data), rng=rng, engine=engine).pairs
+    found = {name: pl.concat(engine.map(method, blocks(positions, USERS), name)) for name, method in methods.items()}
     frame = exact.select("user", "item", "baseline", exact="value").with_columns(
         *(rows["value"].alias(name) for name, rows in found.items()),
         queries=pl.when(exact["value"].is_not_null()).then(found["black_box"]["queries"]),
         exact_lift=exact["lift"],
         **{f"{name}_lift": rows["lift"] for name, rows in found.items()},
     )
-    settings = {"actions": repr(actions), "policy": repr(policy), "budget": budget, "rng": rng}
-    return Access("reachability", settings, frame, exceeding(frame, exact["upper"]))
+    settings = {name: as_data(audit)[name] for name in ("actions", "policy", "budget")}
+    return Access("reachability", {**settings, "rng": rng}, frame, exceeding(frame, exact["upper"]))
 
 
 def compare_access_instability(
@@ -186,8 +168,8 @@ def compare_access_instability(
     work = _SearchDistances(model, log, edits, editing, distance, policy.beta, budget, rng)
     found = pl.concat(engine.map(work, blocks(looking, 4), "search"))
     frame = exact.select("viewer", "editor", exact="value").with_columns(found)
-    settings = {"edits": repr(edits), "policy": repr(policy), "distance": distance, "budget": budget, "rng": rng}
-    return Access("instability", settings, frame, exceeding(frame, exact["upper"]))
+    settings = {"edits": as_data(edits, ACTIONS), "policy": as_data(policy, POLICIES), "distance": distance}
+    return Access("instability", {**settings, "budget": budget, "rng": rng}, frame, exceeding(frame, exact["upper"]))
 
 
 @final
@@ -208,44 +190,30 @@ class _SearchDistances:
         items = self.edits.items(self.model, self.editors, self.rng, self.log)
         factual = isinstance(self.edits, Past)
         given = self.edits.unchanged(self.model, self.editors, items, self.log) if factual else None
-        allowed = candidate_items(self.log, viewers, np.empty((len(viewers), 0), dtype=np.int64), "unseen")
+        allowed = torch.from_numpy(candidate_items(self.log, viewers, np.empty((len(viewers), 0), np.int64), "unseen"))
         scores = self.model.scores(viewers)
-        rows: list[tuple[float | None, float | None, int | None]] = []
-        for row, viewer in enumerate(viewers):
-            for column, editor in enumerate(self.editors):
-                if viewer == editor:
-                    continue
+        rows: list[tuple[float, float, int] | tuple[None, None, None]] = []
+        for row, viewer in enumerate(viewers.tolist()):
+            for column, editor in enumerate(self.editors.tolist()):
                 free = items[column] >= 0
-                if not (free.any() and allowed[row].any()):
+                if viewer != editor and free.any() and allowed[row].any():
+                    start = None if given is None else given[column, free]
+                    rows.append(self._pair((viewer, editor, items[column, free]), scores[row], allowed[row], start))
+                elif viewer != editor:
                     rows.append((None, None, None))
-                    continue
-                start = None if given is None else given[column, free]
-                pair = int(viewer), int(editor), items[column, free]
-                rows.append(self._pair(pair, scores[row], torch.from_numpy(allowed[row]), start))
         schema = {"gradient": pl.Float64, "black_box": pl.Float64, "queries": pl.Int32}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _pair(
         self, pair: tuple[int, int, IntArray], scores: torch.Tensor, allowed: torch.Tensor, start: FloatArray | None
     ) -> tuple[float, float, int]:
-        ids, ratings = self.log.user_ids, free_ratings(self.edits.ratings, self.log.scale)
-        seed = derive(self.rng, "search", ids[pair[0]], ids[pair[1]])
-        response = self.model.respond(*pair)
-        gradient = search_distance(
-            response,
-            scores if start is None else response.scores(start),
-            allowed,
-            self.beta,
-            ratings,
-            self.distance,
-            start=start,
-            restarts=2,
-            polish=False,
-            rng=seed,
-        )
-        visit = Visit.of(as_black_box(self.model), self.budget)
-        asked = ask_distance(visit, pair, start, allowed, self.beta, ratings, self.distance, seed)
-        return gradient.value, asked.value, asked.asked.queries
+        seed = derive(self.rng, "search", *(self.log.user_ids[person] for person in pair[:2]))
+        response, visit = self.model.respond(*pair), Visit.of(as_black_box(self.model), self.budget)
+        before = scores if start is None else response.scores(start)
+        asked = (allowed, self.beta, free_ratings(self.edits.ratings, self.log.scale), self.distance)
+        climbed = search_distance(response, before, *asked, start=start, restarts=2, polish=False, rng=seed)
+        found = ask_distance(visit, pair, start, *asked, seed)
+        return climbed.value, found.value, found.asked.queries
 
 
 def exceeding(frame: pl.DataFrame, upper: pl.Series) -> int:

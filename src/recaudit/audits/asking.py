@@ -14,7 +14,7 @@ truth in expectation, and `lower` is a limit that the expected probability is no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import final
 
 import numpy as np
@@ -44,7 +44,7 @@ _SPARE = 2
 
 @final
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PointValue:
     """What an answer of the system comes to for a pair."""
 
     value: float
@@ -61,7 +61,7 @@ class Best:
     """The best point found for a pair, and what is known of it."""
 
     point: FloatArray
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PointValue, ...]
     """The answer there; where answers are chance, fresh ones, independent of how the point was found."""
     fresh: int
     """How many of them are fresh; 0 where the system gives the same answer twice."""
@@ -106,7 +106,7 @@ class Visit:
 
     def maximize(
         self,
-        outcome: Callable[[BlackBox, FloatArray], Outcome],
+        outcome: Callable[[BlackBox, FloatArray], PointValue],
         box: Box,
         *,
         start: FloatArray | None,
@@ -138,7 +138,7 @@ class Visit:
         if certain:
             return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
         again = [outcome(self.afresh, found.actions[0])]
-        if not self.random and _same(answer, again[0]):
+        if not self.random and again[0].items == answer.items and _same_scores(answer.scores, again[0].scores):
             return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
         wanted = fresh if self.random else _FRESH[1]
         while len(again) < wanted and self.queries.left >= anew:
@@ -147,10 +147,6 @@ class Visit:
             except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
                 break
         return Best(found.actions[0], tuple(again), len(again), int(found.evaluations[0]))
-
-
-def _same(one: Outcome, other: Outcome) -> bool:
-    return one.items == other.items and _same_scores(one.scores, other.scores)
 
 
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -204,8 +200,5 @@ class Asked:
     @staticmethod
     def columns(rows: list[Asked]) -> list[pl.Series]:
         """`queries`, `fresh` and `failure`, of pairs in the order of their rows."""
-        return [
-            pl.Series("queries", [row.queries for row in rows], pl.Int32),
-            pl.Series("fresh", [row.fresh for row in rows], pl.Int32),
-            pl.Series("failure", [row.failure for row in rows], pl.String),
-        ]
+        schema = {"queries": pl.Int32, "fresh": pl.Int32, "failure": pl.String}
+        return pl.DataFrame([astuple(row) for row in rows], schema, orient="row").get_columns()

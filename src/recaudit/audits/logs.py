@@ -1,11 +1,27 @@
-"""Which log an audit speaks about: the one that the model was fitted to, or one with what came after."""
+"""Which log an audit speaks about, and what a rating of it may be.
+
+In a log of clicks, plays or purchases every rating is the same: people can click or not. A model must be able to tell
+the two apart to be audited, and what it makes of a 0 is told beside the numbers: that there is no click, or a rating as
+low as can be.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
-from recaudit.interventions import Actions, Future, Past
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Actions, Future, FutureEdits, Past
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
+from recaudit.models.response import AffineResponse
+from recaudit.specification import as_data
+
+_USERS, _ITEMS = 16, 10
+"""How many users are tried, and with how many unseen items."""
+_SAME = 1e-9
+"""A difference of scores below this, relative to the largest, is none."""
 
 
 def observed_log(model: FittedModel, data: Interactions | None, actions: Actions | Future) -> Interactions:
@@ -31,3 +47,29 @@ def observed_log(model: FittedModel, data: Interactions | None, actions: Actions
         expected=f"the log that the model was fitted to, {model.data!r}",
         remedy="Fit the model to this log, or leave data out.",
     )
+
+
+def rating_facts(
+    model: FittedModel, log: Interactions, actions: Actions | Future, users: IntArray, rng: int
+) -> dict[str, Any]:
+    """What a rating may be, for the facts of a result; in a log of clicks also what a 0 means to this model.
+
+    `users` are the positions of those whose ratings are free. A model to which a click is as good as none is refused.
+    """
+    facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale))}
+    if log.scale[0] < log.scale[1] or not issubclass(model.response, AffineResponse):
+        return facts
+    some = users[:_USERS]
+    items = FutureEdits(_ITEMS).items(model, some, rng, log)
+    if (items < 0).all():
+        return facts
+    scores, response = model.scores(some), model.own_responses(some, items)
+    none = _SAME * float(scores.abs().max())
+    low, high = rating_range(log.scale)
+    if (high - low) * float(response.slope.abs().max()) <= none:
+        raise NotSupportedError(
+            f"Every rating of this log is {log.scale[0]:g}, and to this {type(model).__name__} a rating of 0 is like "
+            "any other: whether somebody clicks or not cannot be asked of it. EASE and SLIM, not centred, know."
+        )
+    apart = float((response.intercept - scores).abs().max())
+    return facts | {"zero": "no rating" if apart <= none else "the lowest rating, which is not the same as none"}

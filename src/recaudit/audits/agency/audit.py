@@ -16,7 +16,7 @@ from recaudit.audits.agency.parts import OTHERS, OWN, Part, Scope, others_rating
 from recaudit.audits.agency.sweeps import BETAS, HORIZONS, Kind
 from recaudit.audits.reachability.contrasts import item_tiers, user_tiers
 from recaudit.audits.result import Result
-from recaudit.audits.samples import Asked, asked_items, asked_users, some_users
+from recaudit.audits.samples import SomeIds, resolve_items, resolve_users, subsample
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError, NotSupportedError
@@ -45,10 +45,10 @@ def agency(
     betas: Sequence[float] = BETAS,
     policy: Softmax | None = None,
     distance: Distance = "hellinger",
-    users: Asked = 100,
+    users: SomeIds = 100,
     followed: int = 20,
-    targets: Asked = 100,
-    editors: Asked = 100,
+    targets: SomeIds = 100,
+    editors: SomeIds = 100,
     fitted: Iterable[FittedModel] = (),
     by: Sequence[str] | None = None,
     confidence: float = 0.95,
@@ -77,7 +77,8 @@ def agency(
     model that can answer nothing raises `NotSupportedError`.
     """
     check_count("k", k)
-    asked = asked_users(data, users, rng)
+    chosen = resolve_users(users, data, rng)
+    asked = data.user_ids.gather(chosen).to_list()
     scope = Scope(
         recommender=recommender,
         fits=Fits(recommender, fitted, rng),
@@ -88,9 +89,9 @@ def agency(
         policy=policy or Softmax(beta=2.0),
         distance=distance,
         users=asked,
-        followed=some_users(data, asked, followed, rng),
-        targets=asked_items(data, targets, rng),
-        editors=asked_users(data, editors, rng, "editors"),
+        followed=data.user_ids.gather(subsample(chosen, followed, data, rng)).to_list(),
+        targets=data.item_ids.gather(resolve_items(targets, data, rng)).to_list(),
+        editors=data.user_ids.gather(resolve_users(editors, data, rng, "editors")).to_list(),
         groupings=groupings(data, by),
         bootstrap=Bootstrap(confidence, samples, rng),
         engine=engine,

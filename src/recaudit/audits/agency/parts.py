@@ -14,8 +14,7 @@ from recaudit.audits.agency.sweeps import AuditName, Kind, sweep_beta, sweep_hor
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.reachability.contrasts import Tiers, contrast_items, item_tiers, user_tiers
-from recaudit.audits.reachability.lifts import Lifts
+from recaudit.audits.reachability.contrasts import Lifts, Tiers, contrast_items, item_tiers, user_tiers
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.interventions import Future, Past
@@ -120,13 +119,13 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
         engine=scope.engine,
     )
     metric, lifts = f"{when}_lift", Lifts.of(found)
-    drawn, everybody = lifts.weights(scope.targets), np.ones(len(found.users))
+    drawn, everybody = lifts.weights(scope.targets), np.ones(len(found.grid.users))
     logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
     ratios = [
         mean(metric, logs, everybody, transform=np.exp, statuses=statuses),
         mean(f"{when}_mean_lift", lifts.means(drawn), everybody, statuses=statuses),
         mean(f"{when}_doubled", lifts.shares(drawn, 2.0), everybody, statuses=statuses),
-        *_lift_by_group(scope.groupings, metric, lifts, drawn),
+        *_lift_by_group(scope.data, scope.groupings, metric, lifts, drawn),
     ]
     summary, groups = aggregate(ratios, scope.bootstrap)
     lifted = pl.DataFrame({"item": scope.data.item_ids, metric: pl.Series(lifts.of_items()).fill_nan(None)})
@@ -134,17 +133,19 @@ def own_ratings(scope: Scope, when: Kind) -> Part:
         summary,
         pl.concat([groups, _item_contrast(lifts, tiers, metric, scope.bootstrap)]),
         _curves(scope, when, "lift", model, summary),
-        pl.DataFrame({"user": found.data.user_ids.gather(found.users), metric: pl.Series(np.exp(logs)).fill_nan(None)}),
+        pl.DataFrame({"user": found.grid.users, metric: pl.Series(np.exp(logs)).fill_nan(None)}),
         lifted,
         pl.DataFrame(),
         found.counts(),
     )
 
 
-def _lift_by_group(groupings: list[Grouping], metric: str, lifts: Lifts, drawn: FloatArray) -> list[Ratio]:
+def _lift_by_group(
+    data: Interactions, groupings: list[Grouping], metric: str, lifts: Lifts, drawn: FloatArray
+) -> list[Ratio]:
     """Over the users of a group, or over everybody's items of a group."""
     ratios = []
-    positions = lifts.found.users
+    positions = data.users_at(lifts.found.grid.users)
     for grouping in groupings:
         for group, weights in zip(grouping.names, grouping.weights.T, strict=True):
             of_users = grouping.over == "users"

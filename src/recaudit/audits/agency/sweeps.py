@@ -18,8 +18,7 @@ from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.reachability.audit import reachability
 from recaudit.audits.reachability.definitions import REACHABILITY
-from recaudit.audits.reachability.result import Reachability
-from recaudit.audits.samples import Asked, asked_items, asked_users
+from recaudit.audits.samples import SomeIds, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
@@ -82,9 +81,9 @@ def sweep_horizon(
     kind: Kind = "past",
     horizons: Sequence[int] = HORIZONS,
     policy: Policy | None = None,
-    users: Asked = None,
-    targets: Asked = None,
-    editors: Asked = None,
+    users: SomeIds = None,
+    targets: SomeIds = None,
+    editors: SomeIds = None,
     distance: Distance = "hellinger",
     fitted: Iterable[FittedModel] = (),
     confidence: float = 0.95,
@@ -116,7 +115,8 @@ def sweep_horizon(
     models = recommender if isinstance(recommender, FittedModel) else Fits(recommender, fitted, rng)
     others = _others(data, audit, targets, editors, rng)
     bootstrap = Bootstrap(confidence, samples, rng)
-    asked = _Asked(audit, asked_users(data, users, rng), others, distance, bootstrap, engine)
+    chosen = data.user_ids.gather(resolve_users(users, data, rng)).to_list()
+    asked = _Asked(audit, chosen, others, distance, bootstrap, engine)
 
     def points() -> Iterator[tuple[float, pl.DataFrame]]:
         for horizon in track(horizons, f"{kind} {audit} by horizon", len(horizons)):
@@ -137,9 +137,9 @@ def sweep_beta(
     audit: AuditName = "reachability",
     actions: Actions | Future | None = None,
     betas: Sequence[float] = BETAS,
-    users: Asked = None,
-    targets: Asked = None,
-    editors: Asked = None,
+    users: SomeIds = None,
+    targets: SomeIds = None,
+    editors: SomeIds = None,
     distance: Distance = "hellinger",
     confidence: float = 0.95,
     samples: int = 1000,
@@ -162,7 +162,8 @@ def sweep_beta(
     log = fitted.data if data is None else data
     others = _others(log, audit, targets, editors, rng)
     bootstrap = Bootstrap(confidence, samples, rng)
-    asked = _Asked(audit, asked_users(log, users, rng), others, distance, bootstrap, engine)
+    chosen = log.user_ids.gather(resolve_users(users, log, rng)).to_list()
+    asked = _Asked(audit, chosen, others, distance, bootstrap, engine)
 
     def points() -> Iterator[tuple[float, pl.DataFrame]]:
         for beta in track(betas, f"{audit} by beta", len(betas)):
@@ -226,10 +227,13 @@ class _Asked:
                 policy=policy,
                 users=self.users,
                 targets=self.others,
+                by=(),
+                confidence=self.bootstrap.confidence,
+                samples=self.bootstrap.samples,
                 rng=self.bootstrap.rng,
                 engine=self.engine,
             )
-            return self._aggregated(solved)
+            return solved.frame
         moved = instability(
             model,
             data,
@@ -244,12 +248,12 @@ class _Asked:
         )
         return self._aggregated(moved)
 
-    def _aggregated(self, found: Reachability | Instability) -> pl.DataFrame:
+    def _aggregated(self, found: Instability) -> pl.DataFrame:
         made = self.bootstrap
         return found.aggregate(by=[], confidence=made.confidence, samples=made.samples, rng=made.rng).frame
 
 
-def _others(data: Interactions, audit: AuditName, targets: Asked, editors: Asked, rng: int) -> list[object]:
+def _others(data: Interactions, audit: AuditName, targets: SomeIds, editors: SomeIds, rng: int) -> list[object]:
     """The other side of each pair: items, or users."""
     if audit not in ("reachability", "instability"):
         raise InputError("audit", received=audit, expected="'reachability' or 'instability'")
@@ -261,4 +265,6 @@ def _others(data: Interactions, audit: AuditName, targets: Asked, editors: Asked
             received=f"{argument} beside audit={audit!r}",
             expected="targets for reachability, editors for instability",
         )
-    return asked_items(data, targets, rng) if own else asked_users(data, editors, rng, "editors")
+    if own:
+        return data.item_ids.gather(resolve_items(targets, data, rng)).to_list()
+    return data.user_ids.gather(resolve_users(editors, data, rng, "editors")).to_list()

@@ -23,7 +23,7 @@ from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.fidelity.refits import Edit, Refit, causes, log_error
 from recaudit.audits.fidelity.result import SCHEMA, Fidelity
 from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.samples import asked_users
+from recaudit.audits.samples import resolve_users
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, NextK
@@ -55,7 +55,7 @@ def fidelity(
     actions allow must be on the log's scale; in a log of clicks, where every rating is the same, a 0 takes one away.
     """
     actions, policy, engine, data = actions or NextK(10), policy or Softmax(), engine or Serial(), model.data
-    chosen = np.unique(data.users_at(asked_users(data, users, rng)))
+    chosen = resolve_users(users, data, rng)
     promises = _promises(model, actions, policy, chosen, targets, candidates, rng)
     edits = [Edit.of(data, row["user"], row) for row in promises.iter_rows(named=True)]
     same = Refit(recommender, data, chosen, rng).all(edits, engine)
@@ -123,7 +123,7 @@ def _promises(
         candidates=candidates,
         best_actions=True,
         rng=rng,
-    ).frame
+    ).pairs
     if not isinstance(targets, int) or frame.is_empty():
         return frame
     by_user = frame.partition_by("user", maintain_order=True)

@@ -21,7 +21,7 @@ from recaudit.audits.fidelity.refits import Edit, Refit, causes, log_error
 from recaudit.audits.fidelity.result import DISTANCE_SCHEMA, Fidelity
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.logs import observed_log
-from recaudit.audits.samples import Asked, asked_users
+from recaudit.audits.samples import SomeIds, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.interventions import Actions, Future, Past
@@ -37,8 +37,8 @@ def instability_fidelity(
     data: Interactions | None = None,
     *,
     edits: Actions | Future | None = None,
-    viewers: Asked = 3,
-    editors: Asked = 3,
+    viewers: SomeIds = 3,
+    editors: SomeIds = 3,
     distance: Distance = "hellinger",
     policy: Softmax | None = None,
     candidates: Candidates = "unseen",
@@ -60,8 +60,8 @@ def instability_fidelity(
         model,
         data,
         edits=edits,
-        viewers=asked_users(log, viewers, rng, "viewers"),
-        editors=asked_users(log, editors, rng, "editors"),
+        viewers=log.user_ids.gather(resolve_users(viewers, log, rng, "viewers")),
+        editors=log.user_ids.gather(resolve_users(editors, log, rng, "editors")),
         distance=distance,
         policy=policy,
         candidates=candidates,

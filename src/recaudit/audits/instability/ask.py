@@ -17,7 +17,7 @@ import torch
 from scipy import stats
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.asking import FAILURES, Asked, Outcome, Visit, check_budget
+from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget
 from recaudit.audits.instability.question import InstabilityQuestion, Pairs, Part
 from recaudit.audits.reachability.search import rating_box
 from recaudit.errors import NotSupportedError
@@ -157,10 +157,10 @@ def ask_distance(
     def start(model: BlackBox) -> torch.Tensor:
         return model.scores(viewer)[0] if factual is None else response(model).scores(factual)
 
-    def outcome(model: BlackBox, point: FloatArray) -> Outcome:
+    def outcome(model: BlackBox, point: FloatArray) -> PointValue:
         scores = torch.stack([start(model), response(model).scores(point)])[:, among]
         before, after = torch.log_softmax(beta * scores, dim=1)
-        return Outcome(float(distance_between(distance, before, after)), scores)
+        return PointValue(float(distance_between(distance, before, after)), scores)
 
     try:
         visit.scores(start)

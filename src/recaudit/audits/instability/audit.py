@@ -14,8 +14,7 @@ import polars as pl
 
 from recaudit.arguments import checked
 from recaudit.arrays import IntArray
-from recaudit.audits.candidates import Candidates
-from recaudit.audits.clicks import told_ratings
+from recaudit.audits.candidates import Baseline, Candidates
 from recaudit.audits.instability.ask import AskPairs
 from recaudit.audits.instability.drawn import DrawnEdits
 from recaudit.audits.instability.own_item import VIEWERS, Edits, SolveOwnItem
@@ -23,8 +22,7 @@ from recaudit.audits.instability.paired import SolvePairs, check_pairwise
 from recaudit.audits.instability.question import InstabilityQuestion
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.instability.tally import Tally
-from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability.inquiry import Baseline
+from recaudit.audits.logs import observed_log, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
@@ -109,7 +107,7 @@ def instability(
             expected="a row a pair to hold them",
             remedy="Pass pairs=True, or fewer viewers and editors.",
         )
-    ratings = told_ratings(model, log, edits, asked[1], rng)
+    ratings = rating_facts(model, log, edits, asked[1], rng)
     question = InstabilityQuestion(
         model,
         log,

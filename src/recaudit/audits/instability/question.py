@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import Asked
-from recaudit.audits.candidates import Candidates, candidate_items
+from recaudit.audits.candidates import Baseline, Candidates, candidate_items
 from recaudit.audits.instability.result import PAIR_SCHEMA, user_groupings
 from recaudit.audits.instability.tally import Tally
-from recaudit.audits.reachability.inquiry import Baseline
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.interventions import Actions, Interval, Stars

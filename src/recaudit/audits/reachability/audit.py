@@ -7,76 +7,46 @@ value has certified bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from dataclasses import replace
+from typing import Annotated, Literal, final
 
-import numpy as np
 import polars as pl
+from pydantic import Field
 
-from recaudit.arguments import check_count, checked
-from recaudit.audits.candidates import Candidates
-from recaudit.audits.clicks import told_ratings
-from recaudit.audits.logs import observed_log
-from recaudit.audits.reachability.ask import Ask, AskFuture
+from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.candidates import Baseline, Candidates
+from recaudit.audits.logs import observed_log, rating_facts
+from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.best_response import check_device
-from recaudit.audits.reachability.future import Follow
-from recaudit.audits.reachability.inquiry import Baseline, Inquiry
-from recaudit.audits.reachability.result import Reachability
-from recaudit.audits.reachability.search import Search, check_pairs
+from recaudit.audits.reachability.definitions import REACHABILITY
+from recaudit.audits.reachability.future import SolveFuture
+from recaudit.audits.reachability.pairs import Method
+from recaudit.audits.reachability.result import ReachabilityResult
+from recaudit.audits.reachability.search import SearchActions, SearchMethod
 from recaudit.audits.reachability.search_future import SearchFuture
-from recaudit.audits.reachability.solve import Solve
+from recaudit.audits.reachability.solve import SolveActions
+from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
+from recaudit.audits.samples import resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
-from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.interventions import Actions, Future, NextK, Past
+from recaudit.interventions import AnyActions, Future, NextK, Past
 from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse, OpaqueResponse
-from recaudit.policies import Policy, Softmax
+from recaudit.policies import AnyPolicy, Softmax
+from recaudit.specification import Count, Number, Some
 
-Solver = Literal["exact", "gradient"]
-
-_USERS = 16
+USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
 
-@checked
-def reachability(
-    model: FittedModel,
-    data: Interactions | None = None,
-    *,
-    actions: Actions | Future | None = None,
-    policy: Policy | None = None,
-    users: Iterable[object] | None = None,
-    targets: Iterable[object] | None = None,
-    candidates: Candidates = "unseen",
-    baseline: Baseline | None = None,
-    slate: int = 1,
-    tolerance: float = 1e-6,
-    solver: Solver = "exact",
-    budget: int = 200,
-    best_actions: bool = False,
-    rng: int = 0,
-    device: str = "cpu",
-    engine: Engine | None = None,
-) -> Reachability:
+@final
+class Reachability(Audit):
     """The largest probability of every target item for every user, with certified bounds.
 
-    `actions` says which ratings are free (default: the next 10 items that the system would show) and within which
-    bounds; `policy` how scores become a recommendation (default: softmax with beta = 1). `candidates` are what the
-    policy chooses from: the items that are neither seen nor acted on (films), or all but the acted on (music, news).
-    `users` and `targets` are ids; all users, and all candidates, where none are named. `baseline` is the probability
-    without strategy: at the model's "scores" (the paper's text, and the default), after the acted-on items were rated
-    as "predicted" (the authors' code), or as they are in the log ("factual", the default for `Past`). `data`, if given,
-    must be the log that the model was fitted to; for `Past(k)` also one that has the last k ratings besides, which the
-    model has not seen.
-
-    With a `slate` of n items, drawn without replacement, the probability is that of being among them: for softmax, a
-    value that is surely reached below one that is surely not exceeded; the baseline is then 1 - (1 - rho)^n, which
-    the true one is not below.
-
-    A user without a single action, and a target that is no candidate, have the status not_applicable. A pair is
-    solved when its bounds on log-probability are `tolerance` apart or less.
+    A user without a single action, and a target that is no candidate, have the status not_applicable. The log, if
+    given, must be the one that the model was fitted to; for `Past(k)` also one that has the last k ratings besides,
+    which the model has not seen.
 
     Where scores are no affine function of the ratings, each pair is searched for instead, by gradient ascent or, for
     a system that can only be asked, within a `budget` of queries a pair: a lower bound, with the status bounded. Then
@@ -84,53 +54,113 @@ def reachability(
     budget. `fresh`: 0 where the system gave the same answer twice; else its answers are chance, `value` is the average
     of so many fresh answers about the best ratings found, and `lower` what its expectation is not below with 97.5%
     confidence. `failure`: what the system said when it failed for good; the pair has the status failed.
-    `solver="gradient"` does the same for every model: the method of paper 001, for comparison. A `device` other than
-    the CPU serves the exact solver of softmax, and is refused elsewhere.
+
+    A `device` other than the CPU serves the exact solver of softmax, and is refused elsewhere.
     """
-    actions, policy = actions or NextK(10), policy or Softmax()
-    log = observed_log(model, data, actions)
-    baseline = baseline or ("factual" if isinstance(actions, Past) else "scores")
-    if baseline not in ("scores", "predicted", "factual"):
-        raise InputError("baseline", received=baseline, expected="'scores', 'predicted' or 'factual'")
-    check_count("slate", slate)
-    positions = np.arange(log.n_users) if users is None else np.unique(log.users_at(users))
-    wanted = None if targets is None else np.unique(log.items_at(targets))
-    for argument, asked in (("users", positions), ("targets", wanted)):
-        if asked is not None and not len(asked):
-            raise InputError(argument, received="no ids", expected=f"at least one, or None for all {argument}")
-    inquiry = Inquiry(
-        model, log, actions, policy, wanted, candidates, baseline, slate, tolerance, best_actions, rng, device
-    )
-    if solver not in ("exact", "gradient"):
-        raise InputError("solver", received=solver, expected="'exact' or 'gradient'")
-    affine = issubclass(model.response, AffineResponse)
-    exact = affine and solver == "exact" and not isinstance(actions, Future)
-    check_device(device, policy, actions, slate, exact)
-    ratings = told_ratings(model, log, actions, positions, rng)
-    work: Ask | AskFuture | Follow | Search | SearchFuture | Solve
-    if not affine or (solver == "gradient" and not isinstance(actions, Future)):
-        check_pairs(inquiry, positions)
-    if issubclass(model.response, OpaqueResponse):
-        work = AskFuture(inquiry, actions, budget) if isinstance(actions, Future) else Ask(inquiry, actions, budget)
-    elif isinstance(actions, Future):
-        work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions)
-    elif exact:
-        work = Solve(inquiry, actions)
-    else:
-        paper = solver == "gradient"
-        work = Search(inquiry, actions, restarts=0 if paper else 3, polish=not paper)
-    size = _USERS if device == "cpu" else 16 * _USERS
-    parts = list((engine or Serial()).map(work, blocks(positions, size), "reachability"))
-    settings = {
-        "actions": repr(actions),
-        **ratings,
-        "policy": repr(policy),
-        "candidates": candidates,
-        "baseline": baseline,
-        "slate": slate,
-        "tolerance": tolerance,
-        "solver": solver,
-        "rng": rng,
-        **({"budget": budget} if issubclass(model.response, OpaqueResponse) else {}),
-    }
-    return Reachability(log, settings, pl.concat(parts, rechunk=False), positions)
+
+    metrics = REACHABILITY
+    uses_device = True
+    result = ReachabilityResult
+
+    actions: AnyActions = NextK(10)
+    """Which ratings are free, and within which bounds. For "past", the model is one without those ratings."""
+    policy: AnyPolicy = Softmax(beta=2.0)
+    """How scores become a recommendation."""
+    users: Some | None = None
+    """Whose ratings are free: a count, drawn at random and the same for every model, or ids; all by default."""
+    targets: Some | None = None
+    """The items whose probability is asked about: a count or ids; all candidates by default."""
+    candidates: Candidates = "unseen"
+    """What the policy chooses from: items that are neither seen nor acted on (films), or all but the acted on (music,
+    news)."""
+    baseline: Baseline | None = None
+    """The probability without strategy: at the model's "scores" (the paper's text, and the default), after the acted-on
+    items were rated as "predicted" (the authors' code), or as they are in the log ("factual", the default for past)."""
+    slate: Count = 1
+    """How many items are shown, drawn without replacement: the probability is that of being among them. For softmax, a
+    value that is surely reached below one that is surely not exceeded; the baseline is then 1 - (1 - rho)^slate, which
+    the true one is not below."""
+    tolerance: Annotated[Number, Field(gt=0)] = 1e-6
+    """How far apart the bounds on a solved pair's log-probability may be."""
+    solver: Literal["exact", "gradient"] = "exact"
+    """Certified, or for every model gradient ascent, a lower bound: the method of paper 001, for comparison."""
+    budget: Count = 200
+    """Queries that a pair may take, of a system that can only be asked."""
+    best_actions: bool = False
+    """Whether rows have the acted-on items and the ratings that reach the value."""
+    threshold: Annotated[Number, Field(ge=0)] | None = None
+    """The probability above which an item counts as discovered; by default better than uniform, 1 over the number of
+    items that the policy chooses from, whichever of them are targets (paper 000, Equation 3)."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """The largest probability over one's own ratings."""
+        return Recipe(Own(self.actions), Probability(), Value(), Max())
+
+    @property
+    def resolved_baseline(self) -> Baseline:
+        """The baseline, where nothing is said the default for these actions."""
+        return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
+
+    def check_loop(self) -> None:
+        """See `Audit`; a past needs a model of its own."""
+        super().check_loop()
+        if isinstance(self.actions, Past):
+            expected = "another kind: a past needs a model that was fitted without it"
+            raise InputError("actions.kind", received="past", expected=expected)
+
+    def measure(self, subject: Subject, context: Context) -> ReachabilityResult:
+        """Solve every pair of the users asked about."""
+        assert subject.model is not None
+        model, log, rng = subject.model, subject.model.data, context.rng
+        if subject.recommender is None:
+            log = observed_log(model, subject.data, self.actions)
+        elif isinstance(self.actions, Past) and subject.data is not None:
+            before, log = self.actions.before(subject.data), subject.data
+            if before.fingerprint != model.data.fingerprint:
+                model = subject.recommender.fit(before, rng=rng)
+        users = resolve_users(self.users, log, rng)
+        method = self.method(model, log, rng, context.device)
+        if isinstance(method, SearchMethod):
+            method.check_pairs(users)
+        facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
+        size = USERS if context.device == "cpu" else 16 * USERS
+        parts = list(context.engine.map(method, blocks(users, size), "reachability"))
+        pairs = pl.concat(parts, rechunk=False)
+        spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
+        example = None if spent else lambda: worked_example(method, pairs)
+        return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
+
+    def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
+        """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
+        targets = None if self.targets is None else resolve_items(self.targets, log, rng, "targets")
+        asked = (self, model, log, targets, rng)
+        future, affine = isinstance(self.actions, Future), issubclass(model.response, AffineResponse)
+        exact = affine and self.solver == "exact" and not future
+        check_device(device, self.policy, self.actions, self.slate, exact)
+        if exact:
+            return SolveActions(*asked, device)
+        if issubclass(model.response, OpaqueResponse):
+            return AskFuture(*asked) if future else AskActions(*asked)
+        if future:
+            return SolveFuture(*asked) if affine else SearchFuture(*asked)
+        return SearchActions(*asked)
+
+
+reachability = Verb(Reachability, ReachabilityResult)
+
+
+def worked_example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
+    """The pair that climbs the most places, with its best action; without columns where none climbs.
+
+    The larger best chance decides among equals. Chances that differ by rounding alone are equal, so that the same pair
+    is taken on every machine. For all pairs the actions would be many times the size of everything else.
+    """
+    climbing = pairs.lazy().filter(pl.col("rank_gain") > 0).with_row_index("row")
+    rounded = pl.col("value").round_sig_figs(9)
+    best = climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False]).head(1).collect()
+    if best.is_empty() or method.audit.best_actions:
+        return best.drop("row") if len(best) else pl.DataFrame()
+    audit = method.audit.model_copy(update={"best_actions": True})
+    user, target = method.log.users_at(best["user"]), method.log.items_at(best["item"])
+    return replace(method, audit=audit, targets=target)(user)

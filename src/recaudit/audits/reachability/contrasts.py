@@ -11,23 +11,90 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from recaudit.arrays import FloatArray
-from recaudit.audits.reachability.lifts import Lifts
-from recaudit.audits.reachability.result import Reachability
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
+from recaudit.audits.reachability.result import ReachabilityResult
+from recaudit.data.checks import listed_ids, positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.metrics.intervals import Bootstrap, weakest
+from recaudit.metrics.intervals import Bootstrap, standing, weakest
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.seeding import Keys, derive, uniforms
+from recaudit.status import Status
 
 _SIZE = 30
 _RANKS = (200, 300)
 _LARGE = 2 * _RANKS[1]
 """From this many on, ranks 200 to 300 lie in the upper half, as in the paper's data."""
 
-CONTRAST_SCHEMA = {"group": pl.String, **SUMMARY_SCHEMA}
+
+@final
+@dataclass(frozen=True, eq=False)
+class Lifts:
+    """How far users can lift items, by user and over any set of items; pairs without a lift are left out.
+
+    The mean is over a user's pairs first, then over users. Lifts are ratios, so their mean is geometric, the one that
+    neither a few items with tiny baselines nor the choice of the reciprocal can turn; the arithmetic mean, which paper
+    001 reports, is kept beside it.
+    """
+
+    found: ReachabilityResult
+    values: FloatArray
+    """(asked users, items): NaN where there is no lift: no answer, or a baseline of 0."""
+    bounded: BoolArray
+    """(asked users, items): where the lift is a lower bound."""
+    failed: BoolArray
+    """(asked users, items): where an answer was looked for and not found."""
+
+    @classmethod
+    def of(cls, found: ReachabilityResult) -> Lifts:
+        """From the pairs of a result."""
+        grid = found.grid
+        known = found.pairs.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
+        values = grid.filled(grid.places(known), known["lift"])
+        return cls(found, values, grid.marked(known, Status.BOUNDED), grid.marked(found.pairs, Status.FAILED))
+
+    def statuses(self, weights: FloatArray) -> StatusArray:
+        """(users,): how each user's mean over the items with a weight (items,) stands."""
+        chosen = weights > 0
+        marks = (self.bounded, ~np.isnan(self.values), self.failed)
+        return standing(*(mark[:, chosen].any(axis=1) for mark in marks))
+
+    def logs(self, weights: FloatArray) -> FloatArray:
+        """(users,): each user's mean of log lift over the items with a weight (items,); NaN without any."""
+        return self._mean(np.log(self.values), weights)
+
+    def means(self, weights: FloatArray) -> FloatArray:
+        """(users,): each user's arithmetic mean."""
+        return self._mean(self.values, weights)
+
+    def shares(self, weights: FloatArray, factor: float) -> FloatArray:
+        """(users,): the share of each user's items that can be lifted by this factor or more."""
+        above = np.where(np.isnan(self.values), np.nan, self.values >= factor)
+        return self._mean(above, weights)
+
+    def of_items(self) -> FloatArray:
+        """(items,): each item's geometric mean over users; NaN without any."""
+        known = ~np.isnan(self.values)
+        total = np.where(known, np.log(self.values), 0.0).sum(axis=0)
+        means: FloatArray = total / np.where(known.any(axis=0), known.sum(axis=0), np.nan)
+        return np.exp(means)
+
+    def weights(self, ids: Iterable[object] | None) -> FloatArray:
+        """(items,): 1 for the items with these ids, else 0; 1 for all where none are named."""
+        items = self.found.grid.items
+        if ids is None:
+            return np.ones(len(items))
+        named = pl.DataFrame({"items": listed_ids(ids, items, "items")})
+        chosen = np.zeros(len(items))
+        chosen[positions(items, named, "items", "error", "items", unique=False)[0]] = 1.0
+        return chosen
+
+    @staticmethod
+    def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
+        known = ~np.isnan(values)
+        total = known @ weights
+        return np.asarray(np.where(known, values, 0.0) @ weights / np.where(total > 0, total, np.nan))
 
 
 @final
@@ -63,7 +130,7 @@ def user_tiers(data: Interactions, rng: int = 0) -> Tiers:
     return _tiers(data.user_ids, data.user_keys, data.user_counts, derive(rng, "user tiers"))
 
 
-def _tiers(ids: pl.Series, keys: Keys, counts: NDArray[np.int64], rng: int) -> Tiers:
+def _tiers(ids: pl.Series, keys: Keys, counts: IntArray, rng: int) -> Tiers:
     n = len(ids)
     size = max(1, min(_SIZE, n // 10))
     low, high = _RANKS
@@ -79,7 +146,7 @@ def _tiers(ids: pl.Series, keys: Keys, counts: NDArray[np.int64], rng: int) -> T
 
 
 def contrast_items(
-    found: Reachability,
+    found: ReachabilityResult,
     first: Iterable[object],
     second: Iterable[object],
     *,
@@ -105,33 +172,26 @@ def contrast_items(
             received="groups without a user in common",
             expected="items of this result, each group with pairs that have an answer",
         )
-    bootstrap = Bootstrap(confidence, samples, rng)
     stand = [lifts.statuses(weight)[both] for weight in weights]
     statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
     columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]
-    value, lower, upper = _paired_means(columns, bootstrap)
-    for ends in (value, lower, upper):
-        ends[:3] = np.exp(ends[:3])
+    bootstrap, users = Bootstrap(confidence, samples, rng), len(columns)
+    replicates = np.concatenate([drawn @ columns / users for drawn in bootstrap.resamples(users)])
+    ends = bootstrap.percentiles(replicates) if users > 1 else np.full((2, 6), np.nan)  # one user has no interval
+    rows = np.vstack([columns.mean(axis=0), ends])
+    rows[:, :3] = np.exp(rows[:, :3])
+    value, lower, upper = (pl.Series(numbers).fill_nan(None) for numbers in rows)
     return pl.DataFrame(
         {
             "group": ["first", "second", "first / second", "first", "second", "first - second"],
             "metric": ["lift"] * 3 + ["mean_lift"] * 3,
             "value": value,
-            "lower": pl.Series(lower).fill_nan(None),
-            "upper": pl.Series(upper).fill_nan(None),
+            "lower": lower,
+            "upper": upper,
             "status": statuses * 2,
             "baseline": None,
-            "users": int(both.sum()),
+            "users": users,
             "excluded": int((~both).sum()),
         },
-        schema=CONTRAST_SCHEMA,
+        schema={"group": pl.String, **SUMMARY_SCHEMA},
     )
-
-
-def _paired_means(columns: FloatArray, bootstrap: Bootstrap) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The means of `columns` (users, numbers) and the ends of their intervals, NaN for a single user."""
-    replicates = np.concatenate([drawn @ columns / len(columns) for drawn in bootstrap.resamples(len(columns))])
-    lower, upper = bootstrap.percentiles(replicates)
-    if len(columns) < 2:
-        lower, upper = np.full_like(lower, np.nan), np.full_like(upper, np.nan)
-    return columns.mean(axis=0), lower, upper

@@ -6,23 +6,22 @@ the policy recommends. Where the top item is shown, the answer is exact: sequenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Literal, final
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import final
 
 import numpy as np
 import polars as pl
 import torch
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, IntArray
-from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions import Future, Interval, Stars
-from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions import Interval, Stars
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Softmax, Top1
-from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch, run_on_cores
 from recaudit.solvers.solution import Solution
@@ -40,102 +39,79 @@ from recaudit.solvers.trajectories import (
 )
 from recaudit.status import Status
 
-FutureSolver = Literal["exact", "gradient"]
-"""Certified, sequence by sequence; or the paper's projected gradient, a lower bound, for comparison."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class Follow:
-    """A block of users in, a row for each of their pairs out; pure and picklable.
+class SolveFuture(Method):
+    """Sequence by sequence and certified, or with the solver "gradient" by the paper's projected gradient.
 
-    On the way unseen items are shown, whatever the inquiry's candidates are. The baseline is the probability at the
+    On the way unseen items are shown, whatever the audit's candidates are. The baseline is the probability at the
     model's scores, among the candidates before anything is rated; so is the rank from which the gain counts. A target
     that every sequence shows on the way has the status not_applicable. Where items are drawn on the way, no single
-    sequence leads to the value: there is none to tell, and no rank.
+    sequence leads to the value: neither items nor a rank are reported.
     """
 
-    inquiry: Inquiry
-    future: Future
-    solver: FutureSolver = "exact"
     max_sequences: int = 2000
     """Sequences of items that are followed at each step; what is left out makes an answer bounded."""
     max_star_sequences: int = 10_000
     """Sequences of stars that are tried, where ratings are stars."""
     ascent: Ascent = field(default_factory=Ascent)
-    """How the gradient solver runs, and ascent where items are drawn; its seed is the inquiry's."""
+    """How the gradient solver runs, and ascent where items are drawn; its seed follows from `rng`."""
     sampling: Sampling = field(default_factory=Sampling)
     """How much is computed in full where items are drawn."""
 
     def __post_init__(self) -> None:
-        ask, ratings = self.inquiry, self._ratings
-        if self.solver not in ("exact", "gradient"):
-            raise InputError("solver", received=self.solver, expected="'exact' or 'gradient'")
-        if ask.baseline != "scores":
+        audit, ratings = self.audit, self._ratings
+        if audit.resolved_baseline != "scores":
             raise InputError(
-                "baseline", received=ask.baseline, expected="'scores': the future has no other baseline yet"
+                "baseline", received=audit.baseline, expected="'scores': the future has no other baseline yet"
             )
-        if ask.slate > 1:
-            raise NotSupportedError(f"Roll-outs end with one recommendation, not with a slate of {ask.slate}.")
-        if isinstance(ratings, Stars) and (self.solver == "gradient" or not self._follows_top):
+        if audit.slate > 1:
+            raise NotSupportedError(f"Roll-outs end with one recommendation, not with a slate of {audit.slate}.")
+        if isinstance(ratings, Stars) and (audit.solver == "gradient" or not self._follows_top):
             raise NotSupportedError(
                 f"{ratings!r}: stars have a solver where the top item is shown at each step, and no gradient. "
                 "Say ratings=Interval(1, 5), or follows=Top1() with the exact solver."
             )
         exact = (Softmax, Top1, EpsilonGreedy) if self._follows_top else Softmax
-        if self.solver == "exact" and not isinstance(ratings, Stars) and not isinstance(ask.policy, exact):
+        if audit.solver == "exact" and not isinstance(ratings, Stars) and not isinstance(audit.policy, exact):
             raise NotSupportedError(
-                f"{ask.policy!r} after roll-outs that follow {self.future.follows!r} has no exact solver. Softmax has "
-                "one, and where the top item is followed Top1 and EpsilonGreedy as well."
+                f"{audit.policy!r} after roll-outs that follow {self.future.follows!r} has no exact solver. Softmax "
+                "has one, and where the top item is followed Top1 and EpsilonGreedy as well."
             )
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        """The rows of these users (positions)."""
-        ask = self.inquiry
-        shown = ~ask.log.seen(users)
-        candidates = candidate_items(ask.log, users, np.empty((len(users), 0), dtype=np.int64), ask.candidates)
-        asked = ask.asked(candidates)
-        found: list[_User | None] = [None] * len(users)
-        scores = ask.model.scores(users)
-        before = ranks(scores, torch.from_numpy(candidates))
+        """See `Method`."""
+        k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
+        candidates = self.candidates(users)
+        solvable = self.asked(candidates) & candidates
+        pairs = int(solvable.sum())
+        value, lower, upper, rank = np.full((4, pairs), np.nan)
+        status, evaluations = np.full(pairs, Status.NOT_APPLICABLE.value, dtype="<U14"), np.zeros(pairs, dtype=np.int64)
+        items, ratings = np.full((pairs, k), -1, dtype=np.int64), np.full((pairs, k), np.nan)
 
         def work(batch: Batch) -> None:
-            row = batch.problems[0]
-            targets = np.flatnonzero(asked[row] & candidates[row])
-            start = ask.model.rollout(int(users[row]))
-            solution = self._solve(int(users[row]), start, shown[row], candidates[row], targets)
-            after = _ranks_after(start, candidates[row], targets, solution)
-            found[row] = _User(solution, before[row, targets] - after)
+            row, part = batch.problems[0], batch.pairs
+            start = self.model.rollout(int(users[row]))
+            found = self._solve(int(users[row]), start, shown[row], candidates[row], np.flatnonzero(solvable[row]))
+            value[part], lower[part], upper[part], status[part] = found.value, found.lower, found.upper, found.status
+            items[part], ratings[part], evaluations[part] = found.items, found.actions, found.evaluations
+            rank[part] = _ranks_after(start, candidates[row], np.flatnonzero(solvable[row]), found)
 
-        batches = [Batch((row,), slice(row, row + 1)) for row in range(len(users))]
-        run_on_cores(work, batches)
-        everybody = _User.joined([user for user in found if user is not None], self.future.k)
-        solution = everybody.solution
-        answered = solution.status != Status.NOT_APPLICABLE.value
-        solvable = asked & candidates
+        ends = np.cumsum(solvable.sum(axis=1)).tolist()
+        has_future = (shown.sum(axis=1) >= k) & (candidates.sum(axis=1) > k)  # has not seen too much for k items more
+        runs = zip(range(len(users)), pairwise([0, *ends]), strict=True)
+        run_on_cores(work, [Batch((row,), slice(*run)) for row, run in runs if has_future[row] and run[1] > run[0]])
+        answered = status != Status.NOT_APPLICABLE.value
+        columns = (value, lower, upper, status, ratings, evaluations)
+        answer = Solution(*(column[answered] for column in columns))
         solvable[solvable] = answered
-        answer = Solution(
-            solution.value[answered],
-            solution.lower[answered],
-            solution.upper[answered],
-            solution.status[answered],
-            solution.actions[answered],
-            solution.evaluations[answered],
-        )
-        logs = ask.policy.log_probabilities(scores, torch.from_numpy(candidates)).numpy()
-        gain = everybody.rank_gain[answered]
-        choices = np.maximum(
-            candidates.sum(axis=1) - self.future.k, 0
-        )  # what is shown on the way is not recommended again
-        frame = ask.frame(users, asked, solvable, logs, answer, gain, solution.items[answered], choices)
-        told = np.zeros(len(frame), dtype=bool)
-        told[solvable[asked]] = solution.items[answered, 0] >= 0
-        return frame.with_columns(pl.when(pl.Series(told)).then(pl.col("rank_gain")).alias("rank_gain"))
+        return self.frame(users, candidates, solvable, scores, answer, rank[answered], items[answered])
 
     @property
     def _ratings(self) -> Interval | Stars:
-        """A single rating is a star."""
-        ratings = free_ratings(self.future.ratings, self.inquiry.log.scale)
+        """What a rating may be; low == high is a one-value grid."""
+        ratings = self.ratings
         return Stars(ratings.low, ratings.high) if ratings.low == ratings.high else ratings
 
     @property
@@ -145,55 +121,28 @@ class Follow:
     def _solve(
         self, user: int, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray
     ) -> TrajectorySolution:
-        k = self.future.k
-        if shown.sum() < k or candidates.sum() <= k:
-            return _nothing(targets, k)
-        seed = derive(self.inquiry.rng, "future", self.inquiry.log.user_ids[user])
-        ascent = replace(self.ascent, rng=seed)
-        ask, ratings = self.inquiry, self._ratings
+        audit, k, ratings, policy = self.audit, self.future.k, self._ratings, self.audit.policy
         problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
-        if self._follows_top:
-            return self._after_top(problem, ascent)
-        if k == 1 and isinstance(ask.policy, Softmax) and self.solver == "exact":
-            return maximize_one_draw(problem, self.future.follows, ask.policy.beta, ask.tolerance, self.sampling)
-        return ascend_after_draws(problem, self.future.follows, ask.policy, ascent, self.sampling)
-
-    def _after_top(self, problem: RollOutProblem, ascent: Ascent) -> TrajectorySolution:
-        policy, ratings, tol = self.inquiry.policy, self._ratings, self.inquiry.tolerance
+        ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
+        if not self._follows_top:
+            follows = self.future.follows
+            if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
+                return maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
+            return ascend_after_draws(problem, follows, policy, ascent, self.sampling)
         if isinstance(ratings, Stars):
-            return maximize_after_stars(problem, policy, ratings.values, tol, max_sequences=self.max_star_sequences)
-        if self.solver == "gradient":
+            values, most = ratings.values, self.max_star_sequences
+            return maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
+        if audit.solver == "gradient":
             return ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
-            return maximize_after_top1(problem, policy.beta, tol, max_cells=self.max_sequences)
+            return maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
         return reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _User:
-    """The answers for one user, or for several one after the other."""
-
-    solution: TrajectorySolution
-    rank_gain: IntArray
-
-    @classmethod
-    def joined(cls, parts: list[_User], k: int) -> _User:
-        solutions = [_nothing(np.empty(0, dtype=np.int64), k), *(part.solution for part in parts)]
-        gains = [np.empty(0, dtype=np.int64), *(part.rank_gain for part in parts)]
-        names = [part.name for part in fields(TrajectorySolution)]
-        joined = (np.concatenate([getattr(solution, name) for solution in solutions]) for name in names)
-        return cls(TrajectorySolution(*joined), np.concatenate(gains))
-
-
-_RANK_ROWS = 256
-"""Targets ranked together: their scores of a few thousand items stay in the cache."""
-
-
-def _ranks_after(start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution) -> IntArray:
-    """(targets,): each rank among what is left at the end, at the target's own best ratings; 0 where none is told."""
-    after = np.zeros(len(targets), dtype=np.int64)
+def _ranks_after(start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution) -> FloatArray:
+    """(targets,): each rank among what is left at the end, at the target's best ratings; NaN where none is known."""
+    after = np.full(len(targets), np.nan)
     sequences, member = np.unique(solution.items, axis=0, return_inverse=True)
     for place, items in enumerate(sequences):
         if items[0] < 0:
@@ -203,18 +152,8 @@ def _ranks_after(start: RollOut, candidates: BoolArray, targets: IntArray, solut
             state = state.then(item)
         slope, intercept = (aligned(array) for array in state.affine())
         left = np.setdiff1d(np.flatnonzero(candidates), items)
-        columns, level = slope[left].T.contiguous(), intercept[left]
-        rows = np.flatnonzero(member.ravel() == place)
-        for first in range(0, len(rows), _RANK_ROWS):
-            part = rows[first : first + _RANK_ROWS]
-            own = torch.from_numpy(np.searchsorted(left, targets[part]))
-            after[part] = rank_of(torch.addmm(level, aligned(solution.actions[part]), columns), own)
+        scores = partial(torch.addmm, intercept[left], mat2=slope[left].T.contiguous())
+        rows = member.ravel() == place
+        own = torch.from_numpy(np.searchsorted(left, targets[rows]))
+        after[rows] = ranks_at(scores, solution.actions[rows], own)
     return after
-
-
-def _nothing(targets: IntArray, k: int) -> TrajectorySolution:
-    """For a user who has seen too much to be shown k items more."""
-    n = len(targets)
-    none, status = np.full(n, -np.inf), np.full(n, Status.NOT_APPLICABLE.value)
-    ratings, work = np.full((n, k), np.nan), np.zeros(n, dtype=np.int64)
-    return TrajectorySolution(np.full(n, np.nan), none, none, status, ratings, work, np.full((n, k), -1))

@@ -1,41 +1,75 @@
-"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4)."""
+"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4).
+
+How random a policy should be, for one user to get one item as often as possible: `best_beta`, section 4.1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import IntArray
-from recaudit.audits.candidates import Candidates, OwnScores
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.reachability.result import STATUS
 from recaudit.engines import Engine, Serial
-from recaudit.errors import InputError
-from recaudit.interventions import Actions, NextK
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Actions, Interval, NextK
+from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.reachable import rich_actions
+from recaudit.registry import ACTIONS
 from recaudit.solvers import hull_vertices, top1_margin
+from recaudit.solvers.softmax.beta import BestBeta
+from recaudit.solvers.softmax.beta import best_beta as maximize_beta
+from recaudit.specification import as_data
 from recaudit.status import Status
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "top1_reachable": pl.Boolean,
     "margin": pl.Float64,
     "margin_upper": pl.Float64,
     "hull_vertex": pl.Boolean,
     "status": STATUS,
 }
-"""The columns after `user` and `item`; see `Geometry`."""
-
 TIE = 1e-6
 """A lead over the others that is smaller than this, in units of the scores, is called a tie."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OwnScores:
+    """A user's scores of the candidates, `slope @ a + intercept`, over ratings a with `lower <= a <= upper`."""
+
+    acted: IntArray
+    """(actions,): positions of the items whose ratings are free; may be empty."""
+    candidates: IntArray
+    """(candidates,): positions, ascending."""
+    slope: FloatArray
+    intercept: FloatArray
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> OwnScores:
+        """The response of the user at this position; ratings that are not an interval are refused."""
+        ratings = actions.ratings or Interval(*rating_range(model.data.scale))
+        if not isinstance(ratings, Interval):
+            raise NotSupportedError(
+                f"Geometry is about intervals of ratings; {ratings!r} is not one. "
+                "Pass ratings=ra.interventions.Interval(low, high) to the actions."
+            )
+        users = np.array([user])
+        items = actions.items(model, users, rng)
+        allowed = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
+        acted = items[0][items[0] >= 0]
+        response = model.own_responses(users, acted[None, :])
+        slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
+        return cls(acted, allowed, slope[allowed], intercept[allowed], ratings.low, ratings.high)
 
 
 @final
@@ -59,10 +93,6 @@ class Geometry:
     users: pl.DataFrame
     """One row a user: user, actions (how many ratings are free), rich_actions (Definition 3; of factor models), and
     status: not_applicable for a user without an action and for models that have no factors."""
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The `frame` as a pandas frame (needs the `pandas` extra)."""
-        return self.frame.to_pandas()
 
     def summary(self) -> str:
         """How many pairs are reachable and how many are vertices, and how many users have rich actions."""
@@ -103,15 +133,14 @@ def geometry(
     items) and `candidates` as for `reachability`, with ratings in an interval. Linear programs, some milliseconds
     a pair: for some users, or some targets.
     """
-    actions = actions or NextK(10)
-    positions = model.data.users_at(users)
-    wanted = None if targets is None else model.data.items_at(targets)
+    actions, data = actions or NextK(10), model.data
+    positions = data.users_at(users)
     if not len(positions):
         raise InputError("users", received="no users", expected="at least one user id")
+    wanted = None if targets is None else data.items_at(targets)
     work = _Examine(model, actions, wanted, candidates, rng)
-    parts = list((engine or Serial()).map(work, positions.tolist(), "geometry"))
-    settings = {"actions": repr(actions), "candidates": candidates, "rng": rng}
-    pairs, rows = zip(*parts, strict=True)
+    pairs, rows = zip(*(engine or Serial()).map(work, positions.tolist(), "geometry"), strict=True)
+    settings = {"actions": as_data(actions, ACTIONS), "candidates": candidates, "rng": rng}
     return Geometry(settings, pl.concat(pairs), pl.concat(rows))
 
 
@@ -135,26 +164,21 @@ class _Examine:
         ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
         found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))
         pairs = pl.DataFrame(ids).join(found, on="item", how="left", maintain_order="left")
-        return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), self._user(user, own)
-
-    def _user(self, user: int, own: OwnScores) -> pl.DataFrame:
-        rich, status = None, Status.NOT_APPLICABLE
-        if isinstance(self.model, FactorModel) and len(own.acted):
-            rich, status = rich_actions(self.model, own.acted), Status.SOLVED
-        return pl.DataFrame(
-            {
-                "user": self.model.data.user_ids.gather([user]),
-                "actions": [len(own.acted)],
-                "rich_actions": pl.Series([rich], dtype=pl.Boolean),
-                "status": pl.Series([status.value], dtype=STATUS),
-            }
-        )
+        rich = rich_actions(self.model, own.acted) if isinstance(self.model, FactorModel) and len(own.acted) else None
+        status = Status.NOT_APPLICABLE if rich is None else Status.SOLVED
+        row = {
+            "user": data.user_ids.gather([user]),
+            "actions": [len(own.acted)],
+            "rich_actions": pl.Series([rich], dtype=pl.Boolean),
+            "status": pl.Series([status.value], dtype=STATUS),
+        }
+        return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), pl.DataFrame(row)
 
 
 def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
     """The answers for `targets` (targets,), positions of candidates; null where a question is not settled."""
     if not len(targets):
-        return pl.DataFrame(schema=PAIR_SCHEMA)
+        return pl.DataFrame(schema=_SCHEMA)
     places = np.searchsorted(own.candidates, targets)
     top = top1_margin(own.slope, own.intercept, places, own.lower, own.upper)
     hull = hull_vertices(own.slope, places)
@@ -168,4 +192,32 @@ def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
         "hull_vertex": pl.Series(hull.vertex).set(pl.Series(hull.status != Status.SOLVED.value), None),
         "status": np.where(whole, Status.SOLVED.value, unsettled),
     }
-    return pl.DataFrame(columns, schema=PAIR_SCHEMA)
+    return pl.DataFrame(columns, schema=_SCHEMA)
+
+
+def best_beta(
+    model: FittedModel,
+    *,
+    user: object,
+    item: object,
+    actions: Actions | None = None,
+    candidates: Candidates = "unseen",
+    rng: int = 0,
+) -> BestBeta:
+    """The beta of a softmax policy at which the user's largest probability of the item is largest.
+
+    An item that the user can make the top one is best served without randomness, at beta = inf; for any other there
+    is a finite best beta, found with a certificate. `user` and `item` are ids; `actions` (default: the next 10
+    items) and `candidates` as for `reachability`. The item must be a candidate, and the user must have an action.
+    """
+    own = OwnScores.of(model, int(model.data.users_at([user])[0]), actions or NextK(10), candidates, rng)
+    if not len(own.acted):
+        raise InputError("user", received=user, expected="a user with at least one rating to change")
+    place = np.flatnonzero(own.candidates == model.data.items_at([item])[0])
+    if not len(place):
+        raise InputError(
+            "item",
+            received=item,
+            expected="a candidate: an item that is not acted on and, unless candidates='all', not seen",
+        )
+    return maximize_beta(own.slope, own.intercept, int(place[0]), own.lower, own.upper)

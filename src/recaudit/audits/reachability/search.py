@@ -1,32 +1,30 @@
 """Reachability and instability by gradient ascent, for models without an exact solver: paper 001, section 5.1.
 
 What is found is a lower bound. No value is ever called solved: the status is bounded, between the value found and what
-nothing exceeds. Systems that can only be asked are searched in `asked_reachability` and `asked_instability`.
+nothing exceeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
-from recaudit.arithmetic import aligned, product
+from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.inquiry import Inquiry
+from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.interventions import Actions, Interval, Stars
-from recaudit.interventions.ratings import free_ratings, rating_range
+from recaudit.interventions import Future, Interval, Stars
+from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
-from recaudit.policies import Policy, Softmax
-from recaudit.ranking import rank_of, ranks
+from recaudit.policies import Softmax, Top1
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
 from recaudit.solvers.search import Box, ascend
@@ -34,127 +32,127 @@ from recaudit.solvers.solution import lower_bounded
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
-_ROWS = 256
-"""Points whose scores of all items are computed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchMethod(Method):
+    """For models without an exact solver: what is found is a lower bound."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no search knows."""
+        audit, model, name = self.audit, self.model, type(self.model).__name__
+        if isinstance(model, BlackBox) and model.gives_probabilities and audit.policy != Softmax(beta=1):
+            raise NotSupportedError(
+                "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
+                f"{audit.policy!r} was received. Build it with scores=... to audit it under another policy."
+            )
+        if not (issubclass(model.response, OpaqueResponse) or isinstance(audit.policy, Softmax)):
+            raise NotSupportedError(f"{audit.policy!r} cannot be differentiated: gradient ascent takes Softmax.")
+        if isinstance(audit.actions, Future):
+            if audit.slate > 1 or audit.resolved_baseline != "scores" or not isinstance(audit.actions.follows, Top1):
+                raise NotSupportedError(
+                    f"{name} is audited by search, which follows the top item from the model's scores to one "
+                    f"recommendation: received slate={audit.slate}, baseline={audit.resolved_baseline!r}, "
+                    f"follows={audit.actions.follows!r}."
+                )
+            return
+        if audit.slate > 1 or audit.actions.changes is not None:
+            raise NotSupportedError(
+                f"{name} is audited by search, which knows no slates and no limit on changes: received "
+                f"slate={audit.slate}, changes={audit.actions.changes}."
+            )
+        if audit.resolved_baseline == "predicted" and not model.predicts_ratings:
+            raise NotSupportedError(
+                f"The scores of this {name} are not ratings: baseline='predicted' cannot be said. 'scores' can, and "
+                "for rated items 'factual'."
+            )
+
+    def check_pairs(self, users: IntArray) -> None:
+        """Refuse to search for too many pairs of these users (positions)."""
+        log = self.log
+        unseen = log.n_items - log.user_counts[users]
+        each = unseen if self.audit.candidates == "unseen" else np.full(len(users), log.n_items)
+        pairs = int(each.sum()) if self.targets is None else len(users) * len(self.targets)
+        refuse_many(pairs, "users, targets", self.model)
+
+    def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
+        """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
+        if self.audit.resolved_baseline == "predicted":
+            scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
+            return scores.clamp(*rating_range(self.log.scale)).numpy()
+        if self.audit.resolved_baseline == "factual" or model.predicts_ratings:
+            return self.actions.unchanged(model, users, items, self.log)
+        return None
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Search:
-    """A block of users in, a row for each of their pairs out, by gradient ascent; pure and picklable."""
+class SearchActions(SearchMethod):
+    """By gradient ascent, for ratings of known items.
 
-    inquiry: Inquiry
-    actions: Actions
-    restarts: int = 3
-    """How many starts there are beside the unchanged ratings."""
-    polish: bool = True
-    """Whether vertices, and moves of single ratings, are tried as well; without them and without restarts this is the
-    paper's Algorithm 1."""
-
-    def __post_init__(self) -> None:
-        check_search(self.inquiry, self.actions)
+    The solver "gradient" is the paper's Algorithm 1: from the unchanged ratings, where there are any. Else there are
+    three starts beside them, and vertices and moves of single ratings are tried as well.
+    """
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        """The rows of these users."""
-        ask, model, log = self.inquiry, self.inquiry.model, self.inquiry.log
-        items = self.actions.items(model, users, ask.rng, log)
-        candidates = candidate_items(log, users, items, ask.candidates)
-        asked = ask.asked(candidates)
-        solvable: BoolArray = asked & candidates & np.any(items >= 0, axis=1)[:, None]
-        given = ratings_before(ask, model, self.actions, users, items)
+        """See `Method`."""
+        model = self.model
+        items, candidates, solvable = self.action_pairs(users)
+        given = self.ratings_before(model, users, items)
 
-        before = torch.empty(len(users), log.n_items, dtype=torch.float64)
-        parts = [_Part.empty(items.shape[1])]
+        before = torch.empty(len(users), self.log.n_items, dtype=torch.float64)
+        pairs = int(solvable.sum())
+        log_value, rank = np.empty(pairs), np.empty(pairs, dtype=np.int64)
+        ratings = np.zeros((pairs, items.shape[1]))
+        done = 0
         for row, user in enumerate(users):
             free = items[row] >= 0
             start = None if given is None else given[row, free]
             response = model.respond(int(user), int(user), items[row, free]) if free.any() else None
-            if response is None or ask.baseline == "scores" or start is None:
+            if response is None or self.audit.resolved_baseline == "scores" or start is None:
                 before[row] = model.scores(users[row : row + 1])[0]
             else:
                 before[row] = response.scores(start)
             if response is not None and solvable[row].any():
+                part = slice(done, done + int(solvable[row].sum()))
                 found = self._search(int(user), response, candidates[row], solvable[row], start)
-                actions = np.zeros((len(found.log_value), len(free)))
-                actions[:, free] = found.actions
-                parts.append(found._replace(actions=actions))
-        found = _Part(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+                log_value[part], ratings[part, free], rank[part] = found
+                done = part.stop
 
-        allowed = torch.from_numpy(candidates)
-        answer = lower_bounded(found.log_value, found.actions, found.evaluations, largest=0.0)
-        gain = ranks(before, allowed)[solvable] - found.rank
-        acted, choices = np.repeat(items, solvable.sum(axis=1), axis=0), candidates.sum(axis=1)
-        logs = ask.policy.log_probabilities(before, allowed).numpy()
-        return ask.frame(users, asked, solvable, logs, answer, gain, acted, choices)
+        answer = lower_bounded(log_value, ratings, np.zeros(pairs, dtype=np.int64), largest=0.0)
+        acted = np.repeat(items, solvable.sum(axis=1), axis=0)
+        return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _search(
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
-    ) -> _Part:
-        """The best found for each target of one user; `candidates` and `targets` (items,) are True at theirs."""
-        box = rating_box(free_ratings(self.actions.ratings, self.inquiry.log.scale), len(response.items))
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
+        """For each target of one user: the log-probability, the ratings (targets, actions) and the rank there.
+
+        `candidates` and `targets` (items,) are True at theirs.
+        """
         among = np.flatnonzero(candidates)
-        at = _Targets(self.inquiry.policy, torch.from_numpy(among), np.searchsorted(among, np.flatnonzero(targets)))
-        seed = derive(self.inquiry.rng, "search", self.inquiry.log.user_ids[user])
-        batch_scores = _batch_scores(response)
+        own = torch.from_numpy(np.searchsorted(among, np.flatnonzero(targets)))
+        columns, batch_scores, policy = torch.from_numpy(among), _batch_scores(response), self.audit.policy
+        paper = self.audit.solver == "gradient"
+
+        def shown(points: Tensor) -> Tensor:
+            """(points, candidates): their scores."""
+            return batch_scores(points).index_select(1, columns)
+
+        def objective(points: Tensor) -> Tensor:
+            """(points, targets): their log-probabilities."""
+            scores = shown(points)
+            return policy.log_probabilities(scores, torch.ones(scores.shape, dtype=torch.bool))[:, own]
+
         found = ascend(
-            lambda points: at.log_probabilities(at.shown(batch_scores(points))),
-            box,
+            objective,
+            rating_box(self.ratings, len(response.items)),
             starts=None if start is None else start[None],
-            restarts=max(self.restarts, 1) if start is None else self.restarts,
-            polish=self.polish,
-            rng=seed,
+            restarts=int(start is None) if paper else 3,
+            polish=not paper,
+            rng=derive(self.rng, "search", self.log.user_ids[user]),
         )
-        places = np.empty(len(found.actions), dtype=np.int64)
-        for first in range(0, len(places), _ROWS):
-            with torch.no_grad():
-                shown = at.shown(batch_scores(aligned(found.actions[first : first + _ROWS])))
-            places[first : first + _ROWS] = rank_of(shown, torch.from_numpy(at.wanted[first : first + _ROWS]))
-        return _Part(found.value, found.actions, places, found.evaluations)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Targets:
-    """What is looked at of one user's scores."""
-
-    policy: Policy
-    among: Tensor
-    """(candidates,): positions of the items that the policy chooses from."""
-    wanted: IntArray
-    """(targets,): positions of the targets among the candidates."""
-
-    def shown(self, scores: Tensor) -> Tensor:
-        """(n, candidates): of `scores` (n, items)."""
-        return scores.index_select(1, self.among)
-
-    def log_probabilities(self, shown: Tensor) -> Tensor:
-        """(n, targets): of scores `shown` (n, candidates)."""
-        everything = torch.ones(shown.shape, dtype=torch.bool)
-        return self.policy.log_probabilities(shown, everything)[:, torch.from_numpy(self.wanted)]
-
-
-class _Part(NamedTuple):
-    """What was found for some pairs."""
-
-    log_value: FloatArray
-    actions: FloatArray
-    """(pairs, actions)"""
-    rank: IntArray
-    """(pairs,): the target's rank at these ratings."""
-    evaluations: IntArray
-
-    @classmethod
-    def empty(cls, actions: int) -> _Part:
-        none = np.empty(0)
-        return cls(none, np.empty((0, actions)), none.astype(np.int64), none.astype(np.int64))
-
-
-def check_pairs(inquiry: Inquiry, users: IntArray) -> None:
-    """Refuse to search for too many pairs: `users` are positions, with the targets of the inquiry."""
-    log = inquiry.log
-    each = log.n_items - log.user_counts[users] if inquiry.candidates == "unseen" else np.full(len(users), log.n_items)
-    pairs = int(each.sum()) if inquiry.targets is None else len(users) * len(inquiry.targets)
-    refuse_many(pairs, "users, targets", inquiry.model)
+        return found.value, found.actions, ranks_at(shown, found.actions, own)
 
 
 def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
@@ -166,46 +164,6 @@ def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
             expected=f"{MOST_PAIRS:,} pairs at most: {type(model).__name__} needs a search for each",
             remedy="Name fewer of them.",
         )
-
-
-def check_search(inquiry: Inquiry, actions: Actions) -> None:
-    """Refuse what no search knows."""
-    check_policy(inquiry)
-    name = type(inquiry.model).__name__
-    if inquiry.slate > 1 or actions.changes is not None:
-        raise NotSupportedError(
-            f"{name} is audited by search, which knows no slates and no limit on changes: received "
-            f"slate={inquiry.slate}, changes={actions.changes}."
-        )
-    if inquiry.baseline == "predicted" and not inquiry.model.predicts_ratings:
-        raise NotSupportedError(
-            f"The scores of this {name} are not ratings: baseline='predicted' cannot be said. 'scores' can, and for "
-            "rated items 'factual'."
-        )
-
-
-def ratings_before(
-    inquiry: Inquiry, model: FittedModel, actions: Actions, users: IntArray, items: IntArray
-) -> FloatArray | None:
-    """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
-    if inquiry.baseline == "predicted":
-        scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-        return scores.clamp(*rating_range(inquiry.log.scale)).numpy()
-    if inquiry.baseline == "factual" or model.predicts_ratings:
-        return actions.unchanged(model, users, items, inquiry.log)
-    return None
-
-
-def check_policy(inquiry: Inquiry) -> None:
-    """Refuse policies that a search cannot follow, or that are not the system's own."""
-    model, policy = inquiry.model, inquiry.policy
-    if isinstance(model, BlackBox) and model.gives_probabilities and policy != Softmax(beta=1):
-        raise NotSupportedError(
-            f"This system gives its own probabilities: they have no other policy than Softmax(beta=1), and {policy!r} "
-            "was received. Build it with scores=... to audit it under another policy."
-        )
-    if not (issubclass(model.response, OpaqueResponse) or isinstance(policy, Softmax)):
-        raise NotSupportedError(f"{policy!r} cannot be differentiated: gradient ascent takes Softmax.")
 
 
 @final
@@ -240,24 +198,16 @@ def search_distance(
     is 0, its lowest, and there is no slope to follow: ascent from a `start` (actions,) that is the factual ratings, as
     in the paper's Algorithm 3, goes nowhere without restarts, the first of which is at the centre.
     """
-    box = rating_box(ratings, len(response.items))
-    among = allowed.nonzero()[:, 0]
+    among, batch_scores = allowed.nonzero()[:, 0], _batch_scores(response)
     before = torch.log_softmax(beta * baseline_scores[among], dim=0)
 
-    def outcome(scores: Tensor) -> Tensor:
-        """(n,): the distances at `scores` (n, items)."""
-        return distance_between(distance, before, torch.log_softmax(beta * scores[:, among], dim=1))
+    def objective(points: Tensor) -> Tensor:
+        """(points, 1): the distances."""
+        after = torch.log_softmax(beta * batch_scores(points)[:, among], dim=1)
+        return distance_between(distance, before, after)[:, None]
 
-    batch_scores = _batch_scores(response)
-    starts = None if start is None else start[None]
-    found = ascend(
-        lambda points: outcome(batch_scores(points))[:, None],
-        box,
-        starts=starts,
-        restarts=restarts,
-        polish=polish,
-        rng=rng,
-    )
+    box, starts = rating_box(ratings, len(response.items)), None if start is None else start[None]
+    found = ascend(objective, box, starts=starts, restarts=restarts, polish=polish, rng=rng)
     return FoundDistance(float(found.value[0]), LARGEST[distance], found.actions[0])
 
 

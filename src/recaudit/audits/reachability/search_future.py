@@ -6,8 +6,9 @@ is to choose, whatever items come: k numbers, not one for every step and item.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
@@ -17,15 +18,9 @@ from torch import Tensor
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import LOWEST
-from recaudit.audits.candidates import candidate_items
-from recaudit.audits.reachability.inquiry import Inquiry
-from recaudit.audits.reachability.roll_outs import check_roll_outs, left_over, roll_out
-from recaudit.audits.reachability.search import rating_box
-from recaudit.interventions import Future
-from recaudit.interventions.ratings import free_ratings
-from recaudit.models.base import FittedModel
+from recaudit.audits.reachability.search import SearchMethod, rating_box
 from recaudit.models.response import DifferentiableResponse
-from recaudit.policies import Policy, top_items
+from recaudit.policies import top_items
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
@@ -39,60 +34,79 @@ _STARTS = 4
 
 @final
 @dataclass(frozen=True, eq=False)
-class SearchFuture:
-    """A block of users in, a row for each of their pairs out, by gradient ascent; pure and picklable.
+class SearchFuture(SearchMethod):
+    """By gradient ascent.
 
     An item that came on the way in every roll-out that was tried has the value 0, and is bounded: another roll-out
     might leave it. It does not apply where it surely comes on the way: it is the first item that is shown, or every
     roll-out that there is was tried.
     """
 
-    inquiry: Inquiry
-    future: Future
-
-    def __post_init__(self) -> None:
-        check_roll_outs(self.inquiry, self.future)
-
     def __call__(self, users: IntArray) -> pl.DataFrame:
-        """The rows of these users (positions)."""
-        ask, k = self.inquiry, self.future.k
-        candidates = candidate_items(ask.log, users, np.empty((len(users), 0), dtype=np.int64), ask.candidates)
-        asked, shown, scores = ask.asked(candidates), ~ask.log.seen(users), ask.model.scores(users)
-        solvable, allowed = asked & candidates, torch.from_numpy(candidates)
-        before = ranks(scores, allowed)
-        found: list[_Found] = []
+        """See `Method`."""
+        k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
+        candidates = self.candidates(users)
+        solvable = self.asked(candidates) & candidates
+        none = np.empty(0)
+        parts: list[list[Any]] = [[none, np.empty((0, k)), np.empty((0, k), dtype=np.int64), none]]
         for row, user in enumerate(users):
             targets = np.flatnonzero(solvable[row])
             if shown[row].sum() < k or candidates[row].sum() <= k or not len(targets):
                 solvable[row] = False
                 continue
-            system = _System(ask.model, int(user), scores[row], shown[row], candidates[row], ask.policy)
-            best = self._search(system, targets)
-            solvable[row, targets] = best.applies
-            found.append(best.where(best.applies, before[row, targets]))
-        joined = _Found.joined(found, k)
-        evaluations = np.zeros(len(joined.log_value), dtype=np.int64)  # roll-outs are not counted
-        answer = lower_bounded(joined.log_value, joined.ratings, evaluations, largest=0.0)
-        logs = ask.policy.log_probabilities(scores, allowed).numpy()
-        choices = np.maximum(candidates.sum(axis=1) - k, 0)  # what is shown on the way is not recommended again
-        return ask.frame(users, asked, solvable, logs, answer, joined.places, joined.items, choices)
+            *found, applies = self._search(int(user), scores[row], shown[row], candidates[row], targets)
+            solvable[row, targets] = applies
+            parts.append([column[applies] for column in found])
+        log_value, ratings, items, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
+        answer = lower_bounded(log_value, ratings, np.zeros(len(log_value), dtype=np.int64), largest=0.0)
+        return self.frame(users, candidates, solvable, scores, answer, rank, items)
 
-    def _search(self, system: _System, targets: IntArray) -> _Found:
-        box = rating_box(free_ratings(self.future.ratings, self.inquiry.log.scale), self.future.k)
-        seed = derive(self.inquiry.rng, "future search", self.inquiry.log.user_ids[system.user])
+    def _search(
+        self, user: int, start: Tensor, shown: BoolArray, candidates: BoolArray, targets: IntArray
+    ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, BoolArray]:
+        """The best roll-out found for each target of one user.
+
+        `start` (items,): the scores before anything is rated; `shown` and `candidates` (items,) what may come on the
+        way and at the end. Log-probabilities (targets,), ratings and items (targets, steps), ranks at the end, NaN and
+        -1 where no roll-out left the target; and whether a target applies, that is does not surely come on the way.
+        """
+        policy, k = self.audit.policy, self.future.k
+        box = rating_box(self.ratings, k)
         left = np.zeros(len(targets), dtype=bool)
+
+        def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
+            if not items:
+                return start
+            response = self.model.respond(user, user, np.array(items))
+            assert isinstance(response, DifferentiableResponse)
+            return response.batch_scores(ratings[None])[0]
+
+        def follow(ratings: Tensor) -> tuple[tuple[int, ...], Tensor, Tensor, Tensor]:
+            """The items that come, and at the end the scores, what is left and the log-probabilities, (items,) each."""
+            items, scores = roll_out(step, self.model.may_show, shown, ratings)
+            allowed = left_over(candidates, items)
+            return items, scores, allowed, policy.log_probabilities(scores[None], allowed[None])[0]
 
         def objective(points: Tensor) -> Tensor:
             """(points, targets)"""
             rows = []
             for point in points:
-                logs, allowed = system.log_probabilities(point)
+                _, _, allowed, logs = follow(point)
                 left[allowed.numpy()[targets]] = True
                 rows.append(logs[targets].clamp(min=LOWEST))
             return torch.stack(rows)
 
-        points = _climb(objective, box, seed)
-        return system.told(targets, points, left | (box.size > EXHAUSTIVE))
+        points = _climb(objective, box, derive(self.rng, "future search", self.log.user_ids[user]))
+        items, ratings = np.full(points.shape, -1, dtype=np.int64), np.full(points.shape, np.nan)
+        log_value, places = np.full(len(targets), -np.inf), np.full(len(targets), np.nan)
+        for row, (target, point) in enumerate(zip(targets, points, strict=True)):
+            with torch.no_grad():
+                came, scores, allowed, logs = follow(aligned(point))
+            if allowed[target]:
+                log_value[row], items[row], ratings[row] = logs[target], came, point
+                places[row] = ranks(scores[None], allowed[None])[0, target]
+        first = int(top_items(start[None], torch.from_numpy(shown)[None], 1)[0, 0])
+        return log_value, ratings, items, places, (left | (box.size > EXHAUSTIVE)) & (targets != first)
 
 
 def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
@@ -113,82 +127,31 @@ def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
     return np.where((found.value > at_best)[:, None], found.actions, grid[best])
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _System:
-    """One user's roll-outs."""
+def roll_out(
+    scores: Callable[[tuple[int, ...], Tensor], Tensor],
+    may_show: Callable[[Tensor], Tensor],
+    shown: BoolArray,
+    ratings: Tensor,
+) -> tuple[tuple[int, ...], Tensor]:
+    """The items that come when step t is rated `ratings[t]`, and the scores (items,) after all of them.
 
-    model: FittedModel
-    user: int
-    start: Tensor
-    """(items,): the scores before anything is rated."""
-    shown: BoolArray
-    """(items,): what may come on the way."""
-    candidates: BoolArray
-    """(items,): what may come at the end, but for what came on the way."""
-    policy: Policy
-
-    def follow(self, ratings: Tensor) -> tuple[tuple[int, ...], Tensor]:
-        """The items that come when step t is rated `ratings[t]`, and the scores (items,) after all of them."""
-        return roll_out(self._scores, self.model.may_show, self.shown, ratings)
-
-    def log_probabilities(self, ratings: Tensor) -> tuple[Tensor, Tensor]:
-        """(items,) at the end of the roll-out, and which items are left there; -inf for what is not."""
-        items, scores = self.follow(ratings)
-        allowed = left_over(self.candidates, items)
-        return self.policy.log_probabilities(scores[None], allowed[None])[0], allowed
-
-    def told(self, targets: IntArray, points: FloatArray, may_be_left: BoolArray) -> _Found:
-        """What was found for `targets` (targets,), with the items that their ratings (targets, steps) lead through.
-
-        `may_be_left` (targets,): whether some roll-out left the target, or one that was not tried might.
-        """
-        shape, first = points.shape, int(top_items(self.start[None], torch.from_numpy(self.shown)[None], 1)[0, 0])
-        items, ratings = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
-        log_value, places = np.full(len(targets), -np.inf), np.full(len(targets), np.nan)
-        for row, (target, point) in enumerate(zip(targets, points, strict=True)):
-            with torch.no_grad():
-                followed, scores = self.follow(aligned(point))
-            allowed = left_over(self.candidates, followed)
-            if allowed[target]:
-                log_value[row] = self.policy.log_probabilities(scores[None], allowed[None])[0, target]
-                items[row], ratings[row] = followed, point
-                places[row] = ranks(scores[None], allowed[None])[0, target]
-        return _Found(log_value, ratings, items, places, may_be_left & (targets != first))
-
-    def _scores(self, items: tuple[int, ...], ratings: Tensor) -> Tensor:
-        """(items,): after rating `items` in this order."""
-        if not items:
-            return self.start
-        response = self.model.respond(self.user, self.user, np.array(items))
-        assert isinstance(response, DifferentiableResponse)
-        return response.batch_scores(ratings[None])[0]
+    `scores(items, ratings)`: after rating these items in this order; `shown` (items,): what may come on the way. Fewer
+    items come where nothing is left that the system may show.
+    """
+    items: tuple[int, ...] = ()
+    free = torch.from_numpy(shown.copy())
+    for step in range(len(ratings)):
+        with torch.no_grad():
+            now = scores(items, ratings[:step].detach())
+        top = int(top_items(now[None], (free & may_show(now))[None], 1)[0, 0])
+        if top < 0:
+            return items, now
+        items, free[top] = (*items, top), False
+    return items, scores(items, ratings)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """The best roll-outs of some pairs."""
-
-    log_value: FloatArray
-    ratings: FloatArray
-    """(pairs, steps): NaN where no roll-out left the target."""
-    items: IntArray
-    """(pairs, steps): -1 where no roll-out left the target."""
-    places: FloatArray
-    """(pairs,): the target's rank at the end; once joined, how many places it has climbed; NaN for neither."""
-    applies: BoolArray
-    """(pairs,): False where the target surely comes on the way."""
-
-    def where(self, told: BoolArray, before: IntArray) -> _Found:
-        """Only the pairs that are `told` of, with the places climbed from the ranks `before` (pairs,)."""
-        climbed = before - self.places
-        return _Found(self.log_value[told], self.ratings[told], self.items[told], climbed[told], self.applies[told])
-
-    @classmethod
-    def joined(cls, parts: list[_Found], steps: int) -> _Found:
-        """One after the other."""
-        none, pairs = np.empty(0), np.empty((0, steps))
-        nothing = cls(none, pairs, pairs.astype(np.int64), none, none.astype(bool))
-        columns = ([getattr(part, name) for part in (nothing, *parts)] for name in cls.__dataclass_fields__)
-        return cls(*(np.concatenate(column) for column in columns))
+def left_over(candidates: BoolArray, items: tuple[int, ...]) -> Tensor:
+    """(items,): the candidates that did not come on the way."""
+    allowed = torch.from_numpy(candidates.copy())
+    allowed[list(items)] = False
+    return allowed

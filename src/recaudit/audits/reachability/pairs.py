@@ -1,0 +1,173 @@
+"""What all ways to answer have in common: the audit with its ids resolved, and the rows in which answers are given."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from recaudit.arithmetic import aligned
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.candidates import candidate_items
+from recaudit.audits.reachability.result import STATUS
+from recaudit.data.interactions import Interactions
+from recaudit.interventions import Actions, Future, Interval, Stars
+from recaudit.interventions.ratings import free_ratings
+from recaudit.models.base import FittedModel
+from recaudit.ranking import rank_of, ranks
+from recaudit.solvers.solution import Solution
+from recaudit.status import Status
+
+if TYPE_CHECKING:
+    from recaudit.audits.reachability.audit import Reachability
+
+
+@dataclass(frozen=True, eq=False)
+class Method(ABC):
+    """A way to answer: a block of users (positions) in, a row for each of their pairs out. Pure and picklable."""
+
+    audit: Reachability
+    model: FittedModel
+    log: Interactions
+    """What was observed: the model's own log, or one with what came after (see `Past`)."""
+    targets: IntArray | None
+    """Positions of the items asked about; None for every candidate."""
+    rng: int
+
+    @abstractmethod
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        """The rows of these users (positions)."""
+
+    @property
+    def actions(self) -> Actions:
+        """The ratings that are free, where it is known beforehand of which items."""
+        assert isinstance(self.audit.actions, Actions)
+        return self.audit.actions
+
+    @property
+    def future(self) -> Future:
+        """The ratings that are free, where the items depend on them."""
+        assert isinstance(self.audit.actions, Future)
+        return self.audit.actions
+
+    @property
+    def steps(self) -> int:
+        """How many items are shown and rated on the way, and not recommended again."""
+        return self.audit.actions.k if isinstance(self.audit.actions, Future) else 0
+
+    @property
+    def ratings(self) -> Interval | Stars:
+        """What a rating may be."""
+        return free_ratings(self.audit.actions.ratings, self.log.scale)
+
+    def candidates(self, users: IntArray, acted: IntArray | None = None) -> BoolArray:
+        """(users, items): what the policy chooses from; `acted` (users, actions) are positions, -1 for none."""
+        nothing = np.empty((len(users), 0), dtype=np.int64)
+        return candidate_items(self.log, users, nothing if acted is None else acted, self.audit.candidates)
+
+    def action_pairs(self, users: IntArray) -> tuple[IntArray, BoolArray, BoolArray]:
+        """The acted-on items (users, actions), the candidates and the pairs that can be answered (users, items)."""
+        items = self.actions.items(self.model, users, self.rng, self.log)
+        candidates = self.candidates(users, items)
+        return items, candidates, self.asked(candidates) & candidates & np.any(items >= 0, axis=1)[:, None]
+
+    def asked(self, candidates: BoolArray) -> BoolArray:
+        """(users, items): the pairs that get a row; `candidates` (users, items).
+
+        Where no targets are named, the candidates; for a user without any, every item, none of which can be answered.
+        """
+        if self.targets is None:
+            return candidates | ~candidates.any(axis=1, keepdims=True)
+        asked = np.zeros_like(candidates)
+        asked[:, self.targets] = True
+        return asked
+
+    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """(n, items): of `scores` (n, items) among `allowed`; what is never shown has probability 0."""
+        logs = self.audit.policy.log_probabilities(scores, allowed)
+        return logs.masked_fill(~self.model.may_show(scores), -torch.inf)
+
+    def frame(
+        self,
+        users: IntArray,
+        candidates: BoolArray,
+        solvable: BoolArray,
+        before: Tensor,
+        answer: Solution,
+        rank: IntArray | FloatArray,
+        acted: IntArray,
+    ) -> pl.DataFrame:
+        """A row for each pair asked about; those that are not solvable have the status not_applicable.
+
+        `candidates`, `solvable` and the baseline's scores `before` are (users, items). In the order of the solvable
+        pairs: `answer`, the `rank` at it (pairs,) and the positions of the `acted` items (pairs, actions), -1 for none.
+        NaN, what is not known, is null in the frame.
+        """
+        asked, allowed = self.asked(candidates), torch.from_numpy(candidates)
+        row, item = np.nonzero(asked)
+        solved = solvable[asked]
+        if before.isnan().any():
+            start, gain = np.full(len(row), np.nan), np.full(len(rank), np.nan)
+        else:
+            start = self.log_probabilities(before, allowed).numpy()[asked]
+            gain = (ranks(before, allowed)[solvable] - rank).astype(np.float64)
+        if self.audit.slate > 1:
+            with np.errstate(divide="ignore"):
+                start = np.log(-np.expm1(self.audit.slate * np.log1p(-np.minimum(np.exp(start), 1 - 1e-16))))
+
+        def spread(values: FloatArray) -> pl.Series:
+            """Answers at the rows that have one, null elsewhere."""
+            filled = np.full(len(row), np.nan)
+            filled[solved] = values
+            return pl.Series(filled).fill_nan(None)
+
+        status = np.full(len(row), Status.NOT_APPLICABLE.value, dtype="<U14")
+        status[solved] = answer.status
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite where the baseline is 0
+            lift = np.exp(answer.value - start[solved])
+        columns = {
+            "user": self.log.user_ids.gather(users[row]),
+            "item": self.log.item_ids.gather(item),
+            "value": spread(np.exp(answer.value)),
+            "lower": spread(np.exp(answer.lower)),
+            "upper": spread(np.exp(answer.upper)),
+            "status": pl.Series(status).cast(STATUS),
+            "baseline": pl.Series(np.exp(start)).fill_nan(None),
+            "lift": spread(lift),
+            "rank_gain": spread(gain).cast(pl.Int32),
+            "candidates": np.maximum(candidates.sum(axis=1) - self.steps, 0)[row].astype(np.int32),
+        }
+        if self.audit.best_actions:
+            columns |= self._best_actions(solved, answer, acted)
+        return pl.DataFrame(columns)
+
+    def _best_actions(self, solved: BoolArray, answer: Solution, acted: IntArray) -> dict[str, pl.Series]:
+        """The acted-on items' ids, and the ratings that reach the value, as lists."""
+        given = zip(acted, answer.actions, strict=True)
+        pairs = [next(given) if has else None for has in solved]
+        ids = [pair and self.log.item_ids.gather(pair[0][pair[0] >= 0]).to_list() for pair in pairs]
+        ratings = [pair and pair[1][pair[0] >= 0].tolist() for pair in pairs]
+        return {
+            "action_items": pl.Series(ids, dtype=pl.List(self.log.item_ids.dtype)),
+            "action_ratings": pl.Series(ratings, dtype=pl.List(pl.Float64)),
+        }
+
+
+_ROWS = 256
+"""Points whose scores of a few thousand items are computed together: they stay in the cache."""
+
+
+def ranks_at(scores: Callable[[Tensor], Tensor], points: FloatArray, own: Tensor) -> IntArray:
+    """(pairs,): the rank of each pair's item, column `own` (pairs,) of the scores, at its `points` (pairs, actions)."""
+    found = np.empty(len(points), dtype=np.int64)
+    for first in range(0, len(points), _ROWS):
+        part = slice(first, first + _ROWS)
+        with torch.no_grad():
+            found[part] = rank_of(scores(aligned(points[part])), own[part])
+    return found
