@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         folding_tuning,
         instability,
         instability_fidelity,
-        reachability,
         recommend,
         rerank,
         rerank_file,
         sweep_beta,
         sweep_horizon,
     )
+    from recaudit.audits.reachability.audit import reachability
     from recaudit.data import Interactions, datasets, splits
     from recaudit.models import reachable_factors
 
