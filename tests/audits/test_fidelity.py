@@ -95,8 +95,8 @@ def test_each_row_is_a_refit_by_hand(split: Split, recommender: Recommender) -> 
 
 def test_the_highest_promises_are_taken(split: Split) -> None:
     model = ItemKNN().fit(split.train)
-    found = fidelity(ItemKNN(), model, users=["user-003"], targets=4, actions=NextK(3)).pairs
-    every = ra.reachability(model, users=["user-003"], actions=NextK(3)).pairs
+    found = fidelity(ItemKNN(), model, users=["user-003"], targets=4, actions=NextK(3)).frame
+    every = ra.reachability(model, users=["user-003"], actions=NextK(3), policy=Softmax()).pairs
     assert found["promised"].to_list() == every["value"].sort(descending=True).head(4).to_list()
 
 

@@ -224,7 +224,7 @@ class _Asked:
                 model,
                 data,
                 actions=actions,
-                policy=policy,
+                policy=policy or Softmax(),
                 users=self.users,
                 targets=self.others,
                 by=(),
