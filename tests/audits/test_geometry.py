@@ -156,24 +156,24 @@ class TestBestBeta:
         """e is 9 below d at every rating, and on top of the others only where d is farther still."""
         model, actions = by_hand(), GivenItems(("a",))
         top = best_beta(model, user="u", item="d", actions=actions, candidates="all")
-        assert (top.beta, top.value, top.reachable) == (math.inf, 1.0, True)
+        assert top.select("beta", "value", "reachable").rows() == [(math.inf, 1.0, True)]
         never = best_beta(model, user="u", item="e", actions=actions, candidates="all")
-        assert (never.beta, never.reachable) == (0.0, False)
-        assert never.value == pytest.approx(1 / 4)
+        assert never.select("beta", "reachable").rows() == [(0.0, False)]
+        assert never["value"][0] == pytest.approx(1 / 4)
 
     def test_no_softmax_policy_does_better(self, model: FactorModel) -> None:
         user = model.data.user_ids[7]
         found = geometry(model, users=[user], actions=NextK(3)).frame
         item = found.filter(~pl.col("top1_reachable")).sort("margin_upper")["item"][-1]
-        best = best_beta(model, user=user, item=item, actions=NextK(3))
-        assert 0 < best.beta < math.inf
-        assert best.status == "solved"
+        [best] = best_beta(model, user=user, item=item, actions=NextK(3)).to_dicts()
+        assert 0 < best["beta_lower"] <= best["beta"] <= best["beta_upper"] < math.inf
+        assert best["status"] == "solved"
         for factor in (0.1, 0.8, 0.99, 1.0, 1.01, 1.25, 10.0):
-            policy = ra.policies.Softmax(beta=factor * best.beta)
+            policy = ra.policies.Softmax(beta=factor * best["beta"])
             row = ra.reachability(model, actions=NextK(3), policy=policy, users=[user], targets=[item]).pairs
-            assert row["value"][0] <= best.upper * (1 + 1e-9)
+            assert row["value"][0] <= best["upper"] * (1 + 1e-9)
             if factor == 1:
-                assert row["value"][0] == pytest.approx(best.value, rel=1e-6)
+                assert row["value"][0] == pytest.approx(best["value"], rel=1e-6)
 
     def test_what_has_no_answer_is_an_error(self, model: FactorModel, tiny: Interactions) -> None:
         user = model.data.user_ids[7]

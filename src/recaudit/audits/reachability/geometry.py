@@ -24,7 +24,6 @@ from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.reachable import rich_actions
 from recaudit.registry import ACTIONS
 from recaudit.solvers import hull_vertices, top1_margin
-from recaudit.solvers.softmax.beta import BestBeta
 from recaudit.solvers.softmax.beta import best_beta as maximize_beta
 from recaudit.specification import as_data
 from recaudit.status import Status
@@ -203,12 +202,15 @@ def best_beta(
     actions: Actions | None = None,
     candidates: Candidates = "unseen",
     rng: int = 0,
-) -> BestBeta:
+) -> pl.DataFrame:
     """The beta of a softmax policy at which the user's largest probability of the item is largest.
 
     An item that the user can make the top one is best served without randomness, at beta = inf; for any other there
     is a finite best beta, found with a certificate. `user` and `item` are ids; `actions` (default: the next 10
     items) and `candidates` as for `reachability`. The item must be a candidate, and the user must have an action.
+
+    One row: `beta`, which lies between `beta_lower` and `beta_upper`; the probability reached there with its bounds
+    (`value`, `lower`, `upper`); `reachable`: whether some ratings make the item the top one; `status`.
     """
     own = OwnScores.of(model, int(model.data.users_at([user])[0]), actions or NextK(10), candidates, rng)
     if not len(own.acted):
@@ -220,4 +222,14 @@ def best_beta(
             received=item,
             expected="a candidate: an item that is not acted on and, unless candidates='all', not seen",
         )
-    return maximize_beta(own.slope, own.intercept, int(place[0]), own.lower, own.upper)
+    found = maximize_beta(own.slope, own.intercept, int(place[0]), own.lower, own.upper)
+    return pl.DataFrame(
+        {
+            "beta": found.beta,
+            "beta_lower": found.bracket[:, 0],
+            "beta_upper": found.bracket[:, 1],
+            **{name: np.exp(getattr(found, name)) for name in ("value", "lower", "upper")},
+            "reachable": found.reachable,
+            "status": found.status,
+        }
+    )
