@@ -10,7 +10,7 @@ from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
-from pydantic import AfterValidator, PositiveFloat
+from pydantic import AfterValidator, BeforeValidator, PositiveFloat
 
 from recaudit.audits.agency.definitions import AGENCY, OTHERS, OWN
 from recaudit.audits.agency.questions import When, others_ratings, own_ratings, pair_schema
@@ -33,8 +33,8 @@ from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import Count, OneOf, Some, mistake
 
 
-def _softmax(policy: Policy) -> Softmax:
-    if not isinstance(policy, Softmax):
+def _softmax(policy: object) -> object:
+    if isinstance(policy, Policy) and not isinstance(policy, Softmax):
         raise mistake((), policy, "softmax, with any beta")
     return policy
 
@@ -66,7 +66,7 @@ class Agency(Audit):
     """Other numbers of ratings, for the curves; the model is fitted again for each."""
     betas: tuple[PositiveFloat, ...] = BETAS
     """Other betas of the policy, for the curves of everything but future lift, where they would take too long."""
-    policy: Annotated[Policy, OneOf(POLICIES), AfterValidator(_softmax)] = Softmax(beta=2.0)
+    policy: Annotated[Softmax, OneOf(POLICIES), BeforeValidator(_softmax), AfterValidator(_softmax)] = Softmax(beta=2.0)
     """How scores become a recommendation: softmax."""
     distance: Distance = "hellinger"
     """How far apart two distributions are."""
@@ -95,8 +95,8 @@ class Agency(Audit):
         own = {"targets": targets, "by": (), **shared}
         others = {"viewers": users, "editors": editors, "distance": self.distance, "pairs": False, "by": by, **shared}
         questions: list[tuple[When, Reachability | Instability]] = [
-            ("past", Reachability(actions=Past(self.k), users=users, **own)),
-            ("future", Reachability(actions=Future(self.k), users=followed, **own)),
+            ("past", Reachability(actions=Past(self.k), **own | {"users": users})),
+            ("future", Reachability(actions=Future(self.k), **own | {"users": followed})),
             ("past", Instability(edits=Past(self.k), **others)),
             ("future", Instability(edits=Future(self.k), **others)),
         ]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
 
 from recaudit.audits.agency.definitions import EDITOR_CONTRAST, ITEM_CONTRAST, OTHERS
-from recaudit.audits.agency.sweeps import AuditRunner, point
+from recaudit.audits.agency.sweeps import AuditRunner, Over, point
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.contrasts import Tiers, contrast_items, item_tiers, user_tiers
 from recaudit.audits.reachability.lifts import Lifts
+from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.groupings import groupings
@@ -48,6 +50,7 @@ def own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRu
     tiers = item_tiers(data, rng)
     targets = tuple(dict.fromkeys([*audit.targets, *tiers.first, *tiers.second]))
     found = runner.run(audit.model_copy(update={"targets": targets}))
+    assert isinstance(found, ReachabilityResult)
     metric, lifts, users = f"{when}_lift", Lifts.of(found), found.users["user"]
     drawn, everybody = lifts.weights(audit.targets), np.ones(len(users))
     logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
@@ -82,8 +85,8 @@ def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str, rng:
     first, second = (lifts.logs(lifts.weights(ids)) for ids in (tiers.first, tiers.second))
     if np.isnan(first - second).all():
         return pl.DataFrame(schema=GROUP_SCHEMA)
-    intervals = {"confidence": agency.confidence, "samples": agency.samples, "rng": rng}
-    rows = contrast_items(lifts.found, tiers.first, tiers.second, **intervals)
+    groups = lifts.found, tiers.first, tiers.second
+    rows = contrast_items(*groups, confidence=agency.confidence, samples=agency.samples, rng=rng)
     names = {"first": "popular", "second": "intermediate", "first / second": "popular / intermediate"}
     return rows.filter(pl.col("metric") == "lift").with_columns(
         pl.col("group").replace_strict(names), by=pl.lit(ITEM_CONTRAST), metric=pl.lit(metric)
@@ -180,9 +183,12 @@ def _curves(
     Without betas for the future's own ratings: each would take as long as everything else together.
     """
     main = summary.filter(pl.col("metric") == metric)
-    betas = () if metric == "future_lift" else agency.betas
     curves = [pl.DataFrame(schema=SERIES_SCHEMA)]
-    for over, points, here in (("horizon", agency.horizons, agency.k), ("beta", betas, agency.policy.beta)):
+    swept: list[tuple[Over, Sequence[float], float]] = [
+        ("horizon", agency.horizons, agency.k),
+        ("beta", () if metric == "future_lift" else agency.betas, agency.policy.beta),
+    ]
+    for over, points, here in swept:
         others = [at for at in points if at != here]
         if others:
             curve = runner.curve(audit.model_copy(update={"by": ()}), over, others)

@@ -71,7 +71,7 @@ def point(over: Over, at: float, summary: pl.DataFrame) -> pl.DataFrame:
 def _varied(audit: Reachability | Instability, over: Over, at: float) -> Reachability | Instability:
     if over == "beta":
         return audit.model_copy(update={"policy": Softmax(beta=at)})
-    free = replace(free_ratings_of(audit), k=at)
+    free = replace(free_ratings_of(audit), k=at)  # type: ignore[type-var]  # every kind of actions is a dataclass
     return audit.model_copy(update={"actions" if isinstance(audit, Reachability) else "edits": free})
 
 

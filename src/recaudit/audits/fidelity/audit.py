@@ -117,7 +117,7 @@ class Fidelity(Audit):
                 continue
             at = int(np.searchsorted(people, log.users_at([pair[looking]])[0]))
             stand = _Stand(self.audit, allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1)
-            refitted = [None if isinstance(refit[edit], str) else refit[edit][at] for refit in after]
+            refitted = [None if isinstance(found := refit[edit], str) else found[at] for refit in after]
             realised = [stand.value(start[at], refit) for start, refit in zip(before, refitted, strict=True)]
             rows[-1] |= {"promised": pair["value"], "realised": realised[0], "realised_other_rng": [*realised, None][1]}
             rows[-1] |= {"error": _log_ratio(realised[0], pair["value"])}

@@ -29,6 +29,7 @@ from recaudit.audits.instability.white_box import VIEWERS, OwnItemSolver, Pairwi
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
+from recaudit.audits.result import Table
 from recaudit.audits.samples import asked_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
@@ -125,7 +126,7 @@ class Instability(Audit):
                 expected="a row a pair to hold them",
                 remedy="Pass pairs=True, or fewer viewers and editors.",
             )
-        facts = told_ratings(model, log, self.edits, editors, rng)
+        ratings = told_ratings(model, log, self.edits, editors, rng)
         baseline = self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
         decided = self.model_copy(update={"baseline": baseline, "pairs": kept})
         solver = _solver(decided, model, log, len(viewers), editors, rng)
@@ -136,7 +137,7 @@ class Instability(Audit):
         def averaged() -> tuple[pl.DataFrame, pl.DataFrame]:
             return aggregate(averages(totals, viewers, grouped), self.bootstrap(rng))
 
-        tables = {
+        tables: dict[str, Table] = {
             "summary": lambda: averaged()[0],
             "groups": lambda: averaged()[1],
             "users": people(totals.viewers, looking, "user", rating, "editor"),
@@ -144,7 +145,7 @@ class Instability(Audit):
             "histogram": histogram(totals.bins, self.distance),
             "pairs": totals.pairs,
         }
-        facts = {**facts, "baseline": baseline, "statuses": totals.statuses()}
+        facts = {**ratings, "baseline": baseline, "statuses": totals.statuses()}
         return InstabilityResult(self, tables, rng=rng, facts=facts)
 
     def _positions(self, log: Interactions, side: Literal["viewers", "editors"], rng: int) -> IntArray:

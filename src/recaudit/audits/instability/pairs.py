@@ -90,12 +90,11 @@ class PairSolver(ABC):
         summed = known, np.where(known, values, 0.0), known & (values > threshold), known & ~found.solved
         return PairTotals(
             self._rows(viewers, found, values, failed, asked & bool(self.audit.pairs)),
-            PersonTotals.of(values, found.solved, threshold),
-            PersonTotals.of(values.T, found.solved.T, threshold),
-            bin_counts(values[known], self.audit.distance),
+            PersonTotals.of(values, summed, axis=1),
+            PersonTotals.of(values, summed, axis=0),
             np.stack([part.astype(np.float64) @ self._members for part in summed]),
-            failed=int(failed.sum()),
-            not_applicable=int((asked & ~known & ~failed).sum()),
+            bin_counts(values[known], self.audit.distance),
+            np.array([failed.sum(), (asked & ~known & ~failed).sum()]),
         )
 
     @property

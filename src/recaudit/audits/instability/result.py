@@ -113,40 +113,35 @@ def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Groupin
 
 def averages(totals: PairTotals, viewers: IntArray, grouped: list[Grouping]) -> list[Ratio]:
     """What is reported overall, by groups of viewers, and by groups of editors: "editor history" beside "history"."""
-    everybody = np.ones(len(viewers))
-    ratios = _over_viewers(totals, everybody)
-    nobody = np.zeros(len(viewers), dtype=bool)
-    place = 0
+    everybody, by_viewer = np.ones(len(viewers)), totals.viewers
+    ratios = _means(by_viewer.sums, everybody, by_viewer.metrics()["max_instability"])
+    editor_groups = iter(np.moveaxis(totals.by_group, 2, 0))
     for grouping in grouped:
         for group, members in zip(grouping.names, grouping.weights[viewers].T, strict=True):
-            ratios += _over_viewers(totals, members, grouping.by, group)
+            ratios += _means(by_viewer.sums, members, by_viewer.metrics()["max_instability"], grouping.by, group)
         for group in grouping.names:
-            count, total, above, bounded = totals.by_group[:, :, place]
-            named = f"editor {grouping.by}", group
-            statuses = standing(bounded > 0, count > 0, nobody)
-            own = total / np.where(count > 0, count, np.nan)
-            average = mean("instability", own, everybody, *named, statuses=statuses)
-            ratios += [average, replace(average, metric="unstable_share", totals=above, weights=count)]
-            place += 1
+            ratios += _means(next(editor_groups), everybody, None, f"editor {grouping.by}", group)
     return ratios
 
 
-def _over_viewers(totals: PairTotals, members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
-    side = totals.viewers
-    own, statuses = side.metrics(), side.statuses()
-    average, worst = (
-        mean(name, own[name], members, by, group, statuses=statuses) for name in ("instability", "max_instability")
-    )
+def _means(
+    sums: FloatArray, members: FloatArray, worst: FloatArray | None, by: str = "", group: str = ""
+) -> list[Ratio]:
+    """The metrics over these viewers, from the `sums` (4, viewers) of their pairs."""
+    known, total, above, bounded = sums
+    statuses = standing(bounded > 0, known > 0, np.zeros(len(known), dtype=bool))
+    average = mean("instability", total / np.where(known > 0, known, np.nan), members, by, group, statuses=statuses)
     # The share is of all pairs, not a mean of the viewers' shares.
-    share = replace(average, metric="unstable_share", totals=side.above * members, weights=side.count * members)
-    return [average, worst, share]
+    share = replace(average, metric="unstable_share", totals=above * members, weights=known * members)
+    largest = [] if worst is None else [mean("max_instability", worst, members, by, group, statuses=statuses)]
+    return [average, *largest, share]
 
 
 def people(side: PersonTotals, ids: pl.Series, one: str, others: pl.Series, other: str) -> pl.DataFrame:
     """A row for each viewer, or editor, with these `ids`; `others` are the ids on the other side of the pairs."""
     partner = others.gather(pl.Series(side.partner).set(pl.Series(side.partner < 0), None))
     own = {name: pl.Series(values).fill_nan(None) for name, values in side.metrics().items()}
-    return pl.DataFrame({one: ids, f"{other}s": side.count, **own, f"worst_{other}": partner})
+    return pl.DataFrame({one: ids, f"{other}s": side.sums[0].astype(np.int64), **own, f"worst_{other}": partner})
 
 
 def histogram(counts: IntArray, distance: Distance, bins: int = BINS) -> pl.DataFrame:
