@@ -11,6 +11,7 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits import contrast_items, sweep_beta
+from recaudit.audits.reachability.audit import Reachability
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.interventions import Future, NextK, Past
@@ -56,7 +57,8 @@ class TestDiscoveryOfSomeTargets:
         recommender = ALS(factors=3, iterations=3)
         asked: dict[str, Any] = {"targets": ids, "users": USERS}
         fitted = recommender.fit(Past(2).before(world.data))
-        curve = sweep_beta(recommender, world.data, actions=Past(2), betas=[2.0], samples=5, **asked)
+        audit = Reachability(actions=Past(2), samples=5, **asked)
+        curve = sweep_beta(recommender, world.data, audit=audit, betas=[2.0])
         found = ra.reachability(fitted, world.data, actions=Past(2), policy=Softmax(beta=2), **asked)
         assert curve.curve("discovery")["value"][0] == pytest.approx(found.aggregate(samples=5)["discovery"])
         known = found.frame.drop_nulls("value").with_columns(hit=pl.col("value") > 1 / pl.col("candidates"))
@@ -112,18 +114,22 @@ class TestHowAggregatesStand:
     def test_instability(self, world: World) -> None:
         """A recurrent model's distances are found by trying ratings of an interval: lower bounds."""
         recommender = RecurrentRecommender(hidden=4, epochs=1)
-        found = ra.instability(
-            recommender.fit(Past(2).before(world.data)), world.data, edits=Past(2), viewers=USERS, editors=USERS
+        result = ra.instability(
+            recommender.fit(Past(2).before(world.data)),
+            world.data,
+            edits=Past(2),
+            viewers=USERS,
+            editors=USERS,
+            samples=5,
         )
-        assert found.counts()["bounded"] == found.bounded == 6
-        result = found.aggregate(samples=5)
+        assert result.counts()["bounded"] == 6
         assert set(result.frame["status"]) == {"bounded"}
         groups = result.groups.filter(pl.col("users") > 0)
         assert set(groups["status"]) == {"bounded"}
         assert "editor history" in set(groups["by"])
-        assert set(found.contrast(USERS[:1], USERS[1:], samples=5)["status"]) == {"bounded"}
-        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS)
-        assert set(exact.aggregate(samples=5).frame["status"]) == {"solved"}
+        assert set(result.contrast(USERS[:1], USERS[1:])["status"]) == {"bounded"}
+        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS, samples=5)
+        assert set(exact.frame["status"]) == {"solved"}
 
 
 def test_the_weakest_of_what_counts() -> None:

@@ -224,7 +224,7 @@ class TestBesideTheVerbs:
     @pytest.mark.parametrize("distance", ["hellinger", "kl"])
     def test_instability(self, model: Any, distance: Any) -> None:
         asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS, "policy": Softmax(beta=2)}
-        verb = instability(model, edits=Past(2), distance=distance, **asked).frame
+        verb = instability(model, edits=Past(2), distance=distance, **asked).pairs
         found = Audit(Others(Past(2)), Distribution(), Distance(distance), Max()).run(model, **asked)
         assert found.columns == ["viewer", "editor", *COLUMNS]
         assert found.equals(verb.select(found.columns))

@@ -3,7 +3,7 @@
 from recaudit.audits.access import Access, compare_access, compare_access_instability
 from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
-from recaudit.audits.audit import Audit
+from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.calibration.audit import calibration
 from recaudit.audits.calibration.curve import calibration_curve
 from recaudit.audits.calibration.lists import ListColumns
@@ -46,6 +46,7 @@ __all__ = [
     "Reachability",
     "Relatedness",
     "Result",
+    "Subject",
     "Sweep",
     "Tradeoff",
     "Tuning",
