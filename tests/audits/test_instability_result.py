@@ -9,8 +9,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from recaudit.audits.instability.audit import Instability, instability
+from recaudit.audits.instability.pairs import BINS, bin_counts
 from recaudit.audits.instability.result import InstabilityResult
-from recaudit.audits.instability.totals import BINS, bin_counts
 from recaudit.audits.result import Result
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError

@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import AfterValidator, BeforeValidator, PositiveFloat
 
 from recaudit.audits.agency.definitions import AGENCY, OTHERS, OWN
-from recaudit.audits.agency.questions import When, others_ratings, own_ratings, pair_schema
+from recaudit.audits.agency.questions import When, others_ratings, own_ratings
 from recaudit.audits.agency.sweeps import BETAS, HORIZONS, AuditRunner
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.instability.audit import Instability
@@ -83,9 +83,10 @@ class Agency(Audit):
         """Ask about the whole log: its last ratings are the past, what comes after it the future."""
         data, rng = subject.data, context.rng
         assert data is not None
-        users = asked_users(data, self.users, rng)
-        targets, editors = asked_items(data, self.targets, rng), asked_users(data, self.editors, rng, "editors")
-        for argument, ids in (("users", users), ("targets", targets), ("editors", editors)):
+        users, targets = asked_users(data, self.users, rng), asked_items(data, self.targets, rng)
+        editors = asked_users(data, self.editors, rng, "editors")
+        asked = {"users": users, "targets": targets, "editors": editors}
+        for argument, ids in asked.items():
             if not ids:
                 raise InputError(argument, received="no ids", expected="at least one, or None for all")
         followed = some_users(data, users, self.followed, rng)
@@ -100,19 +101,17 @@ class Agency(Audit):
             ("past", Instability(edits=Past(self.k), **others)),
             ("future", Instability(edits=Future(self.k), **others)),
         ]
-        answers: list[Result] = []
+        answered: dict[str, Result] = {}
         left_out: dict[str, list[str]] = {}
-        statuses: dict[str, dict[str, int]] = {}
         for when, audit in track(questions, "agency", len(questions)):
             names = [f"{when}_{metric}" for metric in (OWN if isinstance(audit, Reachability) else OTHERS)]
             try:
-                answers.append(self._answer(when, audit, runner))
+                answered[names[0]] = self._answer(when, audit, runner)
             except NotSupportedError as error:
                 left_out.setdefault(str(error), []).extend(names)
-            else:
-                statuses[names[0]] = answers[-1].facts["statuses"]
-        if not answers:
+        if not answered:
             raise NotSupportedError(next(iter(left_out)))
+        answers = list(answered.values())
         missing = [name for names in left_out.values() for name in names]
         unanswered = [{"metric": name, **row(np.nan, np.nan, np.nan, 0, len(users))} for name in missing]
         tables = {
@@ -120,19 +119,15 @@ class Agency(Audit):
             "groups": pl.concat([a.groups for a in answers]),
             "users": _joined(pl.DataFrame({"user": pl.Series(users, dtype=data.user_ids.dtype)}), "users", answers),
             "items": _joined(item_table(data), "items", answers),
-            "pairs": pl.concat(
-                [pl.DataFrame(schema=pair_schema(data)), *(a.pairs for a in answers if "pairs" in a.tables)]
-            ),
+            "pairs": pl.concat([a.pairs for a in answers]),
             "series": pl.concat([a.series for a in answers]),
         }
         facts = {
-            "users": len(users),
+            **{name: len(ids) for name, ids in asked.items()},
             "followed": len(followed),
-            "targets": len(targets),
-            "editors": len(editors),
             "popular items": item_tiers(data, rng).rule,
             "active editors": user_tiers(data, rng).rule,
-            "statuses": statuses,
+            "statuses": {name: answer.facts["statuses"] for name, answer in answered.items()},
             **({"left_out": left_out} if left_out else {}),
         }
         return Result(self, tables, rng=rng, facts=facts)
@@ -154,6 +149,5 @@ agency = Verb(Agency, Result)
 def _joined(table: pl.DataFrame, name: str, answers: list[Result]) -> pl.DataFrame:
     """The table with the values of each answer beside it, null where it has none."""
     for answer in answers:
-        if name in answer.tables:
-            table = table.join(answer.table(name), on=table.columns[0], how="left", maintain_order="left")
+        table = table.join(answer.table(name), on=table.columns[0], how="left", maintain_order="left")
     return table

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
 
 from recaudit.audits.agency.definitions import EDITOR_CONTRAST, ITEM_CONTRAST, OTHERS
-from recaudit.audits.agency.sweeps import AuditRunner, Over, point
+from recaudit.audits.agency.sweeps import AuditRunner, point
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.reachability.audit import Reachability
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 When = Literal["past", "future"]
 
 
-def pair_schema(data: Interactions) -> dict[str, pl.DataType | type[pl.DataType]]:
+def _pair_schema(data: Interactions) -> dict[str, pl.DataType | type[pl.DataType]]:
     """The columns of a pair that is worked out: the ratings that bring its value about, and those given in fact."""
     return {
         "when": pl.String,
@@ -75,6 +74,7 @@ def own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRu
         "series": _curves(agency, audit, metric, runner, summary),
         "users": user_table(users, {metric: np.exp(logs)}),
         "items": pl.DataFrame({"item": data.item_ids, metric: pl.Series(lifts.of_items()).fill_nan(None)}),
+        "pairs": pl.DataFrame(schema=_pair_schema(data)),
     }
     facts = {"statuses": {status.value: counted[status.value] for status in Status if status.value in counted}}
     return Result(agency, tables, rng=rng, facts=facts)
@@ -95,26 +95,26 @@ def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str, rng:
 
 def others_ratings(agency: Agency, audit: Instability, when: When, runner: AuditRunner) -> Result:
     """How far others can move what users are recommended: past-k or future-k instability."""
-    found = _moved(audit, runner)
+    found = _instability(audit, runner)
     metric = f"{when}_instability"
     summary, groups = (
         rows.filter(pl.col("metric").is_in(OTHERS)).with_columns(metric=pl.lit(f"{when}_") + pl.col("metric"))
         for rows in (found.frame, found.groups)
     )
+    curves = _curves(agency, audit, metric, runner, summary)
     tables = {
         "summary": summary,
         "groups": pl.concat([groups, _editor_contrast(audit, metric, runner)], how="diagonal"),
-        "series": pl.concat(
-            [_curves(agency, audit, metric, runner, summary), _histogram(found, metric)], how="diagonal"
-        ),
+        "series": pl.concat([curves, _histogram(found, metric)], how="diagonal"),
         "users": found.users.select("user", pl.col("instability").alias(metric)),
+        "items": pl.DataFrame({"item": runner.data.item_ids}),
         "pairs": _worked_pair(found, audit, when, runner),
     }
     statuses = {status: count for status, count in found.counts().items() if count}
     return Result(agency, tables, rng=found.rng, facts={"statuses": statuses})
 
 
-def _moved(audit: Instability, runner: AuditRunner) -> InstabilityResult:
+def _instability(audit: Instability, runner: AuditRunner) -> InstabilityResult:
     found = runner.run(audit)
     assert isinstance(found, InstabilityResult)
     return found
@@ -122,7 +122,7 @@ def _moved(audit: Instability, runner: AuditRunner) -> InstabilityResult:
 
 def _editor_contrast(audit: Instability, metric: str, runner: AuditRunner) -> pl.DataFrame:
     tiers = user_tiers(runner.data, runner.context.rng)
-    found = _moved(audit.model_copy(update={"editors": (*tiers.first, *tiers.second), "pairs": True}), runner)
+    found = _instability(audit.model_copy(update={"editors": (*tiers.first, *tiers.second), "pairs": True}), runner)
     known = found.pairs.drop_nulls("value")
     first, second = (set(known.filter(pl.col("editor").is_in(ids))["viewer"]) for ids in (tiers.first, tiers.second))
     if first.isdisjoint(second):
@@ -144,30 +144,27 @@ def _editor_contrast(audit: Instability, metric: str, runner: AuditRunner) -> pl
 def _histogram(found: InstabilityResult, metric: str) -> pl.DataFrame:
     """The share of pairs from each step on, as a curve over instability; steps without pairs are left out."""
     answered = int(found.users["instability"].count())
-    return (
-        found.table("histogram")
-        .filter(pl.col("pairs") > 0)
-        .select(
-            over=pl.lit("instability"),
-            at="lower",
-            metric=pl.lit(metric),
-            value="share",
-            status=pl.lit((Status.BOUNDED if found.counts()[Status.BOUNDED] else Status.SOLVED).value),
-            users=pl.lit(answered, pl.Int64),
-            excluded=pl.lit(len(found.users) - answered, pl.Int64),
-        )
+    counted = found.table("histogram").filter(pl.col("pairs") > 0)
+    return counted.select(
+        over=pl.lit("instability"),
+        at="lower",
+        metric=pl.lit(metric),
+        value="share",
+        status=pl.lit((Status.BOUNDED if found.counts()[Status.BOUNDED] else Status.SOLVED).value),
+        users=pl.lit(answered, pl.Int64),
+        excluded=pl.lit(len(found.users) - answered, pl.Int64),
     )
 
 
 def _worked_pair(found: InstabilityResult, audit: Instability, when: When, runner: AuditRunner) -> pl.DataFrame:
     """The pair with the largest instability: what the editor rates, and how; nothing where no pair moves."""
-    data, schema = runner.data, pair_schema(runner.data)
+    data, schema = runner.data, _pair_schema(runner.data)
     worst = found.users.filter(pl.col("max_instability") > 0).sort("max_instability", "user", descending=True)
     if worst.is_empty():
         return pl.DataFrame(schema=schema)
     viewer, editor = worst["user"][0], worst["worst_editor"][0]
     update = {"viewers": (viewer,), "editors": (editor,), "pairs": True, "best_ratings": True}
-    rows = _moved(audit.model_copy(update=update), runner).pairs
+    rows = _instability(audit.model_copy(update=update), runner).pairs
     items, ratings = data.history(int(data.users_at([editor])[0]))
     given = dict(zip(data.item_ids.gather(items), ratings.tolist(), strict=True))
     before = [given.get(item) for item in rows["action_items"][0]]
@@ -183,16 +180,10 @@ def _curves(
     Without betas for the future's own ratings: each would take as long as everything else together.
     """
     main = summary.filter(pl.col("metric") == metric)
+    betas = () if metric == "future_lift" else agency.betas
     curves = [pl.DataFrame(schema=SERIES_SCHEMA)]
-    swept: list[tuple[Over, Sequence[float], float]] = [
-        ("horizon", agency.horizons, agency.k),
-        ("beta", () if metric == "future_lift" else agency.betas, agency.policy.beta),
-    ]
-    for over, points, here in swept:
-        others = [at for at in points if at != here]
-        if others:
+    for over, points, here in (("horizon", agency.horizons, agency.k), ("beta", betas, agency.policy.beta)):
+        if others := [at for at in points if at != here]:
             curve = runner.curve(audit.model_copy(update={"by": ()}), over, others)
-            same = pl.col("metric") == metric.partition("_")[2]
-            curves += [point(over, here, main), curve.filter(same)]
-    joined = pl.concat(curves).with_columns(metric=pl.lit(metric))
-    return joined.sort("over", "at", maintain_order=True)
+            curves += [point(over, here, main), curve.filter(pl.col("metric") == metric.partition("_")[2])]
+    return pl.concat(curves).with_columns(metric=pl.lit(metric)).sort("over", "at", maintain_order=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, final
+from typing import Any, final
 
 import polars as pl
 
@@ -26,8 +26,6 @@ from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.status import Status
-
-Over = Literal["horizon", "beta"]
 
 HORIZONS = (1, 2, 3, 4, 5)
 BETAS = (0.2, 0.5, 0.8, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
@@ -50,7 +48,7 @@ class AuditRunner:
         model = self._model if self._fits is None else self._fits.before(free_ratings_of(audit), self.data)
         return audit.run(Subject(model=model, data=self.data), rng=self.context.rng, engine=self.context.engine)
 
-    def curve(self, audit: Reachability | Instability, over: Over, points: Sequence[float]) -> pl.DataFrame:
+    def curve(self, audit: Reachability | Instability, over: str, points: Sequence[float]) -> pl.DataFrame:
         """The audit's overall rows at each point, as in SERIES_SCHEMA."""
         frames = [pl.DataFrame(schema=SERIES_SCHEMA)]
         for at in track(points, f"{AUDITS.kind_of(audit)} by {over}", len(points)):
@@ -63,12 +61,12 @@ def free_ratings_of(audit: Reachability | Instability) -> Actions | Future:
     return audit.actions if isinstance(audit, Reachability) else audit.edits
 
 
-def point(over: Over, at: float, summary: pl.DataFrame) -> pl.DataFrame:
+def point(over: str, at: float, summary: pl.DataFrame) -> pl.DataFrame:
     """The rows of a summary as one point of a curve."""
     return summary.select(pl.lit(over).alias("over"), pl.lit(float(at)).alias("at"), *SUMMARY_SCHEMA)
 
 
-def _varied(audit: Reachability | Instability, over: Over, at: float) -> Reachability | Instability:
+def _varied(audit: Reachability | Instability, over: str, at: float) -> Reachability | Instability:
     if over == "beta":
         return audit.model_copy(update={"policy": Softmax(beta=at)})
     free = replace(free_ratings_of(audit), k=at)  # type: ignore[type-var]  # every kind of actions is a dataclass
@@ -153,7 +151,7 @@ def _sweep(
     given: Recommender | FittedModel | Subject,
     data: Interactions | None,
     audit: Reachability | Instability,
-    over: Over,
+    over: str,
     points: Sequence[float],
     context: Context,
 ) -> Sweep:

@@ -1,10 +1,9 @@
 """Fidelity: does a user really get what an audit promises, once the recommender is trained again?
 
 Reachability and instability answer with the model's response: some vectors move as the update rule says, and everything
-else stays as fitted. A true refit moves everything: the weights, the item vectors, the biases, the other users. And a
-recommender that draws random numbers draws others once a rating is added, which moves scores for no reason at all
-(`other_rng` shows how much). So the promise is held against the only thing that counts, the recommender
-fitted anew to the log with the promised ratings in it.
+else stays as fitted. A true refit moves everything, and a recommender that draws random numbers draws others once a
+rating is added (`other_rng` shows how much that moves). So promises are held against the recommender fitted anew to the
+log with the promised ratings in it.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ from recaudit.specification import Count, OneOf, mistake
 from recaudit.status import Status
 
 _RANKS = ("rank_baseline", "rank_promised", "rank_realised")
-_NUMBERS = ("baseline", "promised", "realised", "realised_other_rng", "error")
+_REALISED = ("realised", "realised_other_rng")
 
 
-def _promising(audit: Audit) -> Reachability | Instability:
+def _check_promises(audit: Audit) -> Reachability | Instability:
     if not isinstance(audit, Reachability | Instability):
         raise mistake((), AUDITS.kind_of(audit), "reachability or instability")
     if isinstance(audit, Reachability) and isinstance(audit.actions, Future):
@@ -74,7 +73,7 @@ class Fidelity(Audit):
     metrics = FIDELITY
     needs = ("recommender",)
 
-    audit: Annotated[Reachability | Instability, OneOf(AUDITS), AfterValidator(_promising)] = Reachability(
+    audit: Annotated[Reachability | Instability, OneOf(AUDITS), AfterValidator(_check_promises)] = Reachability(
         actions=NextK(10), users=5
     )
     """Whose promises are checked, of which pairs: reachability or instability."""
@@ -116,19 +115,22 @@ class Fidelity(Audit):
             if edit is None:
                 continue
             at = int(np.searchsorted(people, log.users_at([pair[looking]])[0]))
-            stand = _Stand(self.audit, allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1)
+            outcome = _Outcome(self.audit, allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1)
             refitted = [None if isinstance(found := refit[edit], str) else found[at] for refit in after]
-            realised = [stand.value(start[at], refit) for start, refit in zip(before, refitted, strict=True)]
-            rows[-1] |= {"promised": pair["value"], "realised": realised[0], "realised_other_rng": [*realised, None][1]}
-            rows[-1] |= {"error": _log_ratio(realised[0], pair["value"])}
-            if realised[0] is None:
-                rows[-1]["status"] = Status.FAILED.value
+            realised = [outcome.value(start[at], refit) for start, refit in zip(before, refitted, strict=True)]
+            rows[-1] |= {"promised": pair["value"], **dict(zip(_REALISED, realised, strict=False))}
             if own:
                 response = model.respond(edit.user, edit.user, np.array(edit.items))
                 ranked = scores[at], response.scores(np.array(edit.ratings)).numpy(), refitted[0]
-                rows[-1] |= {name: stand.rank(some) for name, some in zip(_RANKS, ranked, strict=True)}
-        schema = dict.fromkeys(_NUMBERS, pl.Float64) | (dict.fromkeys(_RANKS, pl.Int64) if own else {})
-        compared = pl.DataFrame(rows, {**schema, "status": STATUS})
+                rows[-1] |= {name: outcome.rank(some) for name, some in zip(_RANKS, ranked, strict=True)}
+        numbers = dict.fromkeys(("baseline", "promised", *_REALISED, "error"), pl.Float64)
+        schema: dict[str, Any] = {**numbers, **(dict.fromkeys(_RANKS, pl.Int64) if own else {}), "status": STATUS}
+        promised, gained = pl.col("promised"), pl.col("realised")
+        failed = pl.when(promised.is_not_null() & gained.is_null()).then(pl.lit(Status.FAILED.value, STATUS))
+        compared = pl.DataFrame(rows, schema).with_columns(
+            error=pl.when(gained == promised).then(0.0).otherwise(gained.log() - promised.log()),
+            status=failed.otherwise(pl.col("status")),
+        )
         pairs = pl.concat([promises.select(looking, other), compared], how="horizontal")
         causes = dict.fromkeys(why for refit in after for why in refit.values() if isinstance(why, str))
         facts = {"statuses": dict(pairs["status"].value_counts().iter_rows()), "causes": list(causes)}
@@ -151,7 +153,7 @@ fidelity = Verb(Fidelity, Result)
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Stand:
+class _Outcome:
     """What the audit looks at for one user: an item's probability, or the user's whole distribution."""
 
     audit: Reachability | Instability
@@ -179,17 +181,11 @@ class _Stand:
         return 1 + int((scores[self.allowed] > own + 1e-12 * abs(own)).sum())
 
 
-def _log_ratio(realised: float | None, promised: float) -> float | None:
-    """0 where both are the same, 0 included."""
-    if realised is None or realised == promised:
-        return None if realised is None else 0.0
-    with np.errstate(divide="ignore"):
-        return float(np.log(realised) - np.log(promised))
-
-
 def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
     known = pairs.drop_nulls("realised")
-    baseline, promised, realised, error = (known[name].to_numpy() for name in _NUMBERS if name != "realised_other_rng")
+    baseline, promised, realised, error = (
+        known[name].to_numpy() for name in ("baseline", "promised", "realised", "error")
+    )
     gain = float((promised - baseline).sum())
     varies = min(known["promised"].n_unique(), known["realised"].n_unique()) > 1
     values = {

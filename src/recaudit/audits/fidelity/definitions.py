@@ -8,8 +8,7 @@ FIDELITY = (
     Metric(
         "median_error",
         "Median error",
-        "How far what a refit gives is from what the model's response promised, on a logarithmic scale: the median "
-        "over pairs.",
+        "How far a refit is from what the model's response promised, as a factor. The median over pairs.",
         "median of |log(realised / promised)|",
         "0 and up; 0: all promises are kept; log 2 = 0.69: half of them are off by a factor of two or more.",
         "lower",
@@ -17,8 +16,7 @@ FIDELITY = (
     Metric(
         "promise_correlation",
         "Rank correlation",
-        "Whether the pairs with the highest promises are those with the most realised; not applicable where one of the "
-        "two does not vary.",
+        "Whether pairs with higher promises have more realised; not applicable where one of the two does not vary.",
         "Spearman's rank correlation of promised and realised",
         "-1 to 1; 1: in the same order.",
         "higher",

@@ -22,9 +22,8 @@ from recaudit.audits.clicks import told_ratings
 from recaudit.audits.instability.ask import BlackBoxSolver
 from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.drawn import DrawnItemsSolver
-from recaudit.audits.instability.pairs import PairSolver
-from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people, user_groupings
-from recaudit.audits.instability.totals import PairTotals
+from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
+from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
 from recaudit.audits.instability.white_box import VIEWERS, OwnItemSolver, PairwiseSolver
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.search import refuse_many
@@ -59,9 +58,6 @@ class Instability(Audit):
     drawn on the way (`Future(k, follows=...)`), the value is an expectation over what is drawn, and beyond one step
     `lower` and `upper` are 95% limits. An editor without a single action, a viewer without candidates and an `item`
     that is none of them have the status not_applicable.
-
-    A log given beside the model must be the one that it was fitted to; for `Past(k)` also one that has the last k
-    ratings besides, which the model has not seen.
     """
 
     metrics = INSTABILITY

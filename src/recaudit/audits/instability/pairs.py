@@ -1,10 +1,14 @@
-"""What the solvers of instability have in common: what is asked of a pair, and the rows that hold the answers."""
+"""What the solvers of instability have in common: what is asked of a pair, the rows, and what they add up to.
+
+Pairs are millions: they stream by, and the totals of each viewer, each editor and each group of editors are kept.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import polars as pl
@@ -14,16 +18,17 @@ from numpy.typing import NDArray
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import Asked
 from recaudit.audits.candidates import candidate_items
-from recaudit.audits.instability.result import user_groupings
-from recaudit.audits.instability.totals import PairTotals, PersonTotals, bin_counts
 from recaudit.audits.reachability.result import STATUS
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
+from recaudit.errors import InputError
 from recaudit.interventions import Actions, Interval, Stars
 from recaudit.interventions.ratings import free_ratings, rating_range
+from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Softmax
+from recaudit.solvers.distance.distances import LARGEST, Distance
 from recaudit.status import Status
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 
 _GRID = 33
 """Ratings tried on an interval where scores are no affine function of them."""
+BINS = 1000
+"""Equal steps from 0 to the largest value that a distance can have, into which values are counted."""
 
 
 @final
@@ -178,3 +185,91 @@ class PairSolver(ABC):
             pl.Series("action_items", chosen, pl.List(self.log.item_ids.dtype)),
             pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
         )
+
+
+def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
+    """The named groupings, or all that this log offers; only of users, who are all that instability is about."""
+    found = groupings(data, by)
+    for grouping in found if by is not None else []:
+        if grouping.over != "users":
+            raise InputError("by", received=grouping.by, expected="groups of users", remedy="It groups items.")
+    return [grouping for grouping in found if grouping.over == "users"]
+
+
+@final
+class PersonTotals(NamedTuple):
+    """What the pairs of each viewer, or of each editor, come to."""
+
+    sums: FloatArray
+    """(4, people): see `PairTotals.by_group`."""
+    largest: FloatArray
+    """(people,): -inf without any value."""
+    partner: IntArray
+    """(people,): the place of the editor, or viewer, of the largest value, the first of equals; -1 without any."""
+
+    @classmethod
+    def of(cls, values: FloatArray, summands: Sequence[FloatArray | BoolArray], axis: int) -> PersonTotals:
+        """Of `values` (viewers, editors), NaN where there is none, and what is summed of them, over an axis."""
+        filled = np.where(np.isnan(values), -np.inf, values)
+        largest = filled.max(axis=axis)
+        partner = np.where(np.isfinite(largest), filled.argmax(axis=axis), -1)
+        return cls(np.stack([part.sum(axis=axis) for part in summands]).astype(np.float64), largest, partner)
+
+    def plus(self, more: PersonTotals, start: int) -> PersonTotals:
+        """With the pairs of further partners, the first of whom has the place `start`."""
+        better = more.largest > self.largest
+        partner = np.where(better, start + more.partner, self.partner)
+        return PersonTotals(self.sums + more.sums, np.where(better, more.largest, self.largest), partner)
+
+    def metrics(self) -> dict[str, FloatArray]:
+        """(people,) each: the metrics of instability for each person, NaN without any value."""
+        known, total, above, _ = self.sums
+        count = np.where(known > 0, known, np.nan)
+        worst = np.where(known > 0, self.largest, np.nan)
+        return {"instability": total / count, "max_instability": worst, "unstable_share": above / count}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairTotals:
+    """The sums over the pairs of a block of viewers, or of all."""
+
+    pairs: pl.DataFrame
+    """A row for each pair, or none where they are not kept."""
+    viewers: PersonTotals
+    editors: PersonTotals
+    by_group: FloatArray
+    """(4, viewers, groups): of the viewer's pairs with editors of each group, who can be part members, how many have a
+    value, their total, how many are above the threshold, how many are bounded."""
+    bins: IntArray
+    """(BINS,): see `bin_counts`."""
+    absent: IntArray
+    """(2,): how many pairs have no value because the system failed, and how many because there is none."""
+
+    @classmethod
+    def joined(cls, parts: Iterable[PairTotals]) -> PairTotals:
+        """The totals of all viewers from those of blocks of viewers, in their order."""
+        pairs, viewers, by_group = [], [], []
+        editors, bins, absent, start = None, np.zeros(BINS, dtype=np.int64), np.zeros(2, dtype=np.int64), 0
+        for part in parts:
+            pairs.append(part.pairs)
+            viewers.append(part.viewers)
+            by_group.append(part.by_group)
+            editors = part.editors if editors is None else editors.plus(part.editors, start)
+            bins, absent, start = bins + part.bins, absent + part.absent, start + len(part.viewers.largest)
+        assert editors is not None
+        people = PersonTotals(*(np.concatenate(some, axis=-1) for some in zip(*viewers, strict=True)))
+        return cls(pl.concat(pairs, rechunk=False), people, editors, np.concatenate(by_group, axis=1), bins, absent)
+
+    def statuses(self) -> dict[str, int]:
+        """How many pairs there are of each status, whether they were kept or not."""
+        known, _, _, bounded = self.viewers.sums.sum(axis=1).tolist()
+        counts = known - bounded, bounded, *self.absent
+        order = Status.SOLVED, Status.BOUNDED, Status.FAILED, Status.NOT_APPLICABLE
+        return {status.value: int(count) for status, count in zip(order, counts, strict=True)}
+
+
+def bin_counts(values: FloatArray, distance: Distance) -> IntArray:
+    """(BINS,): how many values are in each of equal steps up to the largest there can be; for KL of 1 - exp(-KL)."""
+    share = -np.expm1(-values) if distance == "kl" else values / LARGEST[distance]
+    return np.bincount(np.minimum((BINS * share).astype(np.int64), BINS - 1), minlength=BINS)

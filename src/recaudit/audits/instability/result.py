@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import final
 
@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.instability.totals import BINS, PairTotals, PersonTotals
+from recaudit.audits.instability.pairs import BINS, PairTotals, PersonTotals
 from recaudit.audits.result import Result
-from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.metrics.groupings import Grouping, groupings
+from recaudit.metrics.groupings import Grouping
 from recaudit.metrics.intervals import Ratio, mean, standing, weakest
 from recaudit.solvers.distance.distances import LARGEST, Distance
 
@@ -102,23 +101,14 @@ class InstabilityResult(Result):
         return "\n".join([head, f"  {sum(counts.values()):,} pairs: {shown or 'none'}", *lines])
 
 
-def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
-    """The named groupings, or all that this log offers; only of users, who are all that instability is about."""
-    found = groupings(data, by)
-    for grouping in found if by is not None else []:
-        if grouping.over != "users":
-            raise InputError("by", received=grouping.by, expected="groups of users", remedy="It groups items.")
-    return [grouping for grouping in found if grouping.over == "users"]
-
-
 def averages(totals: PairTotals, viewers: IntArray, grouped: list[Grouping]) -> list[Ratio]:
     """What is reported overall, by groups of viewers, and by groups of editors: "editor history" beside "history"."""
-    everybody, by_viewer = np.ones(len(viewers)), totals.viewers
-    ratios = _means(by_viewer.sums, everybody, by_viewer.metrics()["max_instability"])
+    everybody, worst = np.ones(len(viewers)), totals.viewers.metrics()["max_instability"]
+    ratios = _means(totals.viewers.sums, everybody, worst)
     editor_groups = iter(np.moveaxis(totals.by_group, 2, 0))
     for grouping in grouped:
         for group, members in zip(grouping.names, grouping.weights[viewers].T, strict=True):
-            ratios += _means(by_viewer.sums, members, by_viewer.metrics()["max_instability"], grouping.by, group)
+            ratios += _means(totals.viewers.sums, members, worst, grouping.by, group)
         for group in grouping.names:
             ratios += _means(next(editor_groups), everybody, None, f"editor {grouping.by}", group)
     return ratios
