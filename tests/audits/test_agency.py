@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,15 @@ class TestNumbers:
         assert sorted(sizes) == [len(Past(1).before(log)), len(log)]
         assert again.frame.equals(result.frame)
         assert again.series.equals(result.series)
+
+    def test_it_is_read_back_as_it_was_saved(self, result: Result, tmp_path: Path) -> None:
+        result.save(tmp_path / "kept")
+        again = Result.load(tmp_path / "kept")
+        assert again.audit == result.audit
+        assert again.settings == result.settings
+        assert {name: table.equals(result.table(name)) for name, table in again.tables.items()} == dict.fromkeys(
+            result.tables, True
+        )
 
 
 class TestGroups:

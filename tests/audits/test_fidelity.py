@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -249,6 +250,15 @@ def test_without_a_model_the_recommender_is_fitted(split: Split) -> None:
     assert past.pairs["promised"].to_list() == promised["value"].to_list()
     with pytest.raises(InputError, match="data: received nothing; expected a log to fit the recommender to"):
         fidelity(recommender)
+
+
+def test_it_is_read_back_as_it_was_saved(split: Split, tmp_path: Path) -> None:
+    found = fidelity(FixedWeights(), split.train, audit=Reachability(users=2, actions=NextK(2)))
+    found.save(tmp_path / "kept")
+    again = Result.load(tmp_path / "kept")
+    assert again.audit == found.audit
+    assert again.summary() == found.summary()
+    assert again.pairs.equals(found.pairs)
 
 
 def test_bad_arguments(split: Split) -> None:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from contracts.alike import assert_alike
-from recaudit.audits.instability.audit import instability
+from recaudit.audits.audit import Subject
+from recaudit.audits.instability.audit import Instability, instability
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.engines import Processes, Threads
@@ -314,6 +315,21 @@ def test_an_editor_without_actions_is_not_applicable(tiny: Interactions) -> None
     status = dict(frame.select("editor", "status").iter_rows())
     assert status == {"bob": "solved", "cem": "not_applicable"}
     assert row(frame, "ada", "cem")["value"] is None
+
+
+def test_with_a_recommender_the_past_is_asked_of_a_model_without_it(model: FactorModel, world: World) -> None:
+    recommender = ALS(factors=4, iterations=4, regularization=0.05)
+    train = recommender.fit(Past(1).before(world.data))
+    subject = Subject(model=train, recommender=recommender, data=world.data)
+    asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS}
+    assert_alike(
+        Instability(edits=Past(3), **asked).run(subject).pairs,
+        instability(model, world.data, edits=Past(3), **asked).pairs,
+    )
+    # What comes next is asked of the model at hand, which need not have seen all of the log.
+    assert_alike(
+        Instability(edits=NextK(2), **asked).run(subject).pairs, instability(train, edits=NextK(2), **asked).pairs
+    )
 
 
 @pytest.mark.parametrize("engine", [Threads(2), Processes(1)], ids=repr)

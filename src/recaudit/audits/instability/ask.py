@@ -38,10 +38,16 @@ class BlackBoxSolver(PairSolver):
 
     def prepare(self) -> None:
         """See `PairSolver`."""
-        if isinstance(self.model, BlackBox) and self.model.sampling is not None:
+        system = self.model if isinstance(self.model, BlackBox) else None
+        if system is not None and system.sampling is not None:
             raise NotSupportedError(
                 "Instability of a system that gives random lists would need far more of them than anybody asks for. "
                 "Build it with probabilities=... or scores=..."
+            )
+        if system is not None and system.gives_probabilities and self.beta != 1:
+            raise NotSupportedError(
+                "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
+                f"Softmax(beta={self.beta:g}) was received."
             )
         check_budget(self.model, self.audit.budget, ANSWERS)
 

@@ -36,7 +36,6 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, AnyActions, Future, NextK, Past
 from recaudit.metrics.intervals import aggregate
 from recaudit.models.base import FittedModel
-from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax, Top1
 from recaudit.solvers.distance.distances import Distance
@@ -186,11 +185,5 @@ def _solver(
         raise NotSupportedError(
             f"{type(model).__name__}: a rating of another user may move many scores, and then neither one item "
             "alone nor a limit on changes has a solver. Leave out item and changes."
-        )
-    assert isinstance(audit.policy, Softmax)
-    if isinstance(model, BlackBox) and model.gives_probabilities and audit.policy.beta != 1:
-        raise NotSupportedError(
-            "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
-            f"Softmax(beta={audit.policy.beta:g}) was received."
         )
     return (BlackBoxSolver if opaque else PairwiseSolver)(audit, model, log, editors, rng)
