@@ -21,22 +21,17 @@ if TYPE_CHECKING:
     from recaudit import audits, data, engines, errors, interventions, models, policies, report, runs, simulate, solvers
     from recaudit.audits import (
         Audit,
-        Fidelity,
         Folding,
-        Instability,
         Reachability,
         Relatedness,
         Result,
         accuracy,
-        agency,
         calibration,
         calibration_curve,
         exposure,
-        fidelity,
         folding,
         folding_tradeoff,
         folding_tuning,
-        instability,
         reachability,
         recommend,
         rerank,
@@ -44,6 +39,9 @@ if TYPE_CHECKING:
         sweep_beta,
         sweep_horizon,
     )
+    from recaudit.audits.agency.audit import agency
+    from recaudit.audits.fidelity.audit import Fidelity, fidelity
+    from recaudit.audits.instability.audit import Instability, instability
     from recaudit.data import Interactions, datasets, splits
     from recaudit.models import reachable_factors
 

@@ -265,7 +265,8 @@ class TestWithoutAnAnswer:
             agency(ALS(factors=3), log, **{**ASKED, "k": 1.5})
 
     def test_other_policies_than_softmax_are_refused(self) -> None:
-        for policy in (Top1(), {"kind": "top-1"}):
+        wrong: list[Any] = [Top1(), {"kind": "top-1"}]
+        for policy in wrong:
             with pytest.raises(InputError, match=r"policy: received Top1\(\); expected softmax"):
                 Agency(policy=policy)
 

@@ -273,8 +273,10 @@ def test_bad_arguments(split: Split) -> None:
         checked(FixedWeights(), model, users=["nobody"])
     with pytest.raises(NotSupportedError, match="no formula says"):
         checked(TopPop(), TopPop().fit(split.train))
-    with pytest.raises(InputError, match="audit: received 'accuracy'; expected reachability or instability"):
-        Fidelity(audit={"kind": "accuracy"})
+    wrong: dict[str, Any] = {"accuracy": {"kind": "accuracy"}, "agency": ra.audits.Agency()}
+    for name, audit in wrong.items():
+        with pytest.raises(InputError, match=f"audit: received '{name}'; expected reachability or instability"):
+            Fidelity(audit=audit)
     with pytest.raises(InputError, match="such as NextK"):
         Fidelity(audit=Reachability(actions=Future(2)))
     with pytest.raises(InputError, match="recommender: received nothing"):

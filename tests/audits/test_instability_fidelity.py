@@ -113,7 +113,7 @@ def test_a_click_is_taken_away(world: World) -> None:
     assert (found.pairs["realised"] > 0).all()
     # One's own clicks: the weights of EASE move too, the clicks that are gone are gone.
     ease = EASE(regularization=10)
-    edited = Reachability(actions=ra.interventions.HistoryEdits(2), users=["user-100"])
+    edited = Reachability(actions=ra.interventions.HistoryEdits(2), users=("user-100",))
     own = ra.fidelity(ease, clicks, audit=edited, top=2)
     assert own.pairs["realised"].null_count() == 0
 

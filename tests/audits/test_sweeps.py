@@ -64,7 +64,7 @@ def test_one_model_serves_every_horizon_of_the_future(log: Interactions) -> None
 
 def test_instability_of_the_future_by_horizon(log: Interactions) -> None:
     model = RECOMMENDER.fit(log, rng=3)
-    audit = Instability(edits=Future(5), viewers=5, editors=["user-001"], samples=10)
+    audit = Instability(edits=Future(5), viewers=5, editors=("user-001",), samples=10)
     sweep = sweep_horizon(model, log, audit=audit, horizons=(1, 2))
     found = ra.instability(model, log, edits=Future(2), viewers=5, editors=["user-001"], samples=10)
     assert point(sweep, 2, "instability") == pytest.approx(found["instability"])

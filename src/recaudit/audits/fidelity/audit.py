@@ -14,7 +14,7 @@ from typing import Annotated, Any, final
 import numpy as np
 import polars as pl
 import torch
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray
@@ -42,12 +42,16 @@ _RANKS = ("rank_baseline", "rank_promised", "rank_realised")
 _REALISED = ("realised", "realised_other_rng")
 
 
-def _check_promises(audit: Audit) -> Reachability | Instability:
-    if not isinstance(audit, Reachability | Instability):
+def _check(audit: object) -> object:
+    if isinstance(audit, Audit) and not isinstance(audit, Reachability | Instability):
         raise mistake((), AUDITS.kind_of(audit), "reachability or instability")
     if isinstance(audit, Reachability) and isinstance(audit.actions, Future):
         raise mistake(("actions",), audit.actions, "ratings of items that do not depend on ratings, such as NextK(10)")
     return audit
+
+
+Promising = Annotated[Reachability | Instability, OneOf(AUDITS), BeforeValidator(_check), AfterValidator(_check)]
+"""An audit that says what ratings bring about, or the table that describes one."""
 
 
 @final
@@ -73,9 +77,7 @@ class Fidelity(Audit):
     metrics = FIDELITY
     needs = ("recommender",)
 
-    audit: Annotated[Reachability | Instability, OneOf(AUDITS), AfterValidator(_check_promises)] = Reachability(
-        actions=NextK(10), users=5
-    )
+    audit: Promising = Reachability(actions=NextK(10), users=5)
     """Whose promises are checked, of which pairs: reachability or instability."""
     top: Count = 3
     """Of reachability without targets, how many of the items with the highest promise to take for each user."""
