@@ -74,8 +74,8 @@ def past_instability(console: Console, viewers: int | None) -> None:
         ours = seconds / pairs
         table.add_row(f"{beta}", "recaudit", f"{pairs:,}", f"{seconds:.1f}", f"{ours * 1e6:.2f}", "")
 
-        rows = np.random.default_rng(0).choice(len(sample.frame), SAMPLE, replace=False)
-        named = sample.frame[rows.tolist()]
+        rows = np.random.default_rng(0).choice(len(sample.pairs), SAMPLE, replace=False)
+        named = sample.pairs[rows.tolist()]
         positions = zip(data.users_at(named["viewer"]), data.users_at(named["editor"]), strict=True)
         ready = [Pair.of(model, data, int(viewer), int(editor)) for viewer, editor in positions]
         with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:

@@ -214,7 +214,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         ),
         "instability": (
             ra.instability,
-            {"model": als, "edits": Past(2), "viewers": ids, "editors": ids, "distance": "tv", "policy": None, "rng": 0,
+            {"model": als, "edits": Past(2), "viewers": ids, "editors": ids, "distance": "tv", "rng": 0,
              "item": None, "candidates": "unseen", "baseline": None, "threshold": 0.5, "pairs": True,
              "best_ratings": False, "budget": 5},
         ),

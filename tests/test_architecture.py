@@ -100,7 +100,6 @@ def test_public_names() -> None:
         "folding_tradeoff",
         "folding_tuning",
         "instability",
-        "instability_fidelity",
         "interventions",
         "models",
         "policies",

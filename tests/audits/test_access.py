@@ -108,7 +108,7 @@ class TestInstability:
             model, data, viewers=viewers, editors=editors, edits=edits, distance="tv", policy=Softmax(beta=2)
         )
         assert result.frame.columns == ["viewer", "editor", "exact", "gradient", "black_box", "queries"]
-        np.testing.assert_allclose(result.frame["exact"], oracle.frame["value"], rtol=1e-9)
+        np.testing.assert_allclose(result.frame["exact"], oracle.pairs["value"], rtol=1e-9)
         assert len(result.frame) == 3 * 4 - 1  # nobody is their own editor
         assert result.exceeding == 0
         assert (result.frame["queries"] <= 60).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits import METRICS
-from recaudit.audits.agency.audit import agency
+from recaudit.audits.agency.audit import Agency, agency
+from recaudit.audits.audit import Subject
+from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
@@ -18,8 +20,8 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Past
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.models import ALS, EASE, RecurrentRecommender, TopPop
-from recaudit.policies import Softmax
+from recaudit.models import ALS, EASE, FactorModel, RecurrentRecommender, TopPop
+from recaudit.policies import Softmax, Top1
 
 RECOMMENDER = ALS(factors=4, iterations=2)
 ASKED: dict[str, Any] = {
@@ -53,7 +55,7 @@ def followed(result: Result) -> list[str]:
 class TestNumbers:
     def test_every_metric_has_a_value_and_a_definition(self, result: Result) -> None:
         names = {f"{when}_{metric}" for when in ("past", "future") for metric in (*OWN, *OTHERS)}
-        assert set(result.frame["metric"]) == names <= set(METRICS)
+        assert set(result.frame["metric"]) == names == {metric.name for metric in Agency.metrics}
         assert result.frame["value"].null_count() == 0
         assert dict(result.frame.schema) == SUMMARY_SCHEMA
 
@@ -66,9 +68,15 @@ class TestNumbers:
             policy=Softmax(beta=2),
             users=result.users["user"],
             targets=targets,
+            by=[],
         )
         future = ra.reachability(
-            RECOMMENDER.fit(log), actions=Future(2), policy=Softmax(beta=2), users=followed(result), targets=targets
+            RECOMMENDER.fit(log),
+            actions=Future(2),
+            policy=Softmax(beta=2),
+            users=followed(result),
+            targets=targets,
+            by=[],
         )
         assert len(followed(result)) == 3
         for when, found in (("past", past), ("future", future)):
@@ -90,7 +98,8 @@ class TestNumbers:
             policy=Softmax(beta=2),
             viewers=result.users["user"],
             editors=editors,
-        ).aggregate(samples=2)
+            samples=2,
+        )
         assert result["past_instability"] == pytest.approx(past["instability"])
         assert result["past_unstable_share"] == past["unstable_share"]
         np.testing.assert_allclose(result.users["past_instability"], past.users["instability"])
@@ -98,11 +107,28 @@ class TestNumbers:
     def test_a_fitted_model_is_taken_and_changes_nothing(
         self, result: Result, log: Interactions, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        fitted = [RECOMMENDER.fit(part) for part in (log, Past(1).before(log), Past(2).before(log))]
-        monkeypatch.setattr(ALS, "fit", lambda *args, **kwargs: pytest.fail("was fitted again"))
-        again = agency(RECOMMENDER, log, by=["history", "popularity"], fitted=fitted, **ASKED)
+        sizes: list[int] = []
+        fit = ALS.fit
+        subject = Subject(model=RECOMMENDER.fit(Past(2).before(log)), recommender=RECOMMENDER, data=log)
+
+        def counted(self: ALS, data: Interactions, rng: int = 0) -> FactorModel:
+            sizes.append(len(data))
+            return fit(self, data, rng)
+
+        monkeypatch.setattr(ALS, "fit", counted)
+        again = agency(subject, by=["history", "popularity"], **ASKED)
+        assert sorted(sizes) == [len(Past(1).before(log)), len(log)]
         assert again.frame.equals(result.frame)
         assert again.series.equals(result.series)
+
+    def test_it_is_read_back_as_it_was_saved(self, result: Result, tmp_path: Path) -> None:
+        result.save(tmp_path / "kept")
+        again = Result.load(tmp_path / "kept")
+        assert again.audit == result.audit
+        assert again.settings == result.settings
+        assert {name: table.equals(result.table(name)) for name, table in again.tables.items()} == dict.fromkeys(
+            result.tables, True
+        )
 
 
 class TestGroups:
@@ -128,6 +154,7 @@ class TestGroups:
             policy=Softmax(beta=2),
             users=result.users["user"],
             targets=log.item_ids.filter(pl.Series(targets * weights[:, -1] > 0)),
+            by=[],
         )
         row = result.by("popularity").filter(pl.col("metric") == "past_lift")[-1]
         assert row["value"][0] == pytest.approx(found["lift"])
@@ -163,9 +190,8 @@ class TestSeries:
             assert all(row["value"] == result[row["metric"]] for row in rows.iter_rows(named=True))
 
     def test_other_points_are_the_sweep(self, result: Result, log: Interactions) -> None:
-        sweep = ra.sweep_horizon(
-            RECOMMENDER, log, horizons=(1,), policy=Softmax(beta=2), users=6, targets=8, samples=20
-        )
+        audit = Reachability(actions=Past(2), users=6, targets=8, samples=20)
+        sweep = ra.sweep_horizon(RECOMMENDER, log, audit=audit, horizons=(1,))
         one = (pl.col("over") == "horizon") & (pl.col("at") == 1) & (pl.col("metric") == "past_lift")
         (value,) = result.series.filter(one)["value"]
         assert value == sweep.curve("lift")["value"][0]
@@ -194,7 +220,7 @@ class TestWorkedPair:
             viewers=result.users["user"],
             editors=log.user_ids.gather(ra.audits.samples.resolve_users(5, log, 0, "editors")).to_list(),
         )
-        assert row["value"] == pytest.approx(found.frame["value"].max(), rel=1e-9)
+        assert row["value"] == pytest.approx(found.pairs["value"].max(), rel=1e-9)
         editor = int(log.users_at([row["editor"]])[0])
         given = dict(zip(*(part.tolist() for part in log.history(editor)), strict=True))
         assert row["given_ratings"] == [given[item] for item in log.items_at(row["action_items"])]
@@ -235,8 +261,14 @@ class TestWithoutAnAnswer:
     def test_somebody_must_be_asked(self, log: Interactions, argument: str) -> None:
         with pytest.raises(InputError, match=f"{argument}: received no ids; expected at least one"):
             agency(ALS(factors=3), log, **{**ASKED, argument: []})
-        with pytest.raises(InputError, match=r"k: received 1\.5; expected a whole number"):
+        with pytest.raises(InputError, match=r"k: received 1\.5; expected a valid integer"):
             agency(ALS(factors=3), log, **{**ASKED, "k": 1.5})
+
+    def test_other_policies_than_softmax_are_refused(self) -> None:
+        wrong: list[Any] = [Top1(), {"kind": "top-1"}]
+        for policy in wrong:
+            with pytest.raises(InputError, match=r"policy: received Top1\(\); expected softmax"):
+                Agency(policy=policy)
 
     def test_what_was_only_searched_for_is_bounded_everywhere(self, log: Interactions) -> None:
         asked: dict[str, Any] = {"users": 3, "followed": 1, "targets": 4, "editors": 3, "samples": 5}

@@ -114,11 +114,11 @@ class TestBudget:
         for edits in (Past(1), NextK(1)):
             system = Counter()
             box = from_system(log, scores=system)
-            found = ra.instability(box, edits=edits, viewers=["w"], editors=["u"], budget=20).frame
+            found = ra.instability(box, edits=edits, viewers=["w"], editors=["u"], budget=20).pairs
             assert found["queries"].to_list() == [len(system.asked)]
             assert len(system.asked) <= 20
         together = Counter()
-        found = ra.instability(from_system(log, scores=together), edits=NextK(1), budget=20).frame
+        found = ra.instability(from_system(log, scores=together), edits=NextK(1), budget=20).pairs
         assert len(together.asked) <= found["queries"].sum()
         assert (found["queries"] <= 20).all()
 
@@ -194,7 +194,7 @@ class TestRandomAnswers:
     def test_instability_is_what_edits_do_and_not_chance(self, log: Interactions, distance: Any) -> None:
         def run(system: Any, seed: int) -> pl.DataFrame:
             settings: dict[str, Any] = {"edits": Past(1), "viewers": ["w"], "editors": ["u"], "distance": distance}
-            return ra.instability(from_system(log, scores=system), **settings, budget=60, rng=seed).frame
+            return ra.instability(from_system(log, scores=system), **settings, budget=60, rng=seed).pairs
 
         truth = run(likes, 0)
         found = pl.concat([run(noisy(np.random.default_rng(n), 0.1), n) for n in range(12)])
@@ -309,13 +309,13 @@ class TestFailures:
             return likes(history)
 
         found = ra.instability(from_system(log, scores=system), edits=NextK(1), budget=20)
-        lost = found.frame.filter(pl.col("status") == "failed")
+        lost = found.pairs.filter(pl.col("status") == "failed")
         assert found.counts()["failed"] == len(lost) > 0
         assert "u" in set(lost["editor"]) | set(lost["viewer"])
         assert lost["failure"].str.contains("ConnectionError: 503").all()
-        assert found.counts()["bounded"] == found.frame["value"].is_not_null().sum() > 0
-        assert sum(found.counts().values()) == len(found.frame)
-        assert found.aggregate(samples=20).settings["statuses"] == found.counts()
+        assert found.counts()["bounded"] == found.pairs["value"].is_not_null().sum() > 0
+        assert sum(found.counts().values()) == len(found.pairs)
+        assert found.settings["statuses"] == found.counts()
 
     def test_an_interrupt_passes(self, log: Interactions) -> None:
         def system(_: History) -> Sequence[float]:

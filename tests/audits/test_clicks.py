@@ -90,7 +90,7 @@ def test_others_clicks_are_asked_the_same_way(clicks: Interactions) -> None:
     model = WALS(factors=3, iterations=5, center="none", regularization=0.1).fit(clicks)
     found = ra.instability(model, edits=Past(2), viewers=USERS, editors=USERS)
     assert found.settings["ratings"] == as_data(Stars(0, 1))
-    assert (found.frame["value"] > 0).all()
+    assert (found.pairs["value"] > 0).all()
 
 
 def test_logs_with_a_scale_say_it_too(world: World) -> None:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from contracts.alike import assert_alike
-from recaudit.audits.instability.audit import instability
+from recaudit.audits.audit import Subject
+from recaudit.audits.instability.audit import Instability, instability
 from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.engines import Processes, Threads
@@ -92,7 +93,7 @@ def test_past_edits_agree_with_the_whole_softmax(
     result = instability(
         moved, data, edits=Past(3), viewers=VIEWERS, editors=EDITORS, distance=distance, policy=Softmax(beta=beta)
     )
-    assert len(result.frame) == 3 * 4 - 1
+    assert len(result.pairs) == 3 * 4 - 1
     for viewer, editor in itertools.product(VIEWERS, EDITORS):
         if viewer == editor:
             continue
@@ -100,7 +101,7 @@ def test_past_edits_agree_with_the_whole_softmax(
         items = Past(3).items(moved, position, 0, data)
         factual = Past(3).unchanged(moved, position, items, data)[0]
         expected = twin(moved, data, viewer, editor, items[0], factual, [1.0, 3.0, 5.0], beta, distance)
-        found = row(result.frame, viewer, editor)
+        found = row(result.pairs, viewer, editor)
         assert found["value"] == pytest.approx(expected, abs=1e-9)
         assert (found["lower"], found["upper"], found["status"]) == (found["value"], found["value"], "solved")
         assert found["baseline"] == 0.0
@@ -118,17 +119,19 @@ def test_every_kind_of_edit_is_measured_from_the_models_scores(
     for editor in EDITORS[:2]:
         items = actions.items(model, data.users_at([editor]), 3)[0]
         expected = twin(model, data, VIEWERS[0], editor, items, None, [1.0, 5.0], 2.0)
-        assert row(result.frame, VIEWERS[0], editor)["value"] == pytest.approx(expected, abs=1e-9)
+        assert row(result.pairs, VIEWERS[0], editor)["value"] == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_baseline_may_be_what_is_predicted(model: FactorModel) -> None:
     data = model.data
-    result = instability(model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:1], baseline="predicted")
+    result = instability(
+        model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:1], baseline="predicted", policy=Softmax()
+    )
     position = data.users_at(EDITORS[:1])
     items = NextK(2).items(model, position, 0)[0]
     predicted = model.predict(np.repeat(position, 2), items)
     expected = twin(model, data, VIEWERS[0], EDITORS[0], items, predicted, [1.0, 5.0], 1.0)
-    assert result.frame["value"][0] == pytest.approx(expected, abs=1e-9)
+    assert result.pairs["value"][0] == pytest.approx(expected, abs=1e-9)
 
 
 def two_users() -> tuple[FactorModel, Interactions]:
@@ -153,20 +156,19 @@ def test_two_users_and_three_items_by_hand() -> None:
     # At 1 star: s_a = 0.2, P(a) = 0.5498. At 5 stars: s_a = 1, P(a) = 0.7311. TV = |difference of P(a)|.
     model, data = two_users()
     p = {stars: 1 / (1 + np.exp(-0.2 * stars)) for stars in (1, 3, 5)}
-    past = instability(model, data, edits=Past(1), viewers=["ada"], editors=["bob"], distance="tv", best_ratings=True)
-    only = past.frame.row(0, named=True)
+    asked: dict[str, Any] = {"viewers": ["ada"], "editors": ["bob"], "distance": "tv", "policy": Softmax()}
+    past = instability(model, data, edits=Past(1), best_ratings=True, **asked)
+    only = past.pairs.row(0, named=True)
     assert only["value"] == pytest.approx(max(p[5] - p[3], p[3] - p[1]))
     assert only["action_items"] == ["a"]
     assert only["action_ratings"] == [1.0]  # 0.0959 from 3 stars down to 1, 0.0854 up to 5
     # From the model's scores, where a and b are equally likely, 5 stars are farther: 0.7311 - 0.5.
-    from_scores = instability(
-        model, data, edits=Past(1), viewers=["ada"], editors=["bob"], distance="tv", baseline="scores"
-    )
-    assert from_scores.frame["value"][0] == pytest.approx(p[5] - 0.5)
+    from_scores = instability(model, data, edits=Past(1), baseline="scores", **asked)
+    assert from_scores.pairs["value"][0] == pytest.approx(p[5] - 0.5)
     # Past(2) frees b as well: a at 1 star, b at 5 is the farthest: P(a) = 1 / (1 + e^0.8) = 0.3100.
     # Before: s_a = 0.6, s_b = 0.4.
-    both = instability(model, data, edits=Past(2), viewers=["ada"], editors=["bob"], distance="tv")
-    assert both.frame["value"][0] == pytest.approx(1 / (1 + np.exp(-0.2)) - 1 / (1 + np.exp(0.8)))
+    both = instability(model, data, edits=Past(2), **asked)
+    assert both.pairs["value"][0] == pytest.approx(1 / (1 + np.exp(-0.2)) - 1 / (1 + np.exp(0.8)))
 
 
 def test_one_item_is_looked_at_as_shown_or_not(model: FactorModel, world: World) -> None:
@@ -194,7 +196,7 @@ def test_one_item_is_looked_at_as_shown_or_not(model: FactorModel, world: World)
             policy=Softmax(beta=2),
             item=data.item_ids[int(target)],
         )
-        assert result.frame["value"][0] == pytest.approx(max(abs(q - before) for q in after), abs=1e-9)
+        assert result.pairs["value"][0] == pytest.approx(max(abs(q - before) for q in after), abs=1e-9)
 
 
 def test_an_item_that_the_viewer_has_seen_is_not_applicable(model: FactorModel) -> None:
@@ -202,8 +204,8 @@ def test_an_item_that_the_viewer_has_seen_is_not_applicable(model: FactorModel) 
     result = instability(
         model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:2], item=model.data.item_ids[int(seen)]
     )
-    assert result.frame["status"].to_list() == ["not_applicable"] * 2
-    assert result.frame["value"].to_list() == [None, None]
+    assert result.pairs["status"].to_list() == ["not_applicable"] * 2
+    assert result.pairs["value"].to_list() == [None, None]
     assert result.counts()["not_applicable"] == 2
 
 
@@ -215,16 +217,16 @@ def test_who_edits_only_what_viewers_have_seen_changes_nothing(model: FactorMode
     edits = GivenItems(tuple(known_to_all[:2]))
     for distance in DISTANCES:
         result = instability(model, edits=edits, viewers=VIEWERS, editors=EDITORS, distance=distance)
-        assert result.frame["value"].to_list() == [0.0] * 11
-        assert set(result.frame["status"]) == {"solved"}
+        assert result.pairs["value"].to_list() == [0.0] * 11
+        assert set(result.pairs["status"]) == {"solved"}
     # Where seen items can be recommended again, they do.
     again = instability(model, edits=edits, viewers=VIEWERS, editors=EDITORS, candidates="all")
-    assert (again.frame["value"] > 0).all()
+    assert (again.pairs["value"] > 0).all()
 
 
 def test_stars_reach_what_the_interval_reaches(model: FactorModel, world: World) -> None:
     frames = [
-        instability(model, world.data, edits=Past(3, ratings=ratings), viewers=VIEWERS, editors=EDITORS).frame
+        instability(model, world.data, edits=Past(3, ratings=ratings), viewers=VIEWERS, editors=EDITORS).pairs
         for ratings in (Stars(1, 5), Stars(1, 5, 0.5), Interval(1, 5), None)
     ]
     for frame in frames[1:]:
@@ -234,7 +236,7 @@ def test_stars_reach_what_the_interval_reaches(model: FactorModel, world: World)
 def test_an_editor_who_may_only_rate_as_before_changes_nothing() -> None:
     model, data = two_users()  # bob's last rating is 3
     only = instability(model, data, edits=Past(1, ratings=Interval(3, 3)), viewers=["ada"], editors=["bob"])
-    assert only.frame["value"].to_list() == [0.0]
+    assert only.pairs["value"].to_list() == [0.0]
 
 
 def test_a_wider_choice_of_ratings_or_edits_never_moves_less(model: FactorModel, world: World) -> None:
@@ -242,7 +244,7 @@ def test_a_wider_choice_of_ratings_or_edits_never_moves_less(model: FactorModel,
         ratings = Stars(low, high)
         edits = Past(k, ratings=ratings, changes=changes)
         fitted = ALS(factors=4, iterations=2).fit(edits.before(world.data))
-        return instability(fitted, world.data, edits=edits, viewers=VIEWERS, editors=EDITORS).frame["value"].to_numpy()
+        return instability(fitted, world.data, edits=edits, viewers=VIEWERS, editors=EDITORS).pairs["value"].to_numpy()
 
     assert (values(3, 1, 5) >= values(3, 2, 4) - 1e-12).all()
     limited = [values(3, 1, 5, changes) for changes in (1, 2, 3)]
@@ -257,7 +259,7 @@ def test_the_best_ratings_reach_the_value(model: FactorModel, world: World) -> N
     result = instability(
         model, data, edits=Past(3), viewers=VIEWERS, editors=EDITORS, policy=Softmax(beta=2), best_ratings=True
     )
-    for found in result.frame.iter_rows(named=True):
+    for found in result.pairs.iter_rows(named=True):
         v, e = (int(x) for x in data.users_at([found["viewer"], found["editor"]]))
         items = Past(3).items(model, np.array([e]), 0, data)
         ratings = Past(3).unchanged(model, np.array([e]), items, data)[0]
@@ -293,8 +295,8 @@ def test_scores_that_bend_are_looked_at_between_the_ends(tiny: Interactions) -> 
     # Ada's only candidate besides nothing is d: take all items. One of four is edited, from 0 to 3 at best: 3 stars.
     def asked(ratings: Stars | Interval) -> dict[str, Any]:
         edits = GivenItems(("a",), ratings=ratings)
-        kinds: dict[str, Any] = {"candidates": "all", "distance": "tv", "best_ratings": True}
-        return instability(Bent(tiny), edits=edits, viewers=["ada"], editors=["bob"], **kinds).frame.row(0, named=True)
+        kinds: dict[str, Any] = {"candidates": "all", "distance": "tv", "best_ratings": True, "policy": Softmax()}
+        return instability(Bent(tiny), edits=edits, viewers=["ada"], editors=["bob"], **kinds).pairs.row(0, named=True)
 
     expected = np.exp(3) / (np.exp(3) + 3) - 1 / 4
     stars = asked(Stars(1, 5))
@@ -309,10 +311,25 @@ def test_scores_that_bend_are_looked_at_between_the_ends(tiny: Interactions) -> 
 def test_an_editor_without_actions_is_not_applicable(tiny: Interactions) -> None:
     # cem has rated one item only, and the first rating is never free.
     model = ALS(factors=2, iterations=2).fit(Past(1).before(tiny))
-    frame = instability(model, tiny, edits=Past(1), viewers=["ada"]).frame
+    frame = instability(model, tiny, edits=Past(1), viewers=["ada"]).pairs
     status = dict(frame.select("editor", "status").iter_rows())
     assert status == {"bob": "solved", "cem": "not_applicable"}
     assert row(frame, "ada", "cem")["value"] is None
+
+
+def test_with_a_recommender_the_past_is_asked_of_a_model_without_it(model: FactorModel, world: World) -> None:
+    recommender = ALS(factors=4, iterations=4, regularization=0.05)
+    train = recommender.fit(Past(1).before(world.data))
+    subject = Subject(model=train, recommender=recommender, data=world.data)
+    asked: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS}
+    assert_alike(
+        Instability(edits=Past(3), **asked).run(subject).pairs,
+        instability(model, world.data, edits=Past(3), **asked).pairs,
+    )
+    # What comes next is asked of the model at hand, which need not have seen all of the log.
+    assert_alike(
+        Instability(edits=NextK(2), **asked).run(subject).pairs, instability(train, edits=NextK(2), **asked).pairs
+    )
 
 
 @pytest.mark.parametrize("engine", [Threads(2), Processes(1)], ids=repr)
@@ -320,14 +337,14 @@ def test_no_engine_changes_a_number(model: FactorModel, world: World, engine: Th
     editors = EDITORS[:2] if isinstance(engine, Processes) else None
     here = instability(model, world.data, edits=Past(3), editors=editors)
     there = instability(model, world.data, edits=Past(3), editors=editors, engine=engine)
-    assert there.frame.equals(here.frame)
-    assert there.viewers.equals(here.viewers)
+    assert there.pairs.equals(here.pairs)
+    assert there.users.equals(here.users)
     assert there.editors.equals(here.editors)
 
 
 def test_a_viewers_values_do_not_depend_on_who_else_is_asked(model: FactorModel, world: World) -> None:
-    everybody = instability(model, world.data, edits=Past(3)).frame
-    alone = instability(model, world.data, edits=Past(3), viewers=["user-117"]).frame
+    everybody = instability(model, world.data, edits=Past(3)).pairs
+    alone = instability(model, world.data, edits=Past(3), viewers=["user-117"]).pairs
     assert_alike(alone, everybody.filter(pl.col("viewer") == "user-117"))
 
 
@@ -337,7 +354,7 @@ def test_what_cannot_be_answered_says_why(model: FactorModel, world: World) -> N
         instability(model, viewers=["nobody"])
     with pytest.raises(InputError, match="viewers: received no ids"):
         instability(model, viewers=[])
-    with pytest.raises(InputError, match="Did you mean 'hellinger'"):
+    with pytest.raises(InputError, match="distance: received 'helinger'; expected 'hellinger', 'tv', 'l2' or 'kl'"):
         instability(model, distance=wrong("helinger"))
     with pytest.raises(InputError, match="candidates"):
         instability(model, candidates=wrong("unrated"), viewers=VIEWERS)

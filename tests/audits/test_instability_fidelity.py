@@ -9,7 +9,11 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits import instability_fidelity
+from recaudit.audits.audit import Subject
+from recaudit.audits.fidelity.audit import Fidelity
+from recaudit.audits.instability.audit import Instability
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
@@ -45,34 +49,38 @@ class Fragile(Recommender):
         return FixedUsers().fit(data)
 
 
+def checked(recommender: Recommender, model: FactorModel, *, other_rng: int | None = None, **asked: Any) -> Result:
+    """Fidelity of the instability that the model promises."""
+    return Fidelity(audit=Instability(**asked), other_rng=other_rng).run(Subject(model=model, recommender=recommender))
+
+
 @pytest.mark.parametrize("distance", ["hellinger", "tv", "kl"])
 @pytest.mark.parametrize("edits", [Past(3), NextK(2), FutureEdits(3, ratings=Stars())], ids=str)
 def test_where_the_rule_is_the_refit_every_promise_is_kept(world: World, edits: Any, distance: Any) -> None:
     model = FixedUsers().fit(world.data)
     options: dict[str, Any] = {"viewers": VIEWERS, "editors": EDITORS, "edits": edits, "policy": Softmax(beta=2)}
-    found = instability_fidelity(FixedUsers(), model, distance=distance, other_rng=1, **options)
-    promised = ra.instability(model, distance=distance, **options).frame
-    assert found.frame.select("viewer", "editor").rows() == promised.select("viewer", "editor").rows()
-    assert found.frame["promised"].to_list() == pytest.approx(promised["value"].to_list(), rel=1e-9)
-    assert (found.frame["promised"] > 0).all()
-    assert found.frame["realised"].to_list() == pytest.approx(found.frame["promised"].to_list(), rel=1e-6)
-    assert found.frame["realised_other_rng"].to_list() == pytest.approx(found.frame["realised"].to_list(), rel=1e-9)
-    assert found.median_error == pytest.approx(0, abs=1e-6)
-    assert found.realised_share == pytest.approx(1)
-    assert found.control == pytest.approx(0, abs=1e-9)
+    found = checked(FixedUsers(), model, distance=distance, other_rng=1, **options)
+    promised = ra.instability(model, distance=distance, **options).pairs
+    assert found.pairs.select("viewer", "editor").rows() == promised.select("viewer", "editor").rows()
+    assert found.pairs["promised"].to_list() == pytest.approx(promised["value"].to_list(), rel=1e-9)
+    assert (found.pairs["promised"] > 0).all()
+    assert found.pairs["realised"].to_list() == pytest.approx(found.pairs["promised"].to_list(), rel=1e-6)
+    assert found.pairs["realised_other_rng"].to_list() == pytest.approx(found.pairs["realised"].to_list(), rel=1e-9)
+    assert found["median_error"] == pytest.approx(0, abs=1e-6)
+    assert found["realised_share"] == pytest.approx(1)
+    assert found["refit_difference"] == pytest.approx(0, abs=1e-9)
 
 
 def test_each_row_is_two_refits_by_hand(world: World) -> None:
     """ALS moves all vectors when it is fitted again: the rule is not the refit, and the row says by how much."""
     recommender, edits, data = ALS(factors=3, iterations=3, regularization=0.05), Past(2), world.data
     model = recommender.fit(edits.before(data))
-    found = instability_fidelity(recommender, model, data, edits=edits, viewers=VIEWERS, editors=EDITORS[:1])
-    assert found.control == pytest.approx(0, abs=1e-9)
-    promised = ra.instability(
-        model, data, edits=edits, viewers=VIEWERS, editors=EDITORS[:1], best_ratings=True
-    ).frame.iter_rows(named=True)
+    asked: dict[str, Any] = {"edits": edits, "viewers": VIEWERS, "editors": EDITORS[:1], "policy": Softmax()}
+    found = ra.fidelity(recommender, data, audit=Instability(**asked))
+    assert found["refit_difference"] == pytest.approx(0, abs=1e-9)
+    promised = ra.instability(model, data, best_ratings=True, **asked).pairs.iter_rows(named=True)
     editor = int(data.users_at(EDITORS[:1])[0])
-    for row, promise in zip(found.frame.iter_rows(named=True), promised, strict=True):
+    for row, promise in zip(found.pairs.iter_rows(named=True), promised, strict=True):
         ratings = dict(zip(promise["action_items"], promise["action_ratings"], strict=True))
         frame = data.frame().with_columns(
             rating=pl.when(pl.col("user") == EDITORS[0])
@@ -92,8 +100,7 @@ def test_each_row_is_two_refits_by_hand(world: World) -> None:
         assert row["promised"] == pytest.approx(promise["value"], rel=1e-9)
         assert row["error"] == pytest.approx(np.log(row["realised"] / row["promised"]))
         assert row["baseline"] == 0
-    assert found.median_error is not None
-    assert found.median_error > 1e-3
+    assert found["median_error"] > 1e-3
 
 
 def test_a_click_is_taken_away(world: World) -> None:
@@ -101,34 +108,35 @@ def test_a_click_is_taken_away(world: World) -> None:
     clicks = Interactions.from_frame(liked, rating=None, time="time")
     recommender = WALS(factors=3, iterations=4, center="none", regularization=0.5, unobserved_weight=0.1)
     model = recommender.fit(clicks)
-    found = instability_fidelity(recommender, model, edits=Past(2), viewers=VIEWERS[1:], editors=["user-100"])
-    assert set(found.frame["status"]) == {"solved"}
-    assert (found.frame["realised"] > 0).all()
+    found = checked(recommender, model, edits=Past(2), viewers=VIEWERS[1:], editors=["user-100"])
+    assert set(found.pairs["status"]) == {"solved"}
+    assert (found.pairs["realised"] > 0).all()
     # One's own clicks: the weights of EASE move too, the clicks that are gone are gone.
     ease = EASE(regularization=10)
-    own = ra.fidelity(ease, ease.fit(clicks), actions=ra.interventions.HistoryEdits(2), users=["user-100"], targets=2)
-    assert own.frame["realised"].null_count() == 0
+    edited = Reachability(actions=ra.interventions.HistoryEdits(2), users=("user-100",))
+    own = ra.fidelity(ease, clicks, audit=edited, top=2)
+    assert own.pairs["realised"].null_count() == 0
 
 
 def test_a_refit_that_fails_is_a_status_with_its_cause(split: Split) -> None:
     recommender = Fragile(ratings=len(split.train))
     model = recommender.fit(split.train)
-    found = instability_fidelity(recommender, model, edits=NextK(2), viewers=VIEWERS, editors=EDITORS[:1])
-    assert found.frame["status"].to_list() == ["failed"] * 2
-    assert found.frame["realised"].null_count() == 2
-    assert found.frame["promised"].null_count() == 0
+    found = checked(recommender, model, edits=NextK(2), viewers=VIEWERS, editors=EDITORS[:1])
+    assert found.pairs["status"].to_list() == ["failed"] * 2
+    assert found.pairs["realised"].null_count() == 2
+    assert found.pairs["promised"].null_count() == 0
     assert f"expected {len(split.train)} ratings" in found.summary()
 
 
 def test_pairs_are_drawn_by_the_seed_and_empty_ones_refused(split: Split) -> None:
     model = FixedUsers().fit(split.train)
-    found = instability_fidelity(FixedUsers(), model, edits=Past(1), viewers=2, editors=2)
-    again = instability_fidelity(FixedUsers(), model, edits=Past(1), viewers=2, editors=2)
-    assert found.frame["viewer"].n_unique() == 2
-    assert found.frame.select("viewer", "editor").equals(again.frame.select("viewer", "editor"))
-    with pytest.raises(InputError, match="viewers: received 0"):
-        instability_fidelity(FixedUsers(), model, viewers=0)
+    found = checked(FixedUsers(), model, edits=Past(1), viewers=2, editors=2)
+    again = checked(FixedUsers(), model, edits=Past(1), viewers=2, editors=2)
+    assert found.pairs["viewer"].n_unique() == 2
+    assert found.pairs.select("viewer", "editor").equals(again.pairs.select("viewer", "editor"))
+    with pytest.raises(InputError, match=r"viewers.*: received 0"):
+        checked(FixedUsers(), model, viewers=0)
     with pytest.raises(InputError, match="editors: received no ids"):
-        instability_fidelity(FixedUsers(), model, editors=[])
+        checked(FixedUsers(), model, editors=[])
     with pytest.raises(NotSupportedError, match="Instability under Top1"):
-        instability_fidelity(FixedUsers(), model, policy=ra.policies.Top1())  # type: ignore[arg-type]
+        checked(FixedUsers(), model, policy=ra.policies.Top1())

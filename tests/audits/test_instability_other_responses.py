@@ -61,7 +61,7 @@ def test_dense_responses_are_solved_by_branch_and_bound(log: Interactions) -> No
     viewer = int(log.users_at(PEOPLE[:1])[0])
     unseen = torch.from_numpy(~log.seen(np.array([viewer]))[0])
     before = torch.log_softmax(gossip.scores(np.array([viewer]))[0][unseen], dim=0)
-    for row in found.frame.iter_rows(named=True):
+    for row in found.pairs.iter_rows(named=True):
         editor = int(log.users_at([row["editor"]])[0])
         response = gossip.respond(viewer, editor, log.items_at(row["action_items"]))
 
@@ -79,10 +79,10 @@ def test_dense_responses_are_solved_by_branch_and_bound(log: Interactions) -> No
 def test_a_black_box_stays_below_the_exact_value(model: Any) -> None:
     settings: dict[str, Any] = {"edits": Past(3), "viewers": PEOPLE, "editors": PEOPLE, "policy": Softmax(beta=5)}
     exact, found = ra.instability(model, **settings), ra.instability(as_black_box(model), **settings, budget=60)
-    assert (found.frame["value"] <= exact.frame["value"] + 1e-9).all()
-    assert (found.frame["value"] >= 0.8 * exact.frame["value"] - 1e-6).all()
-    assert (found.frame["status"] == "bounded").all()
-    assert found.counts()["bounded"] == len(found.frame) == 6
+    assert (found.pairs["value"] <= exact.pairs["value"] + 1e-9).all()
+    assert (found.pairs["value"] >= 0.8 * exact.pairs["value"] - 1e-6).all()
+    assert (found.pairs["status"] == "bounded").all()
+    assert found.counts()["bounded"] == len(found.pairs) == 6
 
 
 def test_models_that_know_nothing_of_others_say_so(log: Interactions) -> None:
@@ -110,20 +110,20 @@ class TestDrawnItems:
                 editors=PEOPLE[1:2],
                 policy=Softmax(beta=5),
             )
-            expected += float(chances[item]) * one.frame["value"][0]
-        assert found.frame["value"][0] == pytest.approx(expected, rel=1e-9)
-        assert found.frame["status"][0] == "solved"
+            expected += float(chances[item]) * one.pairs["value"][0]
+        assert found.pairs["value"][0] == pytest.approx(expected, rel=1e-9)
+        assert found.pairs["status"][0] == "solved"
 
     def test_a_sharp_draw_is_the_top_item(self, model: Any) -> None:
         settings: dict[str, Any] = {"viewers": PEOPLE, "editors": PEOPLE, "policy": Softmax(beta=5)}
         drawn = ra.instability(model, edits=Future(3, follows=Softmax(beta=9000)), **settings)
         top = ra.instability(model, edits=Future(3), **settings)
-        np.testing.assert_allclose(drawn.frame["value"], top.frame["value"], rtol=1e-6)
+        np.testing.assert_allclose(drawn.pairs["value"], top.pairs["value"], rtol=1e-6)
 
     def test_a_value_stands_between_its_limits(self, model: Any) -> None:
         found = ra.instability(
             model, edits=Future(2, follows=Softmax(beta=1)), viewers=PEOPLE, editors=PEOPLE, policy=Softmax(beta=5)
-        ).frame
+        ).pairs
         assert (found["status"] == "bounded").all()
         assert (found["lower"] <= found["value"]).all()
         assert (found["value"] <= found["upper"]).all()
@@ -132,7 +132,7 @@ class TestDrawnItems:
     def test_a_single_rating_leaves_nothing_to_choose(self, model: Any) -> None:
         """With one allowed rating the value and the ceiling are the same expectation."""
         edits = Future(2, ratings=Stars(5, 5), follows=Softmax(beta=1))
-        frame = ra.instability(model, edits=edits, viewers=PEOPLE[:1], editors=PEOPLE[1:], policy=Softmax(beta=5)).frame
+        frame = ra.instability(model, edits=edits, viewers=PEOPLE[:1], editors=PEOPLE[1:], policy=Softmax(beta=5)).pairs
         half = frame["value"] - frame["lower"]
         np.testing.assert_allclose(frame["upper"] - frame["value"], half, rtol=1e-6)
 

@@ -96,7 +96,7 @@ def test_numbers_are_those_of_the_library_and_hindsight_needs_no_other_model(
         by=["history"],
         rng=3,
     )
-    for name, table in result.tables().items():
+    for name, table in result.tables.items():
         assert_frame_equal(run.table("ALS", "agency", name), table)
 
 

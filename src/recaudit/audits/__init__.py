@@ -1,16 +1,14 @@
 """What is asked of a recommender: one file an audit."""
 
 from recaudit.audits.access import Access, compare_access, compare_access_instability
-from recaudit.audits.agency.audit import agency
+from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
-from recaudit.audits.audit import Audit
+from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.calibration.audit import calibration
 from recaudit.audits.calibration.curve import calibration_curve
 from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
-from recaudit.audits.fidelity.audit import fidelity
-from recaudit.audits.fidelity.instability import instability_fidelity
-from recaudit.audits.fidelity.result import Fidelity
+from recaudit.audits.fidelity.audit import Fidelity, fidelity
 from recaudit.audits.folding import (
     Folding,
     Relatedness,
@@ -21,8 +19,8 @@ from recaudit.audits.folding import (
     folding_tuning,
     neighbours,
 )
-from recaudit.audits.instability.audit import instability
-from recaudit.audits.instability.result import Instability
+from recaudit.audits.instability.audit import Instability, instability
+from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.lists.accuracy import accuracy
 from recaudit.audits.lists.exposure import exposure
 from recaudit.audits.lists.recommend import recommend
@@ -35,17 +33,20 @@ from recaudit.metrics.metric import Metric
 
 __all__ = [
     "Access",
+    "Agency",
     "Audit",
     "Fidelity",
     "Folding",
     "Geometry",
     "Instability",
+    "InstabilityResult",
     "ListColumns",
     "Metric",
     "Reachability",
     "ReachabilityResult",
     "Relatedness",
     "Result",
+    "Subject",
     "Sweep",
     "Tradeoff",
     "Tuning",
@@ -64,7 +65,6 @@ __all__ = [
     "folding_tuning",
     "geometry",
     "instability",
-    "instability_fidelity",
     "item_tiers",
     "neighbours",
     "reachability",

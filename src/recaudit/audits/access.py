@@ -164,7 +164,7 @@ def compare_access_instability(
         pairs=True,
         rng=rng,
         engine=engine,
-    ).frame
+    ).pairs
     work = _SearchDistances(model, log, edits, editing, distance, policy.beta, budget, rng)
     found = pl.concat(engine.map(work, blocks(looking, 4), "search"))
     frame = exact.select("viewer", "editor", exact="value").with_columns(found)

@@ -1,71 +1,51 @@
 """Agency over time: what people can do to their own recommendations, and others to them, in hindsight and from now on.
 
-One call asks paper 001's four questions of one recommender: past-k and future-k reachability, past-k and future-k
-instability (Definitions 4.1 to 4.4), by group, by horizon and by beta.
+Paper 001's four questions about one recommender: past-k and future-k reachability, past-k and future-k instability
+(Definitions 4.1 to 4.4), by group, by horizon and by beta.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, final
 
+import numpy as np
 import polars as pl
+from pydantic import AfterValidator, BeforeValidator, PositiveFloat
 
-from recaudit.arguments import check_count, checked
-from recaudit.audits.agency.fits import Fits
-from recaudit.audits.agency.parts import OTHERS, OWN, Part, Scope, others_ratings, own_ratings, pair_schema
-from recaudit.audits.agency.sweeps import BETAS, HORIZONS, Kind
+from recaudit.audits.agency.definitions import AGENCY, OTHERS, OWN
+from recaudit.audits.agency.questions import When, others_ratings, own_ratings
+from recaudit.audits.agency.sweeps import BETAS, HORIZONS, AuditRunner
+from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.instability.audit import Instability
+from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.contrasts import item_tiers, user_tiers
 from recaudit.audits.result import Result
-from recaudit.audits.samples import SomeIds, resolve_items, resolve_users, subsample
-from recaudit.data.interactions import Interactions
-from recaudit.engines import Engine, track
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.audits.samples import resolve_items, resolve_users, subsample
+from recaudit.engines import track
+from recaudit.errors import NotSupportedError
+from recaudit.interventions import Future, Past
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import Bootstrap, row
-from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, item_table
-from recaudit.models.base import FittedModel, Recommender
-from recaudit.policies import Softmax
+from recaudit.metrics.intervals import row
+from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table
+from recaudit.policies import Policy, Softmax
+from recaudit.registry import POLICIES
 from recaudit.solvers.distance.distances import Distance
-
-_QUESTIONS: tuple[tuple[Kind, Callable[[Scope, Kind], Part], tuple[str, ...]], ...] = (
-    ("past", own_ratings, OWN),
-    ("future", own_ratings, OWN),
-    ("past", others_ratings, OTHERS),
-    ("future", others_ratings, OTHERS),
-)
+from recaudit.specification import Count, OneOf, Some, mistake
 
 
-@checked
-def agency(
-    recommender: Recommender,
-    data: Interactions,
-    *,
-    k: int = 5,
-    horizons: Sequence[int] = HORIZONS,
-    betas: Sequence[float] = BETAS,
-    policy: Softmax | None = None,
-    distance: Distance = "hellinger",
-    users: SomeIds = 100,
-    followed: int = 20,
-    targets: SomeIds = 100,
-    editors: SomeIds = 100,
-    fitted: Iterable[FittedModel] = (),
-    by: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    samples: int = 1000,
-    rng: int = 0,
-    engine: Engine | None = None,
-) -> Result:
+def _softmax(policy: object) -> object:
+    if isinstance(policy, Policy) and not isinstance(policy, Softmax):
+        raise mistake((), policy, "softmax, with any beta")
+    return policy
+
+
+@final
+class Agency(Audit):
     """What users can do with their last k ratings and with their next k, to their own recommendations and to others'.
 
-    Hindsight asks a model that has not seen anybody's last k ratings; the future one that has seen all of `data`. The
-    recommender is fitted for each, and once more for each of the `horizons`, save where one of the `fitted` models (of
-    the same recommender and seed) has that very log. The `policy` is softmax with beta = 2, by default; `betas` are
-    swept for everything but future lift, where they would take too long. Empty `horizons` or `betas` sweep nothing.
-
-    `users` are those whose recommendations are looked at, `targets` the items whose chances are, `editors` the others
-    who rate: ids, or how many to draw at random, the same for every recommender, or None for all. Of the users
-    `followed` are followed into the future. All intervals are bootstrapped over users.
+    Hindsight asks a model that has not seen anybody's last k ratings; the future one that has seen the whole log. The
+    recommender is fitted for each, and once more for each of the horizons, save where the subject's model has that
+    very log.
 
     Groups: of users, of items, and of editors ("editor history", ...); and two contrasts on the same users, "popular
     against intermediate items" (geometric mean lift, and their ratio) and "active against intermediate editors" (mean
@@ -76,95 +56,102 @@ def agency(
     What a model cannot answer has the status not_applicable, and the settings have it under `left_out`, by reason; a
     model that can answer nothing raises `NotSupportedError`.
     """
-    check_count("k", k)
-    chosen = resolve_users(users, data, rng)
-    asked = data.user_ids.gather(chosen).to_list()
-    scope = Scope(
-        recommender=recommender,
-        fits=Fits(recommender, fitted, rng),
-        data=data,
-        k=k,
-        horizons=tuple(horizons),
-        betas=tuple(betas),
-        policy=policy or Softmax(beta=2.0),
-        distance=distance,
-        users=asked,
-        followed=data.user_ids.gather(subsample(chosen, followed, data, rng)).to_list(),
-        targets=data.item_ids.gather(resolve_items(targets, data, rng)).to_list(),
-        editors=data.user_ids.gather(resolve_users(editors, data, rng, "editors")).to_list(),
-        groupings=groupings(data, by),
-        bootstrap=Bootstrap(confidence, samples, rng),
-        engine=engine,
-    )
-    for argument, ids in (("users", scope.users), ("targets", scope.targets), ("editors", scope.editors)):
-        if not ids:
-            raise InputError(argument, received="no ids", expected="at least one, or None for all")
-    parts: list[Part] = []
-    left_out: dict[str, list[str]] = {}
-    statuses: dict[str, dict[str, int]] = {}
-    for when, ask, metrics in track(_QUESTIONS, "agency", len(_QUESTIONS)):
-        names = [f"{when}_{metric}" for metric in metrics]
-        try:
-            _check_times(data, when)
-            part = ask(scope, when)
-        except NotSupportedError as error:
-            left_out.setdefault(str(error), []).extend(names)
-        else:
-            parts.append(part)
-            statuses[names[0]] = {status: count for status, count in part.statuses.items() if count}
-    if not parts:
-        raise NotSupportedError(next(iter(left_out)))
-    return Result(
-        audit="agency",
-        settings=_settings(scope, statuses, left_out),
-        frame=pl.concat([*(part.summary for part in parts), _not_applicable(left_out, len(asked))]),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *(part.groups for part in parts)]),
-        users=_joined(pl.DataFrame({"user": pl.Series(asked, dtype=data.user_ids.dtype)}), [p.users for p in parts]),
-        items=_joined(item_table(data), [part.items for part in parts]),
-        pairs=pl.concat([pl.DataFrame(schema=pair_schema(data)), *(part.pairs for part in parts if part.pairs.width)]),
-        series=pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *(part.series for part in parts)]),
-    )
 
+    metrics = AGENCY
+    needs = ("recommender", "data")
 
-def _check_times(data: Interactions, when: Kind) -> None:
-    if when == "past" and data.times is None:
-        raise NotSupportedError(
-            "The log has no times, so that nobody knows which ratings were the last. "
-            "Name the time column when you build the log (time='timestamp')."
+    k: Count = 5
+    """How many ratings are free. With the split leave-last and the same k, hindsight needs no other model."""
+    horizons: tuple[Count, ...] = HORIZONS
+    """Other numbers of ratings, for the curves; the model is fitted again for each."""
+    betas: tuple[PositiveFloat, ...] = BETAS
+    """Other betas of the policy, for the curves of everything but future lift, where they would take too long."""
+    policy: Annotated[Softmax, OneOf(POLICIES), BeforeValidator(_softmax), AfterValidator(_softmax)] = Softmax(beta=2.0)
+    """How scores become a recommendation: softmax."""
+    distance: Distance = "hellinger"
+    """How far apart two distributions are."""
+    users: Some | None = 100
+    """Whose recommendations are looked at."""
+    followed: Count = 20
+    """How many of them to follow into the future, which takes the longest."""
+    targets: Some | None = 100
+    """The items whose chances are looked at."""
+    editors: Some | None = 100
+    """The others who rate."""
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Ask about the whole log: its last ratings are the past, what comes after it the future."""
+        data, rng = subject.data, context.rng
+        assert data is not None
+        chosen = resolve_users(self.users, data, rng)
+        users, targets, editors, followed = (
+            tuple(ids.gather(positions).to_list())
+            for ids, positions in (
+                (data.user_ids, chosen),
+                (data.item_ids, resolve_items(self.targets, data, rng)),
+                (data.user_ids, resolve_users(self.editors, data, rng, "editors")),
+                (data.user_ids, subsample(chosen, self.followed, data, rng)),
+            )
         )
+        asked = {"users": users, "targets": targets, "editors": editors}
+        runner = AuditRunner(subject, data, context)
+        by = [grouping.by for grouping in groupings(data, self.by) if grouping.over == "users"]
+        shared: dict[str, Any] = {"policy": self.policy, "confidence": self.confidence, "samples": self.samples}
+        own = {"targets": targets, "by": (), **shared}
+        others = {"viewers": users, "editors": editors, "distance": self.distance, "pairs": False, "by": by, **shared}
+        questions: list[tuple[When, Reachability | Instability]] = [
+            ("past", Reachability(actions=Past(self.k), **own | {"users": users})),
+            ("future", Reachability(actions=Future(self.k), **own | {"users": followed})),
+            ("past", Instability(edits=Past(self.k), **others)),
+            ("future", Instability(edits=Future(self.k), **others)),
+        ]
+        answered: dict[str, Result] = {}
+        left_out: dict[str, list[str]] = {}
+        for when, audit in track(questions, "agency", len(questions)):
+            names = [f"{when}_{metric}" for metric in (OWN if isinstance(audit, Reachability) else OTHERS)]
+            try:
+                answered[names[0]] = self._answer(when, audit, runner)
+            except NotSupportedError as error:
+                left_out.setdefault(str(error), []).extend(names)
+        if not answered:
+            raise NotSupportedError(next(iter(left_out)))
+        answers = list(answered.values())
+        missing = [name for names in left_out.values() for name in names]
+        unanswered = [{"metric": name, **row(np.nan, np.nan, np.nan, 0, len(users))} for name in missing]
+        tables = {
+            "summary": pl.concat([*(a.frame for a in answers), pl.DataFrame(unanswered, SUMMARY_SCHEMA)]),
+            "groups": pl.concat([a.groups for a in answers]),
+            "users": _joined(pl.DataFrame({"user": pl.Series(users, dtype=data.user_ids.dtype)}), "users", answers),
+            "items": _joined(item_table(data), "items", answers),
+            "pairs": pl.concat([a.pairs for a in answers]),
+            "series": pl.concat([a.series for a in answers]),
+        }
+        facts = {
+            **{name: len(ids) for name, ids in asked.items()},
+            "followed": len(followed),
+            "popular items": item_tiers(data, rng).rule,
+            "active editors": user_tiers(data, rng).rule,
+            "statuses": {name: answer.facts["statuses"] for name, answer in answered.items()},
+            **({"left_out": left_out} if left_out else {}),
+        }
+        return Result(self, tables, rng=rng, facts=facts)
+
+    def _answer(self, when: When, audit: Reachability | Instability, runner: AuditRunner) -> Result:
+        if when == "past" and runner.data.times is None:
+            raise NotSupportedError(
+                "The log has no times, so that nobody knows which ratings were the last. "
+                "Name the time column when you build the log (time='timestamp')."
+            )
+        if isinstance(audit, Reachability):
+            return own_ratings(self, audit, when, runner)
+        return others_ratings(self, audit, when, runner)
 
 
-def _not_applicable(left_out: dict[str, list[str]], users: int) -> pl.DataFrame:
-    metrics = [metric for names in left_out.values() for metric in names]
-    rows = [{"metric": metric, **row(float("nan"), 0.0, 0.0, 0, users)} for metric in metrics]
-    return pl.DataFrame(rows, SUMMARY_SCHEMA)
+agency = Verb(Agency, Result)
 
 
-def _joined(table: pl.DataFrame, columns: list[pl.DataFrame]) -> pl.DataFrame:
-    """The table with the values of each part beside it, null where a part has none."""
-    for frame in columns:
-        if frame.width:
-            table = table.join(frame, on=frame.columns[0], how="left", maintain_order="left")
+def _joined(table: pl.DataFrame, name: str, answers: list[Result]) -> pl.DataFrame:
+    """The table with the values of each answer beside it, null where it has none."""
+    for answer in answers:
+        table = table.join(answer.table(name), on=table.columns[0], how="left", maintain_order="left")
     return table
-
-
-def _settings(scope: Scope, statuses: dict[str, dict[str, int]], left_out: dict[str, list[str]]) -> dict[str, object]:
-    items, editors = item_tiers(scope.data, scope.rng), user_tiers(scope.data, scope.rng)
-    settings = {
-        "k": scope.k,
-        "policy": repr(scope.policy),
-        "distance": scope.distance,
-        "users": len(scope.users),
-        "followed": len(scope.followed),
-        "targets": len(scope.targets),
-        "editors": len(scope.editors),
-        "horizons": scope.horizons,
-        "betas": scope.betas,
-        "popular items": items.rule,
-        "active editors": editors.rule,
-        "confidence": scope.bootstrap.confidence,
-        "samples": scope.bootstrap.samples,
-        "rng": scope.rng,
-        "statuses": statuses,
-    }
-    return settings | ({"left_out": left_out} if left_out else {})

@@ -69,4 +69,10 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
     )
 
 
+OWN = ("lift", "mean_lift", "doubled")
+"""What is measured of a user's own ratings; each with `past_` or `future_` in front."""
+OTHERS = ("instability", "unstable_share")
+"""What is measured of another's ratings."""
+ITEM_CONTRAST = "popular against intermediate items"
+EDITOR_CONTRAST = "active against intermediate editors"
 AGENCY = (*_over_time("past"), *_over_time("future"))

@@ -1,160 +1,205 @@
-"""Fidelity: does a user really get what reachability promises, once the recommender is trained again?
+"""Fidelity: does a user really get what an audit promises, once the recommender is trained again?
 
-Reachability answers with the model's response: the user's own scores move as the update rule says, and everything
-else stays as fitted. A true refit moves everything: the weights, the item vectors, the biases, the other users. And a
-recommender that draws random numbers draws others once a rating is added, which moves scores for no reason at all
-(`other_rng` shows how much). So the promise is held against the only thing that counts, the recommender
-fitted anew to the log with the promised ratings in it.
+Reachability and instability answer with the model's response: some vectors move as the update rule says, and everything
+else stays as fitted. A true refit moves everything, and a recommender that draws random numbers draws others once a
+rating is added (`other_rng` shows how much that moves). So promises are held against the recommender fitted anew to the
+log with the promised ratings in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
 import torch
+from pydantic import AfterValidator, BeforeValidator
+from scipy import stats
 
-from recaudit.arguments import checked
-from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import Candidates, candidate_items
-from recaudit.audits.fidelity.refits import Edit, Refit, causes, log_error
-from recaudit.audits.fidelity.result import SCHEMA, Fidelity
-from recaudit.audits.reachability.audit import reachability
-from recaudit.audits.samples import resolve_users
-from recaudit.engines import Engine, Serial
-from recaudit.errors import InputError
-from recaudit.interventions import Actions, NextK
-from recaudit.models.base import FittedModel, Recommender
-from recaudit.policies import Policy, Softmax
+from recaudit.arrays import BoolArray, FloatArray
+from recaudit.audits.agency.fits import Fits, audited
+from recaudit.audits.agency.sweeps import free_ratings_of
+from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.candidates import candidate_items
+from recaudit.audits.fidelity.definitions import FIDELITY
+from recaudit.audits.fidelity.refits import Edit, Refit
+from recaudit.audits.instability.audit import Instability
+from recaudit.audits.logs import observed_log
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.result import Result
+from recaudit.data.interactions import Interactions
+from recaudit.interventions import Actions, Future, NextK
+from recaudit.metrics.tables import SUMMARY_SCHEMA
+from recaudit.policies import Softmax
+from recaudit.registry import AUDITS
+from recaudit.solvers.distance.distances import distance_between
+from recaudit.specification import Count, OneOf, mistake
 from recaudit.status import Status
 
+_RANKS = ("rank_baseline", "rank_promised", "rank_realised")
+_REALISED = ("realised", "realised_other_rng")
 
-@checked
-def fidelity(
-    recommender: Recommender,
-    model: FittedModel,
-    *,
-    actions: Actions | None = None,
-    policy: Policy | None = None,
-    users: int | Iterable[object] = 5,
-    targets: int | Iterable[object] = 3,
-    candidates: Candidates = "unseen",
-    rng: int = 0,
-    other_rng: int | None = None,
-    engine: Engine | None = None,
-) -> Fidelity:
+
+def _check(audit: object) -> object:
+    if isinstance(audit, Audit) and not isinstance(audit, Reachability | Instability):
+        raise mistake((), AUDITS.kind_of(audit), "reachability or instability")
+    if isinstance(audit, Reachability) and isinstance(audit.actions, Future):
+        raise mistake(("actions",), audit.actions, "ratings of items that do not depend on ratings, such as NextK(10)")
+    return audit
+
+
+Promising = Annotated[Reachability | Instability, OneOf(AUDITS), BeforeValidator(_check), AfterValidator(_check)]
+"""An audit that says what ratings bring about, or the table that describes one."""
+
+
+@final
+class Fidelity(Audit):
     """Write the best ratings of some pairs into the log, fit the recommender again, and compare.
 
-    `model` is what `recommender.fit(log, rng)` gave. `users` are ids, or how many to draw at random; `targets` are
-    ids, or how many items with the highest promise to take for each user. `actions` (default: the next 10
-    items), `policy` (default: softmax with beta = 1) and `candidates` as for `reachability`; the candidates stay
-    those of the log as it was. Every distinct action costs a refit, and two with `other_rng`. Ratings that the
+    Without a fitted model in the subject the recommender is fitted to the log, for `Past` without the ratings that are
+    free. Candidates stay those of the log as it was, and ratings that do not matter stay as they are. Ratings that the
     actions allow must be on the log's scale; in a log of clicks, where every rating is the same, a 0 takes one away.
+    Every distinct edit costs a refit, and two with `other_rng`.
+
+    A row of `pairs` has user and item of reachability, viewer and editor of instability, and
+
+    - baseline: the item's probability before anything was rated; the distance before, which is 0;
+    - promised: the probability after the best ratings, by the model's response; the largest distance;
+    - realised: the probability after a refit on the log with those ratings, or how far that is from a refit on the log
+      as it is; realised_other_rng: the same with another seed;
+    - error: log(realised / promised), 0 where the promise is kept, below 0 where less came;
+    - rank_baseline, rank_promised, rank_realised, of reachability: the item's place among the candidates;
+    - status: as the audit has it, or failed where the refit did not succeed, for which the settings have the `causes`.
     """
-    actions, policy, engine, data = actions or NextK(10), policy or Softmax(), engine or Serial(), model.data
-    chosen = resolve_users(users, data, rng)
-    promises = _promises(model, actions, policy, chosen, targets, candidates, rng)
-    edits = [Edit.of(data, row["user"], row) for row in promises.iter_rows(named=True)]
-    same = Refit(recommender, data, chosen, rng).all(edits, engine)
-    other = {} if other_rng is None else Refit(recommender, data, chosen, other_rng).all(edits, engine)
-    allowed = candidate_items(data, chosen, actions.items(model, chosen, rng), candidates)
-    before = model.scores(chosen).numpy()
-    rows = []
-    for promise, edit in zip(promises.iter_rows(named=True), edits, strict=True):
-        at = int(np.searchsorted(chosen, data.users_at([promise["user"]])[0]))
-        stand = _Stand(policy, allowed[at], int(data.items_at([promise["item"]])[0]))
-        rows.append(_compare(promise, stand, model, before, at, edit, same, other))
-    control = np.abs(recommender.fit(data, rng).scores(chosen).numpy() - before).max()
-    return Fidelity(
-        {
-            "actions": repr(actions),
-            "policy": repr(policy),
-            "candidates": candidates,
-            "rng": rng,
-            "other_rng": other_rng,
-        },
-        pl.concat([promises.select("user", "item"), pl.DataFrame(rows, SCHEMA)], how="horizontal"),
-        float(control),
-        causes(same, other),
-    )
+
+    metrics = FIDELITY
+    needs = ("recommender",)
+
+    audit: Promising = Reachability(actions=NextK(10), users=5)
+    """Whose promises are checked, of which pairs: reachability or instability."""
+    top: Count = 3
+    """Of reachability without targets, how many of the items with the highest promise to take for each user."""
+    other_rng: int | None = None
+    """Another seed to refit with as well."""
+
+    def check(self, data: Interactions) -> None:
+        """See the audit that promises."""
+        self.audit.check(data)
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Compare what the audit says about each pair with refits."""
+        recommender, rng = subject.recommender, context.rng
+        assert recommender is not None
+        actions, own = free_ratings_of(self.audit), isinstance(self.audit, Reachability)
+        model, data = audited(subject, actions, rng)
+        log = observed_log(model, data, actions)
+        promises = self._promises(Subject(model=model, data=data), context)
+        looking, acting, other = ("user", "user", "item") if own else ("viewer", "editor", "editor")
+        people = np.unique(log.users_at(promises[looking]))
+        edits = [Edit.of(log, pair[acting], pair) for pair in promises.iter_rows(named=True)]
+        acted = np.empty((len(people), 0), dtype=np.int64)
+        if own and isinstance(actions, Actions):
+            acted = actions.items(model, people, rng, log)
+        allowed = candidate_items(log, people, acted, self.audit.candidates)
+
+        seeds = [rng] if self.other_rng is None else [rng, self.other_rng]
+        fits = {seed: Fits(recommender, rng=seed) for seed in seeds}
+        scores = model.scores(people).numpy()
+        noise = np.abs(fits[rng].of(model.data).scores(people).numpy() - scores).max(initial=0.0)
+        before = [scores if own else fits[seed].of(log).scores(people).numpy() for seed in seeds]
+        after = [Refit(recommender, log, people, seed).all(edits, context.engine) for seed in seeds]
+
+        rows: list[dict[str, Any]] = []
+        for pair, edit in zip(promises.iter_rows(named=True), edits, strict=True):
+            rows.append({name: pair[name] for name in ("baseline", "status")})
+            if edit is None:
+                continue
+            at = int(np.searchsorted(people, log.users_at([pair[looking]])[0]))
+            outcome = _Outcome(self.audit, allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1)
+            refitted = [None if isinstance(found := refit[edit], str) else found[at] for refit in after]
+            realised = [outcome.value(start[at], refit) for start, refit in zip(before, refitted, strict=True)]
+            rows[-1] |= {"promised": pair["value"], **dict(zip(_REALISED, realised, strict=False))}
+            if own:
+                response = model.respond(edit.user, edit.user, np.array(edit.items))
+                ranked = scores[at], response.scores(np.array(edit.ratings)).numpy(), refitted[0]
+                rows[-1] |= {name: outcome.rank(some) for name, some in zip(_RANKS, ranked, strict=True)}
+        numbers = dict.fromkeys(("baseline", "promised", *_REALISED, "error"), pl.Float64)
+        schema: dict[str, Any] = {**numbers, **(dict.fromkeys(_RANKS, pl.Int64) if own else {}), "status": STATUS}
+        promised, gained = pl.col("promised"), pl.col("realised")
+        failed = pl.when(promised.is_not_null() & gained.is_null()).then(pl.lit(Status.FAILED.value, STATUS))
+        compared = pl.DataFrame(rows, schema).with_columns(
+            error=pl.when(gained == promised).then(0.0).otherwise(gained.log() - promised.log()),
+            status=failed.otherwise(pl.col("status")),
+        )
+        pairs = pl.concat([promises.select(looking, other), compared], how="horizontal")
+        causes = dict.fromkeys(why for refit in after for why in refit.values() if isinstance(why, str))
+        facts = {"statuses": dict(pairs["status"].value_counts().iter_rows()), "causes": list(causes)}
+        return Result(self, {"summary": _summary(pairs, float(noise)), "pairs": pairs}, rng=rng, facts=facts)
+
+    def _promises(self, subject: Subject, context: Context) -> pl.DataFrame:
+        """What the audit says about the pairs that are looked at, with the best ratings."""
+        audit = self.audit
+        told = {"best_actions": True} if isinstance(audit, Reachability) else {"best_ratings": True, "pairs": True}
+        pairs = audit.model_copy(update={"by": (), **told}).run(subject, rng=context.rng, engine=context.engine).pairs
+        if isinstance(audit, Instability) or audit.targets is not None or pairs.is_empty():
+            return pairs
+        by_user = pairs.partition_by("user", maintain_order=True)
+        highest = [part.sort("value", descending=True, nulls_last=True, maintain_order=True) for part in by_user]
+        return pl.concat([part.head(self.top) for part in highest])
+
+
+fidelity = Verb(Fidelity, Result)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Stand:
-    """How an item stands among a user's candidates under a policy."""
+class _Outcome:
+    """What the audit looks at for one user: an item's probability, or the user's whole distribution."""
 
-    policy: Policy
+    audit: Reachability | Instability
     allowed: BoolArray
+    """(items,): True at the user's candidates."""
     item: int
 
-    def probability(self, scores: FloatArray) -> float:
-        """The item's probability at these scores (items,)."""
-        rows = torch.from_numpy(scores)[None], torch.from_numpy(self.allowed)[None]
-        return float(self.policy.log_probabilities(*rows)[0, self.item].exp())
+    def value(self, before: FloatArray, after: FloatArray | None) -> float | None:
+        """The item's probability at the scores `after` (items,), or how far they move the distribution `before`."""
+        if after is None:
+            return None
+        policy = self.audit.policy
+        if isinstance(self.audit, Reachability):
+            scores, allowed = torch.from_numpy(after)[None], torch.from_numpy(self.allowed)[None]
+            return float(policy.log_probabilities(scores, allowed)[0, self.item].exp())
+        assert isinstance(policy, Softmax)
+        logits = (policy.beta * torch.from_numpy(scores[self.allowed]) for scores in (before, after))
+        return float(distance_between(self.audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
 
-    def rank(self, scores: FloatArray) -> int:
+    def rank(self, scores: FloatArray | None) -> int | None:
         """1 + how many candidates score higher, by more than rounding."""
+        if scores is None:
+            return None
         own = scores[self.item]
         return 1 + int((scores[self.allowed] > own + 1e-12 * abs(own)).sum())
 
 
-def _promises(
-    model: FittedModel,
-    actions: Actions,
-    policy: Policy,
-    users: IntArray,
-    targets: int | Iterable[object],
-    candidates: Candidates,
-    rng: int,
-) -> pl.DataFrame:
-    """What reachability says about the pairs that are looked at, with the best ratings."""
-    if isinstance(targets, int) and targets < 1:
-        raise InputError("targets", received=targets, expected="ids, or how many items to take, 1 or more")
-    frame = reachability(
-        model,
-        actions=actions,
-        policy=policy,
-        users=model.data.user_ids.gather(users),
-        targets=None if isinstance(targets, int) else targets,
-        candidates=candidates,
-        best_actions=True,
-        rng=rng,
-    ).pairs
-    if not isinstance(targets, int) or frame.is_empty():
-        return frame
-    by_user = frame.partition_by("user", maintain_order=True)
-    return pl.concat(
-        part.sort("value", descending=True, nulls_last=True, maintain_order=True).head(targets) for part in by_user
+def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
+    known = pairs.drop_nulls("realised")
+    baseline, promised, realised, error = (
+        known[name].to_numpy() for name in ("baseline", "promised", "realised", "error")
     )
-
-
-def _compare(
-    promise: Mapping[str, Any],
-    stand: _Stand,
-    model: FittedModel,
-    before: FloatArray,
-    at: int,
-    edit: Edit | None,
-    same: Mapping[Edit, FloatArray | str],
-    other: Mapping[Edit, FloatArray | str],
-) -> dict[str, object]:
-    """One row of the frame; `before` and what the refits give are (users, items), with the pair's user in row `at`."""
-    row: dict[str, object] = {name: promise[name] for name in ("baseline", "status")}
-    if edit is None:
-        return row
-    response = model.respond(edit.user, edit.user, np.array(edit.items))
-    row["promised"] = promise["value"]
-    row["rank_baseline"] = stand.rank(before[at])
-    row["rank_promised"] = stand.rank(response.scores(np.array(edit.ratings)).numpy())
-    after, again = same[edit], other.get(edit)
-    if isinstance(again, np.ndarray):
-        row["realised_other_rng"] = stand.probability(again[at])
-    if isinstance(after, str):
-        return {**row, "status": Status.FAILED.value}
-    realised = stand.probability(after[at])
-    told = {"realised": realised, "error": log_error(realised, promise["value"])}
-    return {**row, **told, "rank_realised": stand.rank(after[at])}
+    gain = float((promised - baseline).sum())
+    varies = min(known["promised"].n_unique(), known["realised"].n_unique()) > 1
+    values = {
+        "median_error": float(np.median(np.abs(error))) if len(known) else None,
+        "promise_correlation": float(stats.spearmanr(promised, realised).statistic) if varies else None,
+        "realised_share": float((realised - baseline).sum()) / gain if gain > 0 else None,
+        "refit_difference": noise,
+    }
+    users = known[known.columns[0]].n_unique()
+    counts = {"users": users, "excluded": pairs[pairs.columns[0]].n_unique() - users}
+    rows = [
+        {"metric": name, "value": value, "status": Status.NOT_APPLICABLE if value is None else Status.SOLVED, **counts}
+        for name, value in values.items()
+    ]
+    return pl.DataFrame(rows, SUMMARY_SCHEMA)

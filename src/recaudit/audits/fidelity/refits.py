@@ -65,14 +65,3 @@ class Refit:
         """The scores after each distinct edit."""
         distinct = list(dict.fromkeys(edit for edit in edits if edit is not None))
         return dict(zip(distinct, engine.map(self, distinct, "fidelity"), strict=True))
-
-
-def log_error(realised: float, promised: float) -> float:
-    """log(realised / promised): 0 where both are the same, 0 included."""
-    with np.errstate(divide="ignore"):
-        return 0.0 if realised == promised else float(np.log(realised) - np.log(promised))
-
-
-def causes(*found: Mapping[Edit, FloatArray | str]) -> tuple[str, ...]:
-    """Why refits failed, each reason once."""
-    return tuple(dict.fromkeys(why for some in found for why in some.values() if isinstance(why, str)))

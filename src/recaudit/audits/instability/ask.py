@@ -18,11 +18,10 @@ from scipy import stats
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget
-from recaudit.audits.instability.question import InstabilityQuestion, Pairs, Part
+from recaudit.audits.instability.pairs import PairDistances, PairSolver
 from recaudit.audits.reachability.search import rating_box
 from recaudit.errors import NotSupportedError
-from recaudit.interventions import Actions, Interval, Stars
-from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions import Interval, Stars
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.given.queries import CONFIDENCE
 from recaudit.models.response import OpaqueResponse
@@ -34,36 +33,32 @@ ANSWERS = 1, 2
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class AskPairs:
-    """A block of viewers in, their pairs with all editors out; picklable, and pure if the system is."""
+class BlackBoxSolver(PairSolver):
+    """A system that can only be asked, about each pair within the audit's budget; pure if the system is."""
 
-    question: InstabilityQuestion
-    actions: Actions
-    members: FloatArray
-    budget: int
-    rng: int
-
-    @classmethod
-    def of(cls, ask: InstabilityQuestion, actions: Actions, budget: int, rng: int) -> AskPairs:
-        """What the editors of the question can do with these actions."""
-        model = ask.model
-        if isinstance(model, BlackBox) and model.sampling is not None:
+    def prepare(self) -> None:
+        """See `PairSolver`."""
+        system = self.model if isinstance(self.model, BlackBox) else None
+        if system is not None and system.sampling is not None:
             raise NotSupportedError(
                 "Instability of a system that gives random lists would need far more of them than anybody asks for. "
                 "Build it with probabilities=... or scores=..."
             )
-        check_budget(model, budget, ANSWERS)
-        return cls(ask, actions, ask.members(), budget, rng)
+        if system is not None and system.gives_probabilities and self.beta != 1:
+            raise NotSupportedError(
+                "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
+                f"Softmax(beta={self.beta:g}) was received."
+            )
+        check_budget(self.model, self.audit.budget, ANSWERS)
 
-    def __call__(self, viewers: IntArray) -> Part:
-        """The pairs of these viewers (positions)."""
-        ask, allowed = self.question, torch.from_numpy(self.question.allowed(viewers))
-        wanted = (viewers[:, None] != ask.editors[None, :]) & allowed.any(dim=1).numpy()[:, None]
-        block = Visit.of(ask.model, self.budget)
+    def solve(self, viewers: IntArray) -> PairDistances:
+        """See `PairSolver`."""
+        allowed = torch.from_numpy(self.allowed(viewers))
+        wanted = (viewers[:, None] != self.editors[None, :]) & allowed.any(dim=1).numpy()[:, None]
+        block = Visit.of(self.model, self.audit.budget)
         editors = {column: self._editor(block.pair(), column) for column in np.flatnonzero(wanted.any(axis=0)).tolist()}
         width = max([1, *(len(editor.acted) for editor in editors.values())])
-        items = np.full((len(ask.editors), width), -1, dtype=np.int64)
+        items = np.full((len(self.editors), width), -1, dtype=np.int64)
         for column, editor in editors.items():
             items[column, : len(editor.acted)] = editor.acted
         shape = wanted.shape
@@ -75,35 +70,25 @@ class AskPairs:
                 found = self._pair(editor, int(viewers[row]), allowed[row])
                 asked[row, column], value[row, column] = found.asked, found.value
                 best[row, column, : len(editor.acted)] = found.ratings
-        upper = np.full(shape, LARGEST[ask.distance])
-        told = best if ask.best_ratings else None
-        pairs = Pairs(viewers, value, value, upper, np.zeros(shape, dtype=bool), items, told, asked)
-        return Part.of(ask, pairs, self.members)
+        upper = np.full(shape, LARGEST[self.audit.distance])
+        return PairDistances(value, value, upper, np.zeros(shape, dtype=bool), items, best, asked)
 
     def _editor(self, visit: Visit, column: int) -> _Editor:
         """What is asked once for all pairs of an editor."""
-        ask, editors = self.question, self.question.editors[column : column + 1]
-        alone = ask.of_editors(visit.model, editors)
+        editors = self.editors[column : column + 1]
         try:
-            items = self.actions.items(visit.model, editors, self.rng, ask.log)
+            items = self.actions.items(visit.model, editors, self.rng, self.log)
             acted = items[:, items[0] >= 0]
-            before = alone.ratings_before(self.actions, acted)
+            before = self.ratings_before(visit.model, editors, acted)
         except FAILURES as error:
             return _Editor(int(editors[0]), visit, np.empty(0, dtype=np.int64), None, str(error))
         return _Editor(int(editors[0]), visit, acted[0], None if before is None else before[0])
 
     def _pair(self, editor: _Editor, viewer: int, allowed: torch.Tensor) -> FoundByAsking:
-        ask, ids = self.question, self.question.log.user_ids
-        return ask_distance(
-            editor.visit.pair(),
-            (viewer, editor.position, editor.acted),
-            editor.before,
-            allowed,
-            ask.beta,
-            free_ratings(self.actions.ratings, ask.log.scale),
-            ask.distance,
-            derive(self.rng, "instability", ids[viewer], ids[editor.position]),
-        )
+        pair, ids = (viewer, editor.position, editor.acted), self.log.user_ids
+        seed = derive(self.rng, "instability", ids[viewer], ids[editor.position])
+        limits = self.beta, self.ratings, self.audit.distance
+        return ask_distance(editor.visit.pair(), pair, editor.before, allowed, *limits, seed)
 
 
 @final

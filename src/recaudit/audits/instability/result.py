@@ -1,136 +1,41 @@
-"""What instability gives back: a row a pair where asked for, and what is known of every viewer and every editor."""
+"""What instability gives back: what every viewer, editor and group comes to, and a row a pair where they are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import final
 
 import numpy as np
 import polars as pl
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.instability.tally import BINS, Tally, bin_edges
-from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.instability.pairs import BINS, PairTotals, PersonTotals
 from recaudit.audits.result import Result
-from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.metrics.groupings import Grouping, groupings
-from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, mean, standing, weakest
-from recaudit.metrics.tables import user_table
-from recaudit.solvers.distance.distances import Distance
-from recaudit.status import Status
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-PAIR_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "value": pl.Float64,
-    "lower": pl.Float64,
-    "upper": pl.Float64,
-    "status": STATUS,
-    "baseline": pl.Float64,
-}
-"""The columns after `viewer` and `editor`: the largest distance, its certified bounds, how it stands, and the distance
-without edits, which is 0."""
-
-
-def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
-    """The named groupings, or all that this log offers; only of users, who are all that instability is about."""
-    found = groupings(data, by)
-    for grouping in found if by is not None else []:
-        if grouping.over != "users":
-            raise InputError("by", received=grouping.by, expected="groups of users", remedy="It groups items.")
-    return [grouping for grouping in found if grouping.over == "users"]
+from recaudit.metrics.groupings import Grouping
+from recaudit.metrics.intervals import Ratio, mean, standing, weakest
+from recaudit.solvers.distance.distances import LARGEST, Distance
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
-class Instability:
-    """How far every editor can move what every viewer is recommended."""
+class InstabilityResult(Result):
+    """How far editors can move what viewers are recommended.
 
-    data: Interactions
-    settings: Mapping[str, object]
-    distance: Distance
-    frame: pl.DataFrame
-    """One row a pair: viewer, editor, and the columns of PAIR_SCHEMA; with the edited items and the best ratings where
-    they were asked for, and `queries`, `fresh` and `failure` where a system was asked. Without rows where pairs were
-    not kept."""
-    tally: Tally
-    viewer_positions: IntArray
-    editor_positions: IntArray
-    failed: int = 0
-    """How many pairs have no value because a system that was asked failed."""
-
-    @property
-    def bounded(self) -> int:
-        """How many values are not known to be the largest distance itself, but are surely reached."""
-        return int(self.tally.viewers.bounded.sum())
-
-    @property
-    def viewers(self) -> pl.DataFrame:
-        """One row a viewer: over how many editors, the mean, the worst and by whom, the share above the threshold."""
-        return self._table("viewer", "editors", "worst_editor")
+    `users` are the viewers: over how many editors, the mean, the worst and by whom, the share above the threshold. A
+    row of `pairs` has viewer, editor, value, its certified bounds lower and upper, status, and the baseline, which is
+    0; with `best_ratings` the items whose ratings matter and those ratings; of a system that is asked `queries`,
+    `fresh` and `failure`.
+    """
 
     @property
     def editors(self) -> pl.DataFrame:
-        """One row an editor: the same over the viewers."""
-        return self._table("editor", "viewers", "worst_viewer")
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The `frame` as a pandas frame (needs the `pandas` extra)."""
-        return self.frame.to_pandas()
+        """One row an editor, as `users` has one for each viewer."""
+        return self.table("editors")
 
     def counts(self) -> dict[str, int]:
         """How many pairs there are of each status, whether they were kept or not."""
-        counts = dict.fromkeys((status.value for status in Status), 0)
-        counts[Status.SOLVED] = int(self.tally.viewers.count.sum()) - self.bounded
-        counts[Status.BOUNDED] = self.bounded
-        counts[Status.FAILED] = self.failed
-        counts[Status.NOT_APPLICABLE] = self.tally.absent - self.failed
-        return counts
-
-    def aggregate(
-        self,
-        *,
-        by: Sequence[str] | None = None,
-        confidence: float = 0.95,
-        samples: int = 1000,
-        rng: int = 0,
-    ) -> Result:
-        """Mean and worst instability and the share of unstable pairs, with bootstrap intervals over viewers.
-
-        Overall, by groups of viewers, and by groups of editors: "editor history" beside "history". What stands on a
-        bounded pair is bounded: not above the truth, with an interval that says how far it depends on who was asked.
-        The settings say how many pairs there are of each status.
-        """
-        side, n = self.tally.viewers, len(self.viewer_positions)
-        ratios = self._averages(np.ones(n))
-        every = [(grouping.by, group) for grouping in user_groupings(self.data, None) for group in grouping.names]
-        for grouping in user_groupings(self.data, by):
-            for group, members in zip(grouping.names, grouping.weights[self.viewer_positions].T, strict=True):
-                ratios += self._averages(members, grouping.by, group)
-            for group in grouping.names:
-                at = every.index((grouping.by, group))
-                count = self.tally.group_count[:, at]
-                own = self.tally.group_total[:, at] / np.where(count > 0, count, np.nan)
-                named = (f"editor {grouping.by}", group)
-                statuses = standing(self.tally.group_bounded[:, at] > 0, count > 0, np.zeros(n, dtype=bool))
-                average = mean("instability", own, np.ones(n), *named, statuses=statuses)
-                above = self.tally.group_above[:, at]
-                ratios += [average, replace(average, metric="unstable_share", totals=above, weights=count)]
-        frame, groups = aggregate(ratios, Bootstrap(confidence, samples, rng))
-        own_values = {"instability": side.mean(), "max_instability": side.worst(), "unstable_share": side.share()}
-        return Result(
-            audit="instability",
-            settings={**self.settings, "confidence": confidence, "samples": samples, "statuses": self.counts()},
-            frame=frame,
-            groups=groups,
-            users=user_table(self.data.user_ids.gather(self.viewer_positions), own_values),
-            items=pl.DataFrame(),
-            pairs=self.frame,
-        )
+        return dict(self.facts["statuses"])
 
     def histogram(self, bins: int = 20) -> pl.DataFrame:
         """How many pairs have values in each of `bins` (a divisor of 1,000): lower, upper, pairs, share.
@@ -140,28 +45,16 @@ class Instability:
         """
         if bins < 1 or BINS % bins:
             raise InputError("bins", received=bins, expected=f"a divisor of {BINS:,}: 10, 20, 50, ...")
-        counts = self.tally.bins.reshape(bins, -1).sum(axis=1)
-        edges = bin_edges(self.distance, bins)
-        return pl.DataFrame(
-            {"lower": edges[:-1], "upper": edges[1:], "pairs": counts, "share": counts / max(1, counts.sum())}
-        )
+        return histogram(self.table("histogram")["pairs"].to_numpy(), self.settings["distance"], bins)
 
-    def contrast(
-        self,
-        first: Iterable[object],
-        second: Iterable[object],
-        *,
-        confidence: float = 0.95,
-        samples: int = 1000,
-        rng: int = 0,
-    ) -> pl.DataFrame:
+    def contrast(self, first: Iterable[object], second: Iterable[object]) -> pl.DataFrame:
         """Two groups of editors (ids) on the same viewers: the mean instability of each, and the difference.
 
         Columns: group (first, second, first - second), value, lower and upper (a bootstrap interval over viewers),
         status, viewers, editors. A viewer counts who has pairs with editors of both groups. Where distances are lower
         bounds a group's mean is one too, and is called bounded; so is the difference, which may be off either way.
         """
-        if self.frame.is_empty():
+        if self.pairs.is_empty():
             raise InputError(
                 "contrast",
                 received="a result without pairs",
@@ -169,9 +62,10 @@ class Instability:
                 remedy="Pass pairs=True to instability, or only the editors of the two groups.",
             )
         means, sizes, found = [], [], []
-        for name, ids in (("first", first), ("second", second)):
-            members = self.data.user_ids.gather(np.unique(self.data.users_at(ids)))
-            known = self.frame.filter(pl.col("editor").is_in(members.implode()), pl.col("value").is_not_null())
+        for name, ids in (("first", list(first)), ("second", list(second))):
+            if strangers := [editor for editor in ids if editor not in self.editors["editor"]]:
+                raise InputError(name, received=strangers[0], expected="ids of this result's editors")
+            known = self.pairs.filter(pl.col("editor").is_in(ids), pl.col("value").is_not_null())
             means.append(known.group_by("viewer").agg(pl.col("value").mean().alias(name)))
             sizes.append(known["editor"].n_unique())
             found.append(known["status"].cast(pl.String).to_numpy())
@@ -184,7 +78,7 @@ class Instability:
             )
         one, two = paired["first"].to_numpy(), paired["second"].to_numpy()
         columns = np.column_stack([one, two, one - two])
-        bootstrap = Bootstrap(confidence, samples, rng)
+        bootstrap = self.audit.bootstrap(self.rng)
         replicates = np.concatenate([drawn @ columns / len(columns) for drawn in bootstrap.resamples(len(columns))])
         lower, upper = bootstrap.percentiles(replicates)
         return pl.DataFrame(
@@ -200,44 +94,49 @@ class Instability:
         )
 
     def summary(self) -> str:
-        """How many pairs there are, how they stand, and how far they go."""
-        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        """How many pairs there are of each status, and the overall values with their intervals."""
+        head, *lines = super().summary().splitlines()
         counts = self.counts()
         shown = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
-        lines = [f"instability ({settings})", f"  {sum(counts.values()):,} pairs: {shown or 'none'}"]
-        side = self.tally.viewers
-        pairs = int(side.count.sum())
-        if pairs:
-            lines += [
-                f"  mean {self.distance:11} {np.nanmean(side.mean()):.4f}",
-                f"  worst editor, mean {np.nanmean(side.worst()):.4f}",
-                f"  above {self.settings['threshold']:<10} {int(side.above.sum()) / pairs:.2%} of pairs",
-            ]
-        return "\n".join(lines)
+        return "\n".join([head, f"  {sum(counts.values()):,} pairs: {shown or 'none'}", *lines])
 
-    __repr__ = summary
 
-    def _averages(self, members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
-        side = self.tally.viewers
-        average = mean("instability", side.mean(), members, by, group, statuses=side.statuses())
-        above, count = side.above * members, side.count * members
-        return [
-            average,
-            mean("max_instability", side.worst(), members, by, group, statuses=side.statuses()),
-            replace(average, metric="unstable_share", totals=above, weights=count),
-        ]
+def averages(totals: PairTotals, viewers: IntArray, grouped: list[Grouping]) -> list[Ratio]:
+    """What is reported overall, by groups of viewers, and by groups of editors: "editor history" beside "history"."""
+    everybody, worst = np.ones(len(viewers)), totals.viewers.metrics()["max_instability"]
+    ratios = _means(totals.viewers.sums, everybody, worst)
+    editor_groups = iter(np.moveaxis(totals.by_group, 2, 0))
+    for grouping in grouped:
+        for group, members in zip(grouping.names, grouping.weights[viewers].T, strict=True):
+            ratios += _means(totals.viewers.sums, members, worst, grouping.by, group)
+        for group in grouping.names:
+            ratios += _means(next(editor_groups), everybody, None, f"editor {grouping.by}", group)
+    return ratios
 
-    def _table(self, one: str, others: str, worst: str) -> pl.DataFrame:
-        sides = [(self.tally.viewers, self.viewer_positions), (self.tally.editors, self.editor_positions)]
-        (side, own), (_, other) = sides if one == "viewer" else sides[::-1]
-        partner = pl.Series(other[side.partner]).set(pl.Series(side.partner < 0), None)
-        return pl.DataFrame(
-            {
-                one: self.data.user_ids.gather(own),
-                others: side.count,
-                "instability": pl.Series(side.mean()).fill_nan(None),
-                "max_instability": pl.Series(side.worst()).fill_nan(None),
-                worst: self.data.user_ids.gather(partner),
-                "unstable_share": pl.Series(side.share()).fill_nan(None),
-            }
-        )
+
+def _means(
+    sums: FloatArray, members: FloatArray, worst: FloatArray | None, by: str = "", group: str = ""
+) -> list[Ratio]:
+    """The metrics over these viewers, from the `sums` (4, viewers) of their pairs."""
+    known, total, above, bounded = sums
+    statuses = standing(bounded > 0, known > 0, np.zeros(len(known), dtype=bool))
+    average = mean("instability", total / np.where(known > 0, known, np.nan), members, by, group, statuses=statuses)
+    # The share is of all pairs, not a mean of the viewers' shares.
+    share = replace(average, metric="unstable_share", totals=above * members, weights=known * members)
+    largest = [] if worst is None else [mean("max_instability", worst, members, by, group, statuses=statuses)]
+    return [average, *largest, share]
+
+
+def people(side: PersonTotals, ids: pl.Series, one: str, others: pl.Series, other: str) -> pl.DataFrame:
+    """A row for each viewer, or editor, with these `ids`; `others` are the ids on the other side of the pairs."""
+    partner = others.gather(pl.Series(side.partner).set(pl.Series(side.partner < 0), None))
+    own = {name: pl.Series(values).fill_nan(None) for name, values in side.metrics().items()}
+    return pl.DataFrame({one: ids, f"{other}s": side.sums[0].astype(np.int64), **own, f"worst_{other}": partner})
+
+
+def histogram(counts: IntArray, distance: Distance, bins: int = BINS) -> pl.DataFrame:
+    """The counts (BINS,) of `bin_counts`, in fewer steps."""
+    pairs, steps = counts.reshape(bins, -1).sum(axis=1), np.linspace(0.0, 1.0, bins + 1)
+    with np.errstate(divide="ignore"):
+        edges = -np.log1p(-steps) if distance == "kl" else LARGEST[distance] * steps
+    return pl.DataFrame({"lower": edges[:-1], "upper": edges[1:], "pairs": pairs, "share": pairs / max(1, pairs.sum())})

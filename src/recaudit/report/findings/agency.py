@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recaudit.audits.agency.parts import EDITOR_CONTRAST, ITEM_CONTRAST
+from recaudit.audits.agency.definitions import EDITOR_CONTRAST, ITEM_CONTRAST
 from recaudit.report.evidence import Evidence, Group
 from recaudit.report.findings.finding import Finding
 from recaudit.report.kit.effects import against, in_logs

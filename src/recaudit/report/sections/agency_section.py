@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
-from recaudit.audits.agency.parts import EDITOR_CONTRAST, ITEM_CONTRAST
+from recaudit.audits.agency.definitions import EDITOR_CONTRAST, ITEM_CONTRAST
 from recaudit.report import charts
 from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
