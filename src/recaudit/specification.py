@@ -20,6 +20,7 @@ from pydantic import (
     FiniteFloat,
     GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
+    PlainValidator,
     PositiveInt,
     TypeAdapter,
     ValidationError,
@@ -205,7 +206,8 @@ def _input_error(line: ErrorDetails) -> InputError:
     cause = context.get("error")
     if isinstance(cause, InputError):  # raised by the part itself, which names what does not go together
         names = [name.strip() for name in cause.argument.split(",")]
-        at = _written((*line["loc"], names[0])) if len(names) == 1 and line["loc"][-1:] != (names[0],) else key
+        inside = cause.argument and len(names) == 1 and line["loc"][-1:] != (names[0],)
+        at = _written((*line["loc"], names[0])) if inside else key
         return InputError(at, received=cause.received, expected=cause.expected, remedy=cause.remedy)
     message = str(context.get("message", line["msg"]))
     expected = _WORDS.get(line["type"]) or message.removeprefix("Input should be ").rstrip(".")
@@ -288,14 +290,21 @@ Id = Annotated[int | str, BeforeValidator(_id)]
 """What the log calls a user or item."""
 
 
-def _listed(value: object) -> object:
-    """Ids in any container, as a tuple; a count stays one."""
+def _some(value: object) -> int | tuple[int | str, ...]:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
+        return int(value)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        return value
-    return tuple(value)
+        raise mistake((), value, "how many, 1 or more, or a list of ids")
+    ids = tuple(one.item() if isinstance(one, np.generic) else one for one in value)
+    for one in ids:
+        if type(one) not in (int, str):
+            raise mistake((), one, "ids: whole numbers or texts")
+    if not ids:
+        raise InputError("", received="no ids", expected="at least one, or None for all")
+    return ids
 
 
-Some = Annotated[Count | tuple[Id, ...], BeforeValidator(_listed)]
+Some = Annotated[int | tuple[int | str, ...], PlainValidator(_some)]
 """How many, drawn at random and the same for every model; or which ones, by id."""
 
 

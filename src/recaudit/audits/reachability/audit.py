@@ -133,7 +133,7 @@ class Reachability(Audit):
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
-        targets = None if self.targets is None else resolve_items(self.targets, log, rng, "targets")
+        targets = None if self.targets is None else resolve_items(self.targets, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), issubclass(model.response, AffineResponse)
         exact = affine and self.solver == "exact" and not future
