@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from recaudit import models, policies
-from recaudit.audits import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
 from recaudit.report.charts.labels import edge_levels, label_sides
 from recaudit.report.simulation.evidence import Study
@@ -218,7 +218,7 @@ def test_audits_while_they_learn() -> None:
     page = Page(render_simulation(study_of(told)))
     assert "While they learn: exposure" in page.text
     assert "A 100.0% [100.0%, 100.0%] 1.000 [1.000, 1.000] B n/a n/a" in page.text
-    assert METRICS["coverage"].definition in page.text
+    assert definitions()["coverage"].definition in page.text
     assert page.dead_ends == []
     drawn = next(spec for spec in page.specs if "100.0%" in str(spec))
     steps = {row["step"] for values in drawn["datasets"].values() for row in values}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
-from recaudit.report.evidence import QUALITY, Evidence, widest_gaps
-from recaudit.report.kit.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate, count, plural, signed_percent
+from recaudit.metrics.numbers import signed_percent
+from recaudit.report.evidence import QUALITY, Evidence
+from recaudit.report.kit.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate, count, plural
 
 
 @final
@@ -18,7 +19,7 @@ class Headline:
     value: str
     meaning: str
     metric: str
-    """The metric behind it, by its name in `METRICS`."""
+    """The metric behind it, by its name."""
     interval: str = ""
     """`[lower, upper]` around the value (around both values of a gap), where there is one."""
 
@@ -125,7 +126,7 @@ def _popularity(evidence: Evidence) -> Headline:
 def _widest_gap(evidence: Evidence) -> Headline:
     title = "Widest gap between user groups"
     grouped = [evidence.firm_groups(evidence.main, QUALITY, by) for by in evidence.user_groupings]
-    gaps = widest_gaps(evidence, evidence.main, QUALITY)
+    gaps = evidence.widest_gaps(evidence.main, QUALITY)
     if not any(len(groups) > 1 for groups in grouped):
         meaning = f"The run has no accuracy by groups of {FEWEST_USERS} users or more."
         return Headline(title, NOT_AVAILABLE, meaning, QUALITY)

@@ -18,14 +18,17 @@ from scipy import stats
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.report.kit.numbers import Estimate, finite
+from recaudit.metrics.metric import Metric
+from recaudit.registry import MODELS
+from recaudit.report.evidence import IMPERSONAL
+from recaudit.report.kit.numbers import Estimate, finite, written
 from recaudit.report.simulation.finished import Finished, finished_parts
-from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS
+from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
 from recaudit.simulate.loop.comparison import Comparison
+from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.simulation import Simulation, interval
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.status import Status
 
 Published = Mapping[tuple[str, str], Mapping[str, float]]
 """Numbers to put beside ours, by environment and recommender: {"ndcg": ..., "rmse": ..., "mean_rating": ...}."""
@@ -37,8 +40,6 @@ LAST = 1000
 
 _POINTS = 50
 """How many points a curve has, at most: more steps are taken together."""
-_ORACLE = "Oracle"
-_IMPERSONAL = ("TopPop", "Random")
 
 
 @final
@@ -112,14 +113,14 @@ class Arena:
     def ranked(self, measure: str, *, oracle: bool = True) -> list[str]:
         """Those that have a value, best first."""
         found = self.known(measure)
-        sign = 1 if TERMS[measure].better == "lower" else -1
+        sign = 1 if term(measure).better == "lower" else -1
         names = [name for name in found if oracle or name != self.oracle]
         return sorted(names, key=lambda name: sign * (found[name].value or 0.0))
 
     def difference(self, name: str, other: str, measure: str) -> Estimate:
         """One minus the other, paired."""
         one, two = self.values[name, measure], self.values[other, measure]
-        return _estimate(measure, one - two if len(one) == len(two) else np.zeros(0))
+        return estimated(term(measure), one - two if len(one) == len(two) else np.zeros(0))
 
     @property
     def trials(self) -> int:
@@ -148,14 +149,12 @@ class Arena:
     @property
     def oracle(self) -> str | None:
         """The recommender that knows the truth."""
-        return next((name for name in self.references if self._kind(name) == _ORACLE), None)
-
-    def _kind(self, name: str) -> str:
-        return _kind(self.comparison[name])
+        kind = MODELS.kind_of(Oracle)
+        return next((name for name in self.references if _kind(self.comparison[name]) == kind), None)
 
     def policy(self, name: str) -> str:
         """How it turns scores into what is shown, in words."""
-        return str(self.comparison[name].settings.get("policy", "Top1()"))
+        return written(self.comparison[name].settings.get("policy", {"kind": "top-1"}))
 
     def explores(self, name: str) -> bool:
         """Whether anything but the highest scores is shown."""
@@ -253,7 +252,7 @@ class Study:
 
     def label(self, measure: str) -> str:
         """What the measure is called, with the k of nDCG filled in."""
-        return TERMS[measure].label.replace("@k", f"@{self.k}")
+        return term(measure).titled(self.k)
 
 
 def _arena(place: int, part: Finished, result: OfflineOnline, published: Published) -> Arena:
@@ -266,16 +265,16 @@ def _arena(place: int, part: Finished, result: OfflineOnline, published: Publish
         for name, simulation in simulations.items()
         for measure in (*OFFLINE, *ONLINE, "final_mean_rating", "final_shown_rmse")
     }
-    estimates = {(name, measure): _estimate(measure, own) for (name, measure), own in values.items()}
-    references = [name for name, simulation in simulations.items() if _kind(simulation) in (_ORACLE, *_IMPERSONAL)]
+    estimates = {(name, measure): estimated(term(measure), own) for (name, measure), own in values.items()}
+    beside = (MODELS.kind_of(Oracle), *IMPERSONAL)
+    references = [name for name, simulation in simulations.items() if _kind(simulation) in beside]
 
     def liked(name: str) -> tuple[bool, bool, float]:
         value = estimates[name, "mean_rating"].value
         return name in references, value is None, -(value or 0.0)
 
-    rows = result.recommenders.filter(pl.col("environment") == part.environment).iter_rows(named=True)
-    told = {row["recommender"]: (str(row["settings"]), bool(row["tuned"]), str(row["edge"])) for row in rows}
-    own = {name: (str(each.settings.get("recommender", "")), False, "") for name, each in simulations.items()}
+    rows = result.recommenders.filter(environment=part.environment).iter_rows(named=True)
+    tuned = {row["recommender"]: (bool(row["tuned"]), str(row["edge"])) for row in rows}
     return Arena(
         name=part.environment,
         anchor=f"environment-{place}",
@@ -286,13 +285,17 @@ def _arena(place: int, part: Finished, result: OfflineOnline, published: Publish
         values=values,
         estimates=estimates,
         last=last,
-        settings=own | told,
+        settings={
+            name: (written(simulation.settings.get("recommender", "")), *tuned.get(name, (False, "")))
+            for name, simulation in simulations.items()
+        },
         published={name: row for (where, name), row in published.items() if where == part.environment},
     )
 
 
 def _kind(simulation: Simulation) -> str:
-    return str(simulation.settings.get("recommender", "")).split("(", 1)[0]
+    recommender = simulation.settings.get("recommender")
+    return str(recommender["kind"]) if isinstance(recommender, Mapping) else ""
 
 
 def _values(simulation: Simulation, folds: pl.DataFrame, name: str, measure: str, last: int) -> FloatArray:
@@ -304,11 +307,10 @@ def _values(simulation: Simulation, folds: pl.DataFrame, name: str, measure: str
     return simulation.by_trial(ONLINE[measure])
 
 
-def _estimate(measure: str, values: FloatArray) -> Estimate:
+def estimated(metric: Metric, values: FloatArray) -> Estimate:
+    """The mean of what was measured in trials or folds, with Student's interval."""
     found = interval(values)
-    value, lower, upper = (finite(found[name]) for name in ("value", "lower", "upper"))
-    status = Status.NOT_APPLICABLE if value is None else Status.SOLVED
-    return Estimate(measure, value, lower, upper, status, None, int(found["trials"] or 0), 0)
+    return Estimate.around(metric, found, int(found["trials"] or 0))
 
 
 def _correlation(
@@ -327,14 +329,12 @@ def _correlation(
         both = [np.stack([own[name] for name in names]) for own in (offline, online)]
         found = rank_correlation(both[0], both[1], rng=0)
     repeated = folds > 1 and all(len(online[name]) > 1 for name in names)
-    value, p_value = finite(found["value"]), finite(found["p_value"])
-    lower, upper = (finite(found[end]) if repeated else None for end in ("lower", "upper"))
-    status = Status.NOT_APPLICABLE if value is None else Status.SOLVED
+    ends = {} if repeated else {"lower": None, "upper": None}
     return Correlation(
-        estimate=Estimate("spearman", value, lower, upper, status, None, len(names), 0),
-        p_value=p_value,
+        estimate=Estimate.around(term("spearman"), {**found, **ends}, len(names)),
+        p_value=finite(found["p_value"]),
         recommenders=len(names),
-        better=-1 if TERMS[metric].better == "lower" else 1,
+        better=-1 if term(metric).better == "lower" else 1,
         published=_published_correlation(metric, [published.get(name, {}) for name in names]),
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from recaudit.report.findings.simulation import most_misjudged, told_p
 from recaudit.report.headlines import Headline
 from recaudit.report.kit.numbers import NOT_AVAILABLE, listing, ordinal, plural
 from recaudit.report.simulation.evidence import Study
+from recaudit.report.simulation.findings import most_misjudged, told_p
 
 
 def headlines_of(study: Study) -> list[Headline]:

@@ -2,116 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
-from recaudit.report.charts import Figure
-from recaudit.report.charts.simulation import against, correlations, far_off, known_people
-from recaudit.report.charts.simulation_time import MOST_BANDS, over_time
-from recaudit.report.findings.simulation import told_p
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, figure, listing, plural
-from recaudit.report.kit.tables import Cell, Mark, Row, cell
-from recaudit.report.simulation.audits import AuditPart, audit_parts
-from recaudit.report.simulation.evidence import Arena, Study
-from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS
+import numpy as np
+import polars as pl
+
+from recaudit.audits.audit import definitions
+from recaudit.metrics.metric import Metric
+from recaudit.report.kit.charts import Figure
+from recaudit.report.kit.numbers import Estimate, listing, plural
+from recaudit.report.kit.tables import Cell, Mark, Overview, Row, Table, cell
+from recaudit.report.simulation.charts import against, correlations, far_off, known_people
+from recaudit.report.simulation.curves import MOST_BANDS, drawn_curves, over_time
+from recaudit.report.simulation.evidence import Arena, Study, estimated
+from recaudit.report.simulation.findings import told_p
+from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
+from recaudit.simulate.loop.simulation import interval
+from recaudit.status import Status
 
 _HINTS = {"higher": "further right: better", "lower": "further left: better"}
+_NOTHING = "there was nothing to measure"
 
 
-@final
-@dataclass(frozen=True)
-class Number:
-    """A number of a recommender, and what was published for it."""
-
-    cell: Cell
-    published: str = ""
-
-
-@final
-@dataclass(frozen=True)
-class Line:
-    """One recommender in one environment."""
-
-    name: str
-    numbers: list[Number]
-    reference: bool
-    settings: str
-    tuned: str
-    policy: str
-
-
-@final
-@dataclass(frozen=True)
-class ArenaSection:
-    """One environment."""
-
-    arena: Arena
-    told: str
-    """How long it was run, in words."""
-    foreseen: list[Figure]
-    """What was measured on the log against the mean rating (Figures 1 and 3)."""
-    far_off: bool
-    """Whether somebody is written at the edge of these."""
-    over_time: list[Figure]
-    """Mean rating and error step by step (Figure 2)."""
-    bands: bool
-    """Whether these show everybody's intervals."""
-    not_drawn: str
-    """Whose error is too large for the chart."""
-    known_people: list[Figure]
-    """Error over everybody, and error against rating at the end (Figure 5)."""
-    shown: list[Figure]
-    """How many items were shown against the mean rating (Figure 6), and drift."""
-    audits: list[AuditPart]
-    """What was asked of the models while they learned."""
-    measures: list[str]
-    lines: list[Line]
-    beside_published: bool
-
-
-@final
-@dataclass(frozen=True)
-class Overview:
-    """Offline against online, over all environments."""
-
-    figures: list[Figure]
-    """Spearman by environment (Figure 4)."""
-    rows: list[Row]
-    beside_published: bool
-
-
-def overview_of(study: Study) -> Overview | None:
-    """None where no order can be compared with another."""
-    found = [figure for metric in OFFLINE if (figure := correlations(study, metric)) is not None]
-    if not found:
+def overview_of(study: Study) -> dict[str, Any] | None:
+    """Offline against online, over all environments; None where no order can be compared with another."""
+    figures = [figure for metric in OFFLINE if (figure := correlations(study, metric)) is not None]
+    if not figures:
         return None
     rows = []
     for arena in study.arenas:
-        cells = []
-        for metric in OFFLINE:
-            own = arena.correlations[metric]
-            cells += [_told(own.estimate), _p_value(own.p_value, arena.trials)]
-        rows.append(Row(arena.name, [*cells, Cell(str(max(o.recommenders for o in arena.correlations.values())))]))
-    published = [arena.correlations[metric].published for arena in study.arenas for metric in OFFLINE]
-    return Overview(found, rows, any(value is not None for value in published))
+        own = [arena.correlations[metric] for metric in OFFLINE]
+        cells = [made for each in own for made in (_told(each.estimate), _p_value(each.p_value, arena.trials))]
+        rows.append(Row(arena.name, [*cells, Cell(str(max(each.recommenders for each in own)))]))
+    headings = [heading for metric in OFFLINE for heading in (study.label(metric), "p-value")]
+    published = [own.published for arena in study.arenas for own in arena.correlations.values()]
+    return {
+        "figures": figures,
+        "table": Table("Spearman by environment", ["Environment", *headings, "Recommenders"], rows),
+        "beside_published": any(value is not None for value in published),
+    }
 
 
 def _p_value(p_value: float | None, trials: int) -> Cell:
     if p_value is None or trials == 1:
-        return Cell(NOT_AVAILABLE, reason="one trial is not enough" if trials == 1 else "there was nothing to measure")
+        return cell(None, reason="one trial is not enough" if trials == 1 else _NOTHING)
     return Cell(told_p(p_value).removeprefix("p ").removeprefix("= "))
 
 
-def section_of(study: Study, arena: Arena) -> ArenaSection:
+def section_of(study: Study, arena: Arena) -> dict[str, Any]:
     """Everything that is known of one environment."""
     known = [measure for measure in (*OFFLINE, *ONLINE) if arena.known(measure)]
     measures = [measure for measure in known if measure != "drift" or arena.drifts]
+    rated = study.label("mean_rating")
     foreseen = [
         against(
             study,
             arena,
             metric,
-            (f"{study.label(metric)} ({_HINTS[TERMS[metric].better]})", study.label("mean_rating")),
+            (f"{study.label(metric)} ({_HINTS[term(metric).better]})", rated),
             heading=f"{study.label(metric)} and what people thought",
         )
         for metric in OFFLINE
@@ -120,84 +69,127 @@ def section_of(study: Study, arena: Arena) -> ArenaSection:
         over_time(study, arena, "mean_rating", "Mean rating, step by step"),
         over_time(study, arena, "shown_rmse", "Error of what was taken, step by step", zero=True),
     ]
-    last = f"last {plural(arena.last, 'rating')}"
     knowledge = [
         known_people(study, arena),
         against(
             study,
             arena,
             "final_shown_rmse",
-            ("RMSE of what was taken (further left: better)", study.label("mean_rating")),
+            ("RMSE of what was taken (further left: better)", rated),
             up="final_mean_rating",
-            heading=f"Error and mean rating of the {last}",
+            heading=f"Error and mean rating of the last {plural(arena.last, 'rating')}",
         ),
     ]
-    shown = [
-        against(
-            study,
-            arena,
-            "distinct_items",
-            ("distinct items at a step", study.label("mean_rating")),
-            heading="Distinct items and mean rating",
-        ),
-        over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True)
-        if arena.drifts
-        else None,
-    ]
+    distinct = ("distinct items at a step", rated)
+    shown = [against(study, arena, "distinct_items", distinct, heading="Distinct items and mean rating")]
+    if arena.drifts:
+        shown.append(over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True))
     off = far_off(arena.known("shown_rmse"))
-    lines = [_line(arena, name, measures) for name in arena.recommenders]
-    return ArenaSection(
-        arena=arena,
-        told=_told_length([arena]),
-        foreseen=[drawn for drawn in foreseen if drawn],
-        far_off=any(far_off(arena.known(metric)) for metric in OFFLINE),
-        over_time=[drawn for drawn in steps if drawn],
-        bands=len(arena.recommenders) <= MOST_BANDS,
-        not_drawn=listing([f"{name} ({estimate.text})" for name, estimate in off.items()]) if off else "",
-        known_people=[drawn for drawn in knowledge if drawn] if arena.known("population_rmse") else [],
-        shown=[drawn for drawn in shown if drawn],
-        audits=audit_parts(study, arena),
-        measures=measures,
-        lines=lines,
-        beside_published=any(number.published for line in lines for number in line.numbers),
-    )
+    rows = [
+        Row(name, [_number(arena, name, measure) for measure in measures], name in arena.references)
+        for name in arena.recommenders
+    ]
+    return {
+        "arena": arena,
+        "told": _told_length([arena]),
+        "foreseen": _drawn(foreseen),  # Figures 1 and 3 of the paper
+        "far_off": any(far_off(arena.known(metric)) for metric in OFFLINE),
+        "over_time": _drawn(steps),  # Figure 2
+        "bands": len(arena.recommenders) <= MOST_BANDS,
+        "not_drawn": listing([f"{name} ({estimate.text})" for name, estimate in off.items()]) if off else "",
+        "known_people": _drawn(knowledge) if arena.known("population_rmse") else [],  # Figure 5
+        "shown": _drawn(shown),  # Figure 6
+        "audits": audits_of(study, arena),
+        "overview": Overview(measures, [study.label(measure) for measure in measures], rows),
+        "settings": [
+            (name, settings, f"yes, to {edge}" if edge else "yes" if tuned else "no", arena.policy(name))
+            for name, (settings, tuned, edge) in ((name, arena.settings[name]) for name in arena.recommenders)
+        ],
+        "beside_published": any(made.published for row in rows for made in row.cells),
+    }
 
 
-def _line(arena: Arena, name: str, measures: list[str]) -> Line:
-    settings, tuned, edge = arena.settings[name]
-    return Line(
-        name=name,
-        numbers=[_number(arena, name, measure) for measure in measures],
-        reference=name in arena.references,
-        settings=settings,
-        tuned=f"yes, to {edge}" if edge else "yes" if tuned else "no",
-        policy=arena.policy(name),
-    )
+def _drawn(figures: list[Figure | None]) -> list[Figure]:
+    return [figure for figure in figures if figure is not None]
 
 
-def _number(arena: Arena, name: str, measure: str) -> Number:
+def _number(arena: Arena, name: str, measure: str) -> Cell:
+    """A number of a recommender, and what was published for it."""
     published = arena.published.get(name, {}).get(measure)
-    return Number(
-        _told(arena.estimates[name, measure], _mark(arena, name, measure)),
-        "" if published is None else figure(measure, published),
-    )
+    made = _told(arena.estimates[name, measure], _mark(arena, name, measure))
+    return made if published is None else replace(made, published=term(measure).written(published))
 
 
 def _told(estimate: Estimate, mark: Mark = "") -> Cell:
-    if estimate.value is None:
-        return Cell(NOT_AVAILABLE, reason="there was nothing to measure")
-    return cell(estimate, mark)
+    return cell(estimate, mark, _NOTHING)
 
 
 def _mark(arena: Arena, name: str, measure: str) -> Mark:
     """The best of those that could be used, and who cannot be told apart from it: the paired interval has a 0."""
-    usable = arena.ranked(measure, oracle=False) if TERMS[measure].better != "neither" else []
+    usable = arena.ranked(measure, oracle=False) if term(measure).better != "neither" else []
     if len(usable) < 2 or name not in usable:
         return ""
     if name == usable[0]:
         return "best"
     gap = arena.difference(name, usable[0], measure)
     return "near" if gap.interval and not gap.above(0) and not gap.below(0) else ""
+
+
+@final
+@dataclass(frozen=True)
+class LoopAudit:
+    """An audit that was asked of recommenders while they learned."""
+
+    name: str
+    figures: list[Figure]
+    """A metric each, where it was asked more than once."""
+    overview: Overview
+    """At the last step, by recommender."""
+
+
+def audits_of(study: Study, arena: Arena) -> list[LoopAudit]:
+    """Every audit that was asked, in the order of asking."""
+    frames = [
+        simulation.audits.with_columns(recommender=pl.lit(name))
+        for name, simulation in arena.comparison.simulations.items()
+        if len(simulation.audits)
+    ]
+    table = pl.concat(frames) if frames else pl.DataFrame(schema={"audit": pl.String})
+    return [
+        _audit(study, arena, str(audit), table.filter(audit=audit))
+        for audit in table["audit"].unique(maintain_order=True)
+    ]
+
+
+def _audit(study: Study, arena: Arena, audit: str, table: pl.DataFrame) -> LoopAudit:
+    names = [str(name) for name in table["metric"].drop_nulls().unique(maintain_order=True)]
+    metrics = [definitions().get(name) or Metric(name, name, "", "", "", "neither") for name in names]
+    figures = []
+    for metric in metrics:
+        own = table.filter((pl.col("metric") == metric.name) & pl.col("value").is_finite())
+        asked = [name for name in arena.recommenders if name in own["recommender"]]
+        curves = {name: _curve(own.filter(recommender=name)) for name in asked}
+        figures.append(drawn_curves(study, arena, curves, metric, metric.titled()))
+    last = table.filter(pl.col("step") == pl.col("step").max())
+    rows = [
+        Row(name, [_last(metric, last.filter(recommender=name, metric=metric.name)) for metric in metrics])
+        for name in arena.recommenders
+    ]
+    return LoopAudit(audit, _drawn(figures), Overview(names, [metric.titled() for metric in metrics], rows))
+
+
+def _curve(rows: pl.DataFrame) -> pl.DataFrame:
+    found = [
+        {"step": step + 1, **interval(part["value"].to_numpy())}
+        for (step,), part in rows.sort("step").group_by("step", maintain_order=True)
+    ]
+    return pl.DataFrame(found, dict.fromkeys(("step", "value", "lower", "upper"), pl.Float64))
+
+
+def _last(metric: Metric, rows: pl.DataFrame) -> Cell:
+    failed = Status.FAILED in rows["status"]
+    found = estimated(metric, rows["value"].cast(pl.Float64).fill_null(np.nan).to_numpy())
+    return cell(found, reason="no finite number came" if failed else "this recommender cannot be asked")
 
 
 def told_study(study: Study) -> str:

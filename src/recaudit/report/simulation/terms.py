@@ -87,6 +87,7 @@ TERMS: Mapping[str, Metric] = MappingProxyType(
                 "number of different items shown at a step",
                 "1 and up, at most as many as were shown.",
                 "neither",
+                decimals=1,
             ),
             Metric(
                 "gini",
@@ -108,3 +109,8 @@ TERMS: Mapping[str, Metric] = MappingProxyType(
     }
 )
 """In the order of the page's definitions."""
+
+
+def term(measure: str) -> Metric:
+    """What a measure is; that of the last ratings of a trial is the same as that of all."""
+    return TERMS[measure.removeprefix("final_")]

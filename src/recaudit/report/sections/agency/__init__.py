@@ -1,0 +1,1 @@
+"""Agency over time: its curves, what is found, and the section."""

@@ -1,0 +1,304 @@
+"""What is shown: how much of the catalogue, how evenly, how popular, of which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from math import log2
+from typing import Any, final
+
+import altair as alt
+import numpy as np
+
+from recaudit.metrics.numbers import TIMES, percent
+from recaudit.report.evidence import QUALITY, Evidence, Group
+from recaudit.report.kit.charts import (
+    DOWN,
+    INK,
+    MOST_CATEGORIES,
+    MUTED,
+    PAPER,
+    ROW,
+    UP,
+    Figure,
+    Rows,
+    by_series,
+    data,
+    finished,
+    in_series,
+    label_sides,
+    labels,
+    rows_of,
+    step_color,
+    tick_axis,
+    tooltip,
+)
+from recaudit.report.kit.comparisons import figures_by_model, main_stands_out
+from recaudit.report.kit.findings import Finding, against
+from recaudit.report.kit.tables import group_tables, overview
+from recaudit.report.sections.items import shown_items
+from recaudit.report.sections.section import Section
+
+SMALLEST_SHARE = 0.01
+"""A category with a smaller share of all ratings is not named: its ratio says little."""
+_LARGEST_RATIO = 8
+_DATA_BAR = "ratings in the data"
+
+
+def popular_items(evidence: Evidence) -> Iterator[Finding]:
+    """Do the most popular items get more places than their share of the ratings?"""
+    quarters = evidence.firm_groups(evidence.main, "share", "popularity")
+    if len(quarters) < 2:
+        return
+    least, most = quarters[0], quarters[-1]
+    if not most.estimate.above(_baseline(most)):
+        return
+    lift = evidence.firm("popularity_lift").get(evidence.main)
+    pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
+    yield Finding(
+        f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
+        f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
+        "shown",
+        _effect(evidence, most),
+        most.estimate.users,
+    )
+
+
+def categories(evidence: Evidence) -> Iterator[Finding]:
+    """Which category is amplified most, which dampened most?"""
+    for by in evidence.item_groupings:
+        if by == "popularity":
+            continue
+        groups = [
+            group for group in evidence.firm_groups(evidence.main, "share", by) if _baseline(group) >= SMALLEST_SHARE
+        ]
+        up = [group for group in groups if group.estimate.above(_baseline(group))]
+        down = [group for group in groups if group.estimate.below(_baseline(group))]
+        extremes = [("amplifies", max(up, key=_ratio))] if up else []
+        extremes += [("dampens", min(down, key=_ratio))] if down else []
+        if extremes:
+            claim = " and ".join(f"{way} {group.name}" for way, group in extremes)
+            detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for _, group in extremes)
+            yield Finding(
+                f"By {by}, {evidence.main} most {claim}",
+                detail,
+                "shown",
+                max(_effect(evidence, group) for _, group in extremes),
+                min(group.estimate.users for _, group in extremes),
+            )
+
+
+def _against_ratings(group: Group) -> str:
+    things = group.things[0].upper() + group.things[1:]
+    return f"{things} get {group.estimate.full} of places and have {percent(_baseline(group))} of ratings"
+
+
+def _effect(evidence: Evidence, group: Group) -> float:
+    return against(group.estimate, _baseline(group), evidence.confidence)
+
+
+def _baseline(group: Group) -> float:
+    """The group's share of the ratings; without one, nothing lies above or below it."""
+    baseline = group.estimate.baseline
+    return float("nan") if baseline is None else baseline
+
+
+def _ratio(group: Group) -> float:
+    return (group.estimate.value or 0.0) / _baseline(group)
+
+
+def _times(ratio: float) -> str:
+    return f"{TIMES}{ratio:.2g}" if ratio < 100 else f"{TIMES}{ratio:,.0f}"
+
+
+def tradeoff(evidence: Evidence) -> Figure | None:
+    """Ranking quality against coverage, a labelled point for each model."""
+    quality, coverage = evidence.known(QUALITY), evidence.known("coverage")
+    points = {
+        model: (coverage[model].value or 0.0, quality[model].value or 0.0) for model in quality if model in coverage
+    }
+    if len(points) < 2:
+        return None
+    top = max(height for _, height in points.values()) or 1.0
+    sides = label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
+    rows: Rows = [
+        {
+            "model": model,
+            "main": model == evidence.main,
+            "x": x,
+            "y": y,
+            "side": sides[model],
+            "told": f"{evidence.label(QUALITY)} {quality[model].full}, coverage {coverage[model].full}",
+        }
+        for model, (x, y) in points.items()
+    ]
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("x:Q", title=evidence.label("coverage"), scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+        y=alt.Y("y:Q", title=evidence.label(QUALITY), scale=alt.Scale(domain=[0, top * 1.08], nice=False)),
+        color=main_stands_out(),
+    )
+    numbers = [f"{row['model']}: {row['told']}" for row in rows]
+    return Figure(
+        "Ranking quality against coverage",
+        finished(alt.layer(base.mark_point(size=80).encode(tooltip("model")), *labels(base, "model")), height=320),
+        f"Each model as a point. {'; '.join(numbers)}.",
+    )
+
+
+def lorenz(evidence: Evidence) -> Figure | None:
+    """The share of all places that goes to the least shown items, for each model."""
+    # Points lie closer towards the most shown items, where the curve bends.
+    shares = 1 - np.linspace(1, 0, 51) ** 2
+    rows: Rows = []
+    for model, items in shown_items(evidence).items():
+        shown = np.sort(items["recommended"].to_numpy())
+        if shown.sum():
+            curve = np.concatenate([[0.0], np.cumsum(shown) / shown.sum()])
+            taken = np.interp(shares * len(shown), np.arange(len(shown) + 1), curve)
+            rows += [
+                {**in_series(evidence.models, model), "x": round(float(x), 4), "y": round(float(y), 4)}
+                for x, y in zip(shares, taken, strict=True)
+            ]
+    if not rows:
+        return None
+    axis, ends = alt.Axis(format="%", grid=True, tickCount=5), alt.Scale(domain=[0, 1])
+    x = alt.X("x:Q", title="items, least shown first", axis=axis, scale=ends)
+    y = alt.Y("y:Q", title="share of all places", axis=axis, scale=ends)
+    lines = alt.Chart(data(rows)).mark_line(strokeWidth=2)
+    curves = lines.encode(x, y, by_series(evidence.models), tooltip=alt.Tooltip("model:N"))
+    equal = alt.Chart(data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
+    diagonal = equal.mark_line(stroke=MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
+    told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]
+    return Figure(
+        "How places are spread over items",
+        finished(alt.layer(diagonal, curves), height=320),
+        "Lorenz curve of exposure for each model: the further below the diagonal, the fewer items take all "
+        f"places. {evidence.label('gini')}: {', '.join(told)}.",
+    )
+
+
+def amplification(evidence: Evidence, by: str) -> Figure | None:
+    """Share of recommended places over share of ratings, for the categories with the most ratings."""
+    groups = [group for group in evidence.groups(evidence.main, "share", by) if group.estimate.baseline]
+    groups = sorted(groups, key=lambda group: -(group.estimate.baseline or 0.0))[:MOST_CATEGORIES]
+    if not groups:
+        return None
+    names = [group.name for group in sorted(groups, key=_ratio, reverse=True)]
+    rows = [
+        {"model": model, **_compared(group)}
+        for model in reversed(evidence.models)
+        for group in evidence.groups(model, "share", by)
+        if group.name in names and group.estimate.baseline
+    ]
+    steps = [abs(log2(max(row["value"], 1 / _LARGEST_RATIO))) for row in rows]
+    edge = 2 ** min(max(1.0, *steps), log2(_LARGEST_RATIO))
+    for row in rows:
+        row |= {
+            end: None if row[end] is None else min(max(row[end], 1 / edge), edge) for end in ("value", "lower", "upper")
+        }
+    scale = alt.Scale(type="log", base=2, domain=[1 / edge, edge], nice=False)
+    ticks = [tick for tick in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8) if 1 / edge <= tick <= edge]
+    axis = tick_axis(ticks, labelExpr=f"'{TIMES}' + datum.value")
+    x = alt.X("value:Q", scale=scale, axis=axis, title="share of recommendations / share of ratings")
+    y = rows_of("group", names)
+    ways = alt.Scale(domain=["up", "down", "level"], range=[UP, DOWN, MUTED])
+    color = alt.Color("way:N", scale=ways, legend=None)
+    main = alt.Chart(data([row for row in rows if row["model"] == evidence.main]))
+    others = alt.Chart(data([row for row in rows if row["model"] != evidence.main]))
+    told = tooltip("group", "model")
+    layers = alt.layer(
+        alt.Chart(data([{"value": 1}])).mark_rule(stroke=INK).encode(x=x),
+        main.mark_bar(height=3).encode(x, alt.X2Datum(1), y, color),
+        main.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
+            alt.X("lower:Q", scale=scale, axis=axis), alt.X2("upper:Q"), y, color
+        ),
+        others.mark_point(size=18, fill=MUTED, opacity=0.5).encode(x, y, tooltip=told),
+        main.mark_point(size=80).encode(x, y, color, tooltip=told),
+    )
+    numbers = [f"{row['group']}: {row['told']}" for row in rows if row["model"] == evidence.main]
+    return Figure(
+        f"By {by}",
+        finished(layers, height=ROW * len(names)),
+        f"Share of recommendations of {evidence.main} against share of ratings, by {by}. {'; '.join(numbers)}.",
+    )
+
+
+def _compared(group: Group) -> dict[str, Any]:
+    """A group's share as a ratio to its baseline, and on which side of it the interval lies."""
+    estimate, baseline = group.estimate, group.estimate.baseline or 1.0
+    ends = {"value": estimate.value or 0.0, "lower": estimate.lower, "upper": estimate.upper}
+    return {
+        "group": group.name,
+        "way": "up" if estimate.above(baseline) else "down" if estimate.below(baseline) else "level",
+        **{name: None if end is None else end / baseline for name, end in ends.items()},
+        "told": f"{estimate.full} of places, {percent(baseline)} of ratings",
+    }
+
+
+def popularity_shares(evidence: Evidence) -> Figure | None:
+    """How places are divided over the items by popularity: a bar for the data, and one for each model."""
+    quarters = {model: evidence.groups(model, "share", "popularity") for model in evidence.models}
+    quarters = {model: groups for model, groups in quarters.items() if groups}
+    if not quarters:
+        return None
+    first = next(iter(quarters.values()))
+    names = [group.name for group in first]
+    rows = _bar(_DATA_BAR, [(place, group, group.estimate.baseline or 0.0) for place, group in enumerate(first)])
+    for model, groups in quarters.items():
+        known = [group for group in groups if group.name in names]
+        rows += _bar(model, [(names.index(group.name), group, group.estimate.value or 0.0) for group in known])
+    places = list(range(len(names)))
+    steps = alt.Scale(domain=places, range=[step_color(place, len(names)) for place in places])
+    bars = alt.Chart(data(rows)).mark_bar(height=16, stroke=PAPER, strokeWidth=1)
+    chart = bars.encode(
+        x=alt.X("start:Q", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),
+        x2=alt.X2("end:Q"),
+        y=rows_of("bar", [_DATA_BAR, *quarters]),
+        color=alt.Color("place:O", scale=steps, legend=None),
+        tooltip=tooltip("bar", "group"),
+    )
+    most = [f"{row['bar']} {row['told']}" for row in rows if row["place"] == places[-1]]
+    return Figure(
+        "By popularity",
+        finished(chart, height=ROW * (1 + len(quarters))),
+        f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}.",
+    )
+
+
+def _bar(bar: str, parts: list[tuple[int, Group, float]]) -> Rows:
+    """The segments of one bar, one after the other: (place of the group, group, share) each."""
+    ends = list(accumulate((share for _, _, share in parts), initial=0.0))
+    return [
+        {"bar": bar, "place": place, "group": group.things, "start": start, "end": end, "told": percent(share)}
+        for (place, group, share), (start, end) in zip(parts, pairwise(ends), strict=True)
+    ]
+
+
+@final
+class ExposureSection(Section):
+    """Who gets a place in the lists."""
+
+    audits = ("exposure",)
+    anchor, title, template, place = "shown", "What is shown", "exposure.html.j2", 30
+    questions = (popular_items, categories)
+
+    def content(self) -> dict[str, Any] | None:
+        """Numbers by model, how places are spread, and who gets them."""
+        evidence = self.evidence
+        if not evidence.metrics("exposure"):
+            return None
+        by_popularity = (evidence.groups(model, "share", "popularity") for model in evidence.models)
+        quarters = [group.name for group in next(filter(None, by_popularity), [])]
+        kinds = [by for by in evidence.item_groupings if by != "popularity"]
+        return {
+            "overview": overview(evidence, "exposure", everybody=True),
+            "figures": figures_by_model(evidence, "exposure"),
+            "lorenz": lorenz(evidence),
+            "models": list(shown_items(evidence)),
+            "tradeoff": tradeoff(evidence),
+            "popularity": popularity_shares(evidence),
+            "quarters": {name: step_color(place, len(quarters)) for place, name in enumerate(quarters)},
+            "amplification": [figure for by in kinds if (figure := amplification(evidence, by)) is not None],
+            "most_categories": MOST_CATEGORIES,
+            "shares": group_tables(evidence, ["share"], evidence.item_groupings),
+        }

@@ -1,0 +1,198 @@
+"""What one model lets its users reach: the pairs of its audit, boiled down to what the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import polars as pl
+
+from recaudit.report.evidence import Evidence
+from recaudit.seeding import generator
+from recaudit.status import Status
+from recaudit.ties import TIE
+
+AUDIT = "reachability"
+MOST_POINTS = 1000
+"""How many pairs a chart draws, chosen at random by the run's seed."""
+STEP = 0.1
+"""The width of a bar of the lift histogram, in powers of ten."""
+
+_ACTIONS = {
+    "next-k": "rate the {k} unseen items that they would be shown next",
+    "history-edits": "change {k} of the ratings that they gave",
+    "future-edits": "rate {k} unseen items drawn at random",
+    "past": "change the last {k} ratings that they gave",
+    "future": "rate the {k} items that they are shown next, one after the other",
+}
+_PAIR_SCHEMA = {
+    "user": pl.String,
+    "item": pl.String,
+    "value": pl.Float64,
+    "upper": pl.Float64,
+    "status": pl.String,
+    "baseline": pl.Float64,
+    "lift": pl.Float64,
+    "candidates": pl.Int64,
+}
+_EXAMPLE_SCHEMA = {
+    "user": pl.String,
+    "item": pl.String,
+    "value": pl.Float64,
+    "baseline": pl.Float64,
+    "rank_gain": pl.Int64,
+    "action_items": pl.List(pl.String),
+    "action_ratings": pl.List(pl.Float64),
+}
+_USER_SCHEMA = {
+    "user": pl.String,
+    "discovery": pl.Float64,
+    "baseline_discovery": pl.Float64,
+    "log_lift": pl.Float64,
+}
+_ITEM_SCHEMA = {"item": pl.String, "title": pl.String, "ratings": pl.Int64, "users": pl.Int64, "best": pl.Float64}
+
+
+@final
+@dataclass(frozen=True)
+class ReachedItem:
+    """One user and one item: what the user would have to rate, and how, to get the item at the best chance."""
+
+    user: str
+    title: str
+    baseline: float
+    value: float
+    lift: float | None
+    """None where the item had no chance at all before."""
+    places: int
+    """How many places the item climbs."""
+    candidates: int
+    """Among how many items."""
+    ratings: tuple[tuple[str, float], ...]
+    """The title of each acted-on item, and the rating to give."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """What one model's audit found, without the millions of pairs that it can have."""
+
+    statuses: Mapping[str, int]
+    """How many pairs there are of each status."""
+    lifts: pl.DataFrame
+    """step, pairs: how many pairs have a lift from 10^(STEP step) up to the next step; finite lifts only."""
+    points: pl.DataFrame
+    """user, title, baseline, value: some of the pairs where both chances are above 0."""
+    users: pl.DataFrame
+    """A row a user who was asked: user, discovery, baseline_discovery, log_lift."""
+    items: pl.DataFrame
+    """A row an item that was somebody's target: item, title (the id where there is none), ratings, users (who could
+    have wanted it), best (anybody's best chance), reached_by (how many of the users can make it likelier than by a
+    uniform draw from what the policy chooses from), ruled_out (whether it is certain that none of them can)."""
+    example: ReachedItem | None
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are."""
+        return sum(self.statuses.values())
+
+    @property
+    def unreached(self) -> pl.DataFrame:
+        """The items that none of the users can make likelier than by chance, the least likely first."""
+        return self.hardest.filter(pl.col("ruled_out"))
+
+    @property
+    def undecided(self) -> int:
+        """How many items none of the users is known to make likelier than by chance, though it is not ruled out."""
+        return self.items.filter((pl.col("reached_by") == 0) & ~pl.col("ruled_out")).height
+
+    @property
+    def hardest(self) -> pl.DataFrame:
+        """All items, those that the fewest users can reach first."""
+        share = pl.col("reached_by") / pl.col("users")
+        return self.items.sort(share, "best", "item")
+
+    @classmethod
+    def of(cls, evidence: Evidence, model: str) -> Reach:
+        """Read a finished audit."""
+        pairs = evidence.scan(model, AUDIT, "pairs", _PAIR_SCHEMA)
+        known = pairs.filter(pl.col("value").is_not_null())
+        items = evidence.table(model, AUDIT, "items", _ITEM_SCHEMA).with_columns(pl.coalesce("title", "item"))
+        titles = items.select("item", "title")
+        found = dict(pairs.group_by("status").len().collect().iter_rows())
+        return cls(
+            statuses={status.value: int(found.get(status.value, 0)) for status in Status},
+            lifts=_histogram(known),
+            points=_drawn(known, evidence.run.manifest.seed).join(titles, on="item", maintain_order="left"),
+            users=evidence.table(model, AUDIT, "users", _USER_SCHEMA).drop_nulls("discovery"),
+            items=_with_reached_by(items, pairs),
+            example=_example(evidence.table(model, AUDIT, "example", _EXAMPLE_SCHEMA), known, dict(titles.iter_rows())),
+        )
+
+
+def reach_of(evidence: Evidence) -> Mapping[str, Reach]:
+    """What the models that were audited let users reach."""
+    return evidence.each(AUDIT, Reach.of)
+
+
+def describe_actions(actions: Mapping[str, Any]) -> str:
+    """What users may do, as a verb, from the audit's setting `{"kind": "next-k", "k": 10, ...}`."""
+    return _ACTIONS.get(actions.get("kind", ""), "change some of their ratings").format(k=actions.get("k"))
+
+
+def _histogram(known: pl.LazyFrame) -> pl.DataFrame:
+    """The pairs by lift, from the lowest step to the highest, those without any included."""
+    finite = known.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
+    step = (pl.col("lift").log10() / STEP).floor().cast(pl.Int64).alias("step")
+    counts = finite.group_by(step).agg(pairs=pl.len().cast(pl.Int64)).collect()
+    if counts.is_empty():
+        return counts
+    low, high = counts["step"].to_numpy().min(), counts["step"].to_numpy().max()
+    steps = pl.DataFrame({"step": np.arange(low, high + 1)})
+    return steps.join(counts, on="step", how="left", maintain_order="left").with_columns(pl.col("pairs").fill_null(0))
+
+
+def _drawn(known: pl.LazyFrame, seed: int) -> pl.DataFrame:
+    """Some of the pairs that a chart with logarithmic axes can show."""
+    shown = known.filter((pl.col("value") > 0) & (pl.col("baseline") > 0)).with_row_index("row")
+    count = shown.select(pl.len()).collect().item()
+    if count > MOST_POINTS:
+        rows = generator(seed, "pairs shown").choice(count, MOST_POINTS, replace=False)
+        shown = shown.filter(pl.col("row").is_in(pl.Series(rows, dtype=pl.get_index_type()).implode()))
+    return shown.select("user", "item", "baseline", "value").collect()
+
+
+def _with_reached_by(items: pl.DataFrame, pairs: pl.LazyFrame) -> pl.DataFrame:
+    """The items that were somebody's target, with reached_by and ruled_out."""
+    asked = pairs.filter(pl.col("status") != Status.NOT_APPLICABLE.value)
+    # The verdict of `Reachability.aggregate`: better than uniform by more than rounding.
+    uniform = ((1 + TIE) / pl.col("candidates")).alias("uniform")
+    reached = asked.with_columns(uniform).group_by("item")
+    columns = reached.agg(
+        reached_by=(pl.col("value") > pl.col("uniform")).sum(),
+        # Without an upper bound, as of a failed pair, nothing is ruled out.
+        ruled_out=(pl.col("upper") <= pl.col("uniform")).fill_null(value=False).all(),
+    )
+    return items.filter(pl.col("users") > 0).join(columns.collect(), on="item", how="left", maintain_order="left")
+
+
+def _example(worked: pl.DataFrame, known: pl.LazyFrame, titles: Mapping[str, str]) -> ReachedItem | None:
+    """The one pair whose best action the run has kept."""
+    if worked.is_empty():
+        return None
+    row = worked.row(0, named=True)
+    return ReachedItem(
+        user=row["user"],
+        title=titles.get(row["item"], row["item"]),
+        baseline=row["baseline"],
+        value=row["value"],
+        lift=row["value"] / row["baseline"] if row["baseline"] else None,
+        places=row["rank_gain"],
+        candidates=known.filter(user=row["user"]).select(pl.len()).collect().item(),
+        ratings=tuple(
+            (titles.get(item, item), rating)
+            for item, rating in zip(row["action_items"], row["action_ratings"], strict=True)
+        ),
+    )

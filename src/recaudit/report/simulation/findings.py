@@ -1,0 +1,232 @@
+"""What a simulation says: whom people liked, whether metrics on the log foresaw it, and what became of tastes.
+
+With one trial nothing is told from chance, and no sentence says that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from recaudit.report.kit.findings import Finding
+from recaudit.report.kit.numbers import Estimate, listing, ordinal, plural, verb
+from recaudit.report.simulation.evidence import Arena, Correlation, Study
+from recaudit.report.simulation.terms import OFFLINE, term
+
+FAR_APART = 2
+"""From so many places on, a different standing is worth a sentence though it may be chance."""
+_STRENGTHS = (
+    (0.9, "almost exactly as people do"),
+    (0.7, "much as people do"),
+    (0.4, "roughly as people do"),
+    (0.0, "only faintly as people do"),
+)
+"""From which agreement on it is called what."""
+
+
+def findings_of(study: Study) -> list[Finding]:
+    """Everything that the study has to say, question by question."""
+    questions = (liked_best, foreseen, misjudged, explored, moved)
+    found = [finding for question in questions for arena in study.arenas for finding in question(study, arena)]
+    return [*found, *unmoved(study)]
+
+
+def liked_best(study: Study, arena: Arena) -> Iterator[Finding]:
+    """Who comes first, and by how much over the next?"""
+    ranked, liked = arena.ranked("mean_rating", oracle=False), arena.known("mean_rating")
+    if len(ranked) < 2:
+        return
+    first, second = ranked[:2]
+    lead = arena.difference(first, second, "mean_rating")
+    numbers = f"Mean rating {liked[first].full}; {second}, the next, {liked[second].full}"
+    if arena.trials == 1:
+        claim = f"In the one trial of {arena.name}, {first} had the highest mean rating"
+        detail = f"{numbers}. One trial cannot tell a difference from chance."
+    elif lead.above(0):
+        claim = f"People in {arena.name} liked what {first} showed best"
+        detail = f"{numbers}: {lead.full} less, trial by trial."
+    else:
+        level = [first, *(name for name in ranked[1:] if not arena.difference(first, name, "mean_rating").above(0))]
+        claim = f"In {arena.name}, {listing(level)} cannot be told apart at the top"
+        detail = f"{numbers}: {lead.full} less, trial by trial, which may be chance."
+    yield Finding(claim, detail + _ends_of_the_scale(arena, liked), arena.anchor)
+
+
+def _ends_of_the_scale(arena: Arena, liked: dict[str, Estimate]) -> str:
+    told = ""
+    if arena.oracle in liked:
+        told += (
+            f" {arena.oracle}, which knows what everybody would rate everything, reaches {liked[arena.oracle].text}."
+        )
+    others = [name for name in arena.references if name != arena.oracle and name in liked]
+    if others:
+        reached = [f"{name} {liked[name].text}" for name in others]
+        told += f" Without personalising: {listing(reached)}."
+    return told
+
+
+def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
+    """Did metrics on the log foresee the order?"""
+    found = {metric: own for metric, own in arena.correlations.items() if own.estimate.value is not None}
+    if not found:
+        return
+    numbers = [
+        f"{study.label(metric)} {own.estimate.full}{f' ({told_p(own.p_value)})' if arena.trials > 1 else ''}"
+        for metric, own in found.items()
+    ]
+    many = max(own.recommenders for own in found.values())
+    detail = f"Spearman with the mean rating over {plural(many, 'recommender')}: {', '.join(numbers)}. "
+    detail += "The same order would be 1 for nDCG and \N{MINUS SIGN}1 for RMSE."
+    if arena.trials == 1:
+        claim = f"One trial of {arena.name} shows how offline metrics and people order recommenders, not how firmly"
+    elif not any(own.could_tell for own in found.values()):
+        claim = f"{plural(many, 'recommender')} are too few to say whether offline metrics foresee the order in "
+        claim += arena.name
+    else:
+        claim = f"In {arena.name}, {_verdicts(study, found)}"
+    yield Finding(claim, detail, arena.anchor)
+
+
+def _verdicts(study: Study, found: dict[str, Correlation]) -> str:
+    """What can be said of each metric; those of which the same can be said share the words."""
+    said: dict[str, list[str]] = {}
+    for metric, own in found.items():
+        said.setdefault(_verdict(own), []).append(study.label(metric))
+    first, *others = [(listing(metrics), how) for how, metrics in said.items()]
+    return ", ".join([f"{first[0]} ordered recommenders {first[1]}", *(f"{metrics} {how}" for metrics, how in others)])
+
+
+def _verdict(own: Correlation) -> str:
+    if not own.beyond_chance:
+        return "with no likeness to people's order beyond chance"
+    if own.agreement < 0:
+        return "the wrong way round"
+    return next(how for least, how in _STRENGTHS if own.agreement >= least)
+
+
+def told_p(p_value: float | None) -> str:
+    """A p-value as a person reads it."""
+    if p_value is None:
+        return "no p-value"
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+@final
+@dataclass(frozen=True)
+class Misjudged:
+    """A recommender that stands elsewhere with people than on the log."""
+
+    name: str
+    metric: str
+    offline: int
+    """Its place by the metric, from 1."""
+    online: int
+    other: str | None
+    """Somebody whom the metric puts on one side of it and people on the other, both beyond chance."""
+
+
+def most_misjudged(arena: Arena) -> Misjudged | None:
+    """Whose two places are furthest apart: of those that differ beyond chance if there are any, else of all."""
+    found = []
+    for metric in OFFLINE:
+        offline, online = arena.ranked(metric, oracle=False), arena.ranked("mean_rating", oracle=False)
+        both = [name for name in online if name in offline and name in arena.comparison.models]
+        offline = [name for name in offline if name in both]
+        found += [
+            Misjudged(name, metric, offline.index(name) + 1, place, _turned(arena, metric, name, both))
+            for place, name in enumerate(both, start=1)
+        ]
+    apart = [own for own in found if own.offline != own.online]
+    return max(apart, key=lambda own: (own.other is not None, abs(own.offline - own.online)), default=None)
+
+
+def _turned(arena: Arena, metric: str, name: str, others: list[str]) -> str | None:
+    """The one whom people put furthest on the other side of it, beyond chance twice."""
+    sign = -1 if term(metric).better == "lower" else 1
+    turned: dict[str, float] = {}
+    for other in others:
+        if other != name:
+            before, after = (arena.difference(name, other, measure) for measure in (metric, "mean_rating"))
+            over, under = (before.above(0), before.below(0)) if sign > 0 else (before.below(0), before.above(0))
+            if (over and after.below(0)) or (under and after.above(0)):
+                turned[other] = abs(after.value or 0.0)
+    return max(turned, key=lambda other: turned[other], default=None)
+
+
+def misjudged(study: Study, arena: Arena) -> Iterator[Finding]:
+    """Whose order differs most between the log and people?"""
+    most = most_misjudged(arena)
+    if most is None or (most.other is None and abs(most.offline - most.online) < FAR_APART):
+        return
+    label, name = study.label(most.metric), most.name
+    places = f"{ordinal(most.offline)} by {label}, {ordinal(most.online)} by mean rating"
+    if most.other is None:
+        claim = f"{name} stands furthest apart offline and with people in {arena.name}: {places}"
+        detail = "One trial cannot tell that from chance."
+        if arena.trials > 1:
+            detail = "No two recommenders change their order beyond chance, though."
+    else:
+        way = "underrates" if most.offline > most.online else "overrates"
+        before = arena.difference(name, most.other, most.metric)
+        after = arena.difference(name, most.other, "mean_rating")
+        claim = f"{label} {way} {name} in {arena.name}: {places}"
+        detail = f"Against {most.other}: {label} {before.signed}, mean rating {after.signed}, each paired."
+    yield Finding(claim, detail, arena.anchor)
+
+
+def explored(study: Study, arena: Arena) -> Iterator[Finding]:
+    """Does it pay to show something else than the highest score?"""
+    for greedy, others in arena.explorers.items():
+        gains = {name: arena.difference(name, greedy, "final_mean_rating") for name in others}
+        gains = {name: gain for name, gain in gains.items() if gain.value is not None}
+        if not gains:
+            continue
+        better = [name for name, gain in gains.items() if gain.above(0)]
+        worse = [name for name, gain in gains.items() if gain.below(0)]
+        if arena.trials == 1:
+            claim = f"In the one trial of {arena.name}, {greedy} was run with and without exploring"
+        elif better:
+            claim = (
+                f"Exploring paid for {greedy} in {arena.name}: {listing(better)} {verb(better, 'ends', 'end')} higher"
+            )
+        elif len(worse) == len(gains):
+            claim = f"Exploring did not pay for {greedy} in {arena.name}"
+        else:
+            claim = f"Whether exploring pays for {greedy} in {arena.name} cannot be told from chance"
+        told = [f"{name} {gain.signed}{_knowledge(arena, name, greedy)}" for name, gain in gains.items()]
+        detail = f"Against {greedy}, over the last {plural(arena.last, 'rating')}: {'; '.join(told)}."
+        yield Finding(claim, detail, arena.anchor)
+
+
+def _knowledge(arena: Arena, name: str, greedy: str) -> str:
+    known = arena.difference(name, greedy, "population_rmse")
+    return "" if known.value is None else f" (population RMSE {known.signed})"
+
+
+def moved(study: Study, arena: Arena) -> Iterator[Finding]:
+    """Did tastes move, and with whom most?"""
+    drift = arena.known("drift")
+    if not arena.drifts:
+        return
+    ordered = sorted(drift, key=lambda name: drift[name].value or 0.0)
+    least, most = ordered[0], ordered[-1]
+    claim = f"Tastes in {arena.name} moved by up to {drift[most].text} rating points"
+    detail = f"Root mean square over all users and items at the end: {most} {drift[most].full}"
+    if len(ordered) > 1:
+        gap = arena.difference(most, least, "drift")
+        detail += f", {least}, the least, {drift[least].full}: {gap.full} apart"
+        if gap.above(0):
+            claim = f"Tastes in {arena.name} moved most with {most}"
+        else:
+            detail += ", which may be chance"
+    yield Finding(claim, f"{detail}.", arena.anchor)
+
+
+def unmoved(study: Study) -> Iterator[Finding]:
+    """Where did nobody change?"""
+    still = [arena for arena in study.arenas if arena.known("drift") and not arena.drifts]
+    if still:
+        names = [arena.name for arena in still]
+        detail = "From the first step to the last, with every recommender."
+        yield Finding(f"Nobody's tastes moved in {listing(names)}", detail, still[0].anchor)
