@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
+from recaudit.audits.result import Result
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.runs import Manifest, Run
 from recaudit.runs.journal import Journal
@@ -16,7 +17,6 @@ from recaudit.runs.manifest import DataRecord, ModelRecord
 
 Number = float | tuple[float, float, float] | None
 """A value, a value with the ends of its interval, or nothing: not applicable."""
-
 
 
 @dataclass(frozen=True)
@@ -165,15 +165,12 @@ def reachability(
     ).with_columns(
         lift=pl.col("value") / pl.col("baseline"), candidates=pl.col("value").count().over("user").cast(pl.Int32)
     )
-    worked = pl.DataFrame(
-        {
-            "action_items": pl.Series([pair.ratings and list(pair.ratings) for pair in pairs], dtype=pl.List(pl.String)),
-            "action_ratings": pl.Series(
-                [pair.ratings and list(pair.ratings.values()) for pair in pairs], dtype=pl.List(pl.Float64)
-            ),
-        }
-    )
-    example = frame.hstack(worked).filter(pl.col("action_items").is_not_null())
+    actions = [pair.ratings for pair in pairs]
+    worked = [
+        pl.Series("action_items", [given and list(given) for given in actions], pl.List(pl.String)),
+        pl.Series("action_ratings", [given and list(given.values()) for given in actions], pl.List(pl.Float64)),
+    ]
+    example = frame.with_columns(worked).filter(pl.col("action_items").is_not_null())
     people = people or dict.fromkeys((pair.user for pair in pairs), 0.5)
     known = pl.col("value").drop_nulls()
     items = frame.group_by("item", maintain_order=True).agg(users=known.len(), best=known.max())
@@ -340,7 +337,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
     journal = Journal.begin(path, manifest, fresh=True)
     for model in models:
         for result in model.results:
-            journal.add_step(model.label, result.kind, result, 0.5)
+            journal.add_step(model.label, result.kind, cast("Result", result), 0.5)
         for audit, reason in model.skipped.items():
             journal.add_skip(model.label, audit, reason)
     journal.complete()

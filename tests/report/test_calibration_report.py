@@ -18,7 +18,7 @@ from recaudit.report.findings import findings_of
 from recaudit.report.headlines import headlines_of
 from recaudit.report.kit.charts import Figure
 from recaudit.report.kit.findings import Finding
-from recaudit.report.sections.calibration import charts
+from recaudit.report.sections.calibration import reranked as charts
 from recaudit.report.sections.calibration.section import CalibrationSection
 from report.crafted_runs import Crafted, Model, Number, accuracy, cells, groups, write_run
 
@@ -182,7 +182,11 @@ class TestSection:
         assert 'title="the model has no vectors of users and items">n/a' in text
 
     def test_models_without_an_answer_are_named(self, tmp_path: Path) -> None:
-        other = Model("B", [accuracy()], skipped={"calibration": "the log has no categories", "reranking": "the log has no categories"})
+        other = Model(
+            "B",
+            [accuracy()],
+            skipped={"calibration": "the log has no categories", "reranking": "the log has no categories"},
+        )
         assert "No answer for B" in section(page(tmp_path, model(), other))
 
     def test_the_figures_are_of_the_best_model_that_has_an_answer(self, tmp_path: Path) -> None:

@@ -134,7 +134,9 @@ class TestSection:
         assert [other["model"] for other in others] == ["A"]
 
     def test_nothing_spurious_leaves_no_cases(self, tmp_path: Path) -> None:
-        found = FoldingSection(evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=0.0, cases=[])])])).content()
+        found = FoldingSection(
+            evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=0.0, cases=[])])])
+        ).content()
         assert found is not None
         assert found["details"] == []
 
@@ -156,9 +158,7 @@ class TestSection:
         (detail,) = found["details"]
         assert bool(detail["folds"]) == told
 
-    @pytest.mark.parametrize(
-        ("label", "told"), [("genre", "taken from genre"), ("log", "from who rated what")]
-    )
+    @pytest.mark.parametrize(("label", "told"), [("genre", "taken from genre"), ("log", "from who rated what")])
     def test_relatedness_is_told_in_words(self, tmp_path: Path, label: str, told: str) -> None:
         assert told in section(page(tmp_path, [Model("A", [accuracy(), folding(relatedness=label)])]))
 

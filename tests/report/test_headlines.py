@@ -87,7 +87,7 @@ def test_scores_that_are_no_ratings_have_no_rating_error(tmp_path: Path) -> None
     card = headlines(run)[1]
     assert (card.label, card.value, card.interval) == ("Held-out items found", "0.300", "[0.280, 0.320]")
     assert card.meaning == "Recall@10 of A: the share of a user's relevant held-out items in the list."
-    assert "RMSE" not in " ".join(f"{finding.claim} {finding.detail}" for finding in findings_of(Evidence.of(run)))
+    assert "RMSE" not in " ".join(f"{finding.claim} {finding.detail}" for finding in findings_of(Evidence(run)))
     drawn = re.findall(r'<h4>\s*<button[^>]*popovertarget="about-(\w+)"', render(run))
     assert drawn == ["ndcg", "recall", "precision", "map", "mrr"]
 

@@ -9,14 +9,13 @@ from markupsafe import Markup
 
 from recaudit.folders import REPORT, keep
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of
-from recaudit.report.gaps import gaps, left_out_lines
+from recaudit.report.findings import findings_of, gaps, left_out_lines
 from recaudit.report.headlines import Headline, headlines_of
 from recaudit.report.kit.charts import series_color
 from recaudit.report.kit.document import part, rendered
 from recaudit.report.kit.numbers import FEWEST_USERS, listing
 from recaudit.report.sections.exposure import SMALLEST_SHARE
-from recaudit.report.sections.generic import sections_of
+from recaudit.report.sections.section import sections_of
 from recaudit.runs import Run
 
 FIRST_FINDINGS = 5

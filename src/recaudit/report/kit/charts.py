@@ -18,7 +18,6 @@ from recaudit.metrics.metric import Metric
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
 
 Rows = list[dict[str, Any]]
-Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 
 ACCENT, INK, MUTED, LINE, PAPER = (f"var(--{name})" for name in ("accent", "ink", "muted", "line", "paper"))
 UP, DOWN = "var(--up)", "var(--down)"
@@ -69,16 +68,22 @@ class Figure:
     """The metric it shows, where the heading is that metric's name."""
 
 
-def data(rows: Rows) -> pl.DataFrame:
-    """Rows as a chart takes them."""
-    return pl.DataFrame(rows, infer_schema_length=None)
+def chart(rows: Rows) -> alt.Chart:
+    """A chart of these rows, which is still to be given marks."""
+    return alt.Chart(pl.DataFrame(rows, infer_schema_length=None))
 
 
-def finished(chart: Chart, height: int) -> dict[str, Any]:
-    """The specification, as wide as its place on the page, however Altair is set in this process."""
+def figure(heading: str, description: str, height: int, *layers: alt.Chart, metric: str | None = None) -> Figure:
+    """These layers on top of each other, as wide as their place on the page, however Altair is set in this process."""
     autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
     with alt.theme.enable("none"), alt.data_transformers.enable("default", max_rows=None):
-        return chart.properties(width="container", height=height, autosize=autosize).to_dict()
+        whole = alt.layer(*layers).properties(width="container", height=height, autosize=autosize)
+        return Figure(heading, whole.to_dict(), description, metric)
+
+
+def across(*fields: str, **options: Any) -> list[alt.X]:
+    """The same axis to the right for several fields."""
+    return [alt.X(f"{field}:Q", title=None, **options) for field in fields]
 
 
 def drawn(estimate: Estimate | None) -> dict[str, Any]:
@@ -179,13 +184,19 @@ def labels(points: alt.Chart, field: str) -> list[alt.Chart]:
 def label_sides(points: Mapping[str, tuple[float, float]], taken: Sequence[Box] = ()) -> dict[str, str]:
     """For each point, in the unit square, the first side on which its label hides nothing, else as little as may be."""
     centres = {name: (WIDTH * x, HEIGHT * (1 - y)) for name, (x, y) in points.items()}
-    covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in centres.values())]
+    covered = [*taken, *map(dot, points.values())]
     sides: dict[str, str] = {}
     for name, (x, y) in centres.items():
         boxes = {side: _box(name, align, x + dx, y + dy) for side, align, dx, dy in PLACES}
         sides[name] = min(boxes, key=lambda side: _hidden(boxes[side], covered))
         covered.append(boxes[sides[name]])
     return sides
+
+
+def dot(point: tuple[float, float]) -> Box:
+    """What a point in the unit square covers."""
+    x, y = WIDTH * point[0], HEIGHT * (1 - point[1])
+    return x - 6, y - 6, x + 6, y + 6
 
 
 def edge_levels(notes: Mapping[str, float], taken: Sequence[Box]) -> dict[str, tuple[int, Box]]:

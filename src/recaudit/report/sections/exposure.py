@@ -12,27 +12,7 @@ import numpy as np
 
 from recaudit.metrics.numbers import TIMES, percent
 from recaudit.report.evidence import QUALITY, Evidence, Group
-from recaudit.report.kit.charts import (
-    DOWN,
-    INK,
-    MOST_CATEGORIES,
-    MUTED,
-    PAPER,
-    ROW,
-    UP,
-    Figure,
-    Rows,
-    by_series,
-    data,
-    finished,
-    in_series,
-    label_sides,
-    labels,
-    rows_of,
-    step_color,
-    tick_axis,
-    tooltip,
-)
+from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import figures_by_model, main_stands_out
 from recaudit.report.kit.findings import Finding, against
 from recaudit.report.kit.tables import group_tables, overview
@@ -111,7 +91,7 @@ def _times(ratio: float) -> str:
     return f"{TIMES}{ratio:.2g}" if ratio < 100 else f"{TIMES}{ratio:,.0f}"
 
 
-def tradeoff(evidence: Evidence) -> Figure | None:
+def tradeoff(evidence: Evidence) -> kit.Figure | None:
     """Ranking quality against coverage, a labelled point for each model."""
     quality, coverage = evidence.known(QUALITY), evidence.known("coverage")
     points = {
@@ -120,8 +100,8 @@ def tradeoff(evidence: Evidence) -> Figure | None:
     if len(points) < 2:
         return None
     top = max(height for _, height in points.values()) or 1.0
-    sides = label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
-    rows: Rows = [
+    sides = kit.label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
+    rows: kit.Rows = [
         {
             "model": model,
             "main": model == evidence.main,
@@ -132,31 +112,33 @@ def tradeoff(evidence: Evidence) -> Figure | None:
         }
         for model, (x, y) in points.items()
     ]
-    base = alt.Chart(data(rows)).encode(
+    base = kit.chart(rows).encode(
         x=alt.X("x:Q", title=evidence.label("coverage"), scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         y=alt.Y("y:Q", title=evidence.label(QUALITY), scale=alt.Scale(domain=[0, top * 1.08], nice=False)),
         color=main_stands_out(),
     )
     numbers = [f"{row['model']}: {row['told']}" for row in rows]
-    return Figure(
+    return kit.figure(
         "Ranking quality against coverage",
-        finished(alt.layer(base.mark_point(size=80).encode(tooltip("model")), *labels(base, "model")), height=320),
         f"Each model as a point. {'; '.join(numbers)}.",
+        320,
+        base.mark_point(size=80).encode(kit.tooltip("model")),
+        *kit.labels(base, "model"),
     )
 
 
-def lorenz(evidence: Evidence) -> Figure | None:
+def lorenz(evidence: Evidence) -> kit.Figure | None:
     """The share of all places that goes to the least shown items, for each model."""
     # Points lie closer towards the most shown items, where the curve bends.
     shares = 1 - np.linspace(1, 0, 51) ** 2
-    rows: Rows = []
+    rows: kit.Rows = []
     for model, items in shown_items(evidence).items():
         shown = np.sort(items["recommended"].to_numpy())
         if shown.sum():
             curve = np.concatenate([[0.0], np.cumsum(shown) / shown.sum()])
             taken = np.interp(shares * len(shown), np.arange(len(shown) + 1), curve)
             rows += [
-                {**in_series(evidence.models, model), "x": round(float(x), 4), "y": round(float(y), 4)}
+                {**kit.in_series(evidence.models, model), "x": round(float(x), 4), "y": round(float(y), 4)}
                 for x, y in zip(shares, taken, strict=True)
             ]
     if not rows:
@@ -164,23 +146,25 @@ def lorenz(evidence: Evidence) -> Figure | None:
     axis, ends = alt.Axis(format="%", grid=True, tickCount=5), alt.Scale(domain=[0, 1])
     x = alt.X("x:Q", title="items, least shown first", axis=axis, scale=ends)
     y = alt.Y("y:Q", title="share of all places", axis=axis, scale=ends)
-    lines = alt.Chart(data(rows)).mark_line(strokeWidth=2)
-    curves = lines.encode(x, y, by_series(evidence.models), tooltip=alt.Tooltip("model:N"))
-    equal = alt.Chart(data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
-    diagonal = equal.mark_line(stroke=MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
+    lines = kit.chart(rows).mark_line(strokeWidth=2)
+    curves = lines.encode(x, y, kit.by_series(evidence.models), tooltip=alt.Tooltip("model:N"))
+    equal = kit.chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}])
+    diagonal = equal.mark_line(stroke=kit.MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]
-    return Figure(
+    return kit.figure(
         "How places are spread over items",
-        finished(alt.layer(diagonal, curves), height=320),
         "Lorenz curve of exposure for each model: the further below the diagonal, the fewer items take all "
         f"places. {evidence.label('gini')}: {', '.join(told)}.",
+        320,
+        diagonal,
+        curves,
     )
 
 
-def amplification(evidence: Evidence, by: str) -> Figure | None:
+def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
     """Share of recommended places over share of ratings, for the categories with the most ratings."""
     groups = [group for group in evidence.groups(evidence.main, "share", by) if group.estimate.baseline]
-    groups = sorted(groups, key=lambda group: -(group.estimate.baseline or 0.0))[:MOST_CATEGORIES]
+    groups = sorted(groups, key=lambda group: -(group.estimate.baseline or 0.0))[: kit.MOST_CATEGORIES]
     if not groups:
         return None
     names = [group.name for group in sorted(groups, key=_ratio, reverse=True)]
@@ -198,28 +182,26 @@ def amplification(evidence: Evidence, by: str) -> Figure | None:
         }
     scale = alt.Scale(type="log", base=2, domain=[1 / edge, edge], nice=False)
     ticks = [tick for tick in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8) if 1 / edge <= tick <= edge]
-    axis = tick_axis(ticks, labelExpr=f"'{TIMES}' + datum.value")
+    axis = kit.tick_axis(ticks, labelExpr=f"'{TIMES}' + datum.value")
     x = alt.X("value:Q", scale=scale, axis=axis, title="share of recommendations / share of ratings")
-    y = rows_of("group", names)
-    ways = alt.Scale(domain=["up", "down", "level"], range=[UP, DOWN, MUTED])
+    y = kit.rows_of("group", names)
+    ways = alt.Scale(domain=["up", "down", "level"], range=[kit.UP, kit.DOWN, kit.MUTED])
     color = alt.Color("way:N", scale=ways, legend=None)
-    main = alt.Chart(data([row for row in rows if row["model"] == evidence.main]))
-    others = alt.Chart(data([row for row in rows if row["model"] != evidence.main]))
-    told = tooltip("group", "model")
-    layers = alt.layer(
-        alt.Chart(data([{"value": 1}])).mark_rule(stroke=INK).encode(x=x),
+    main = kit.chart([row for row in rows if row["model"] == evidence.main])
+    others = kit.chart([row for row in rows if row["model"] != evidence.main])
+    told = kit.tooltip("group", "model")
+    numbers = [f"{row['group']}: {row['told']}" for row in rows if row["model"] == evidence.main]
+    return kit.figure(
+        f"By {by}",
+        f"Share of recommendations of {evidence.main} against share of ratings, by {by}. {'; '.join(numbers)}.",
+        kit.ROW * len(names),
+        kit.chart([{"value": 1}]).mark_rule(stroke=kit.INK).encode(x=x),
         main.mark_bar(height=3).encode(x, alt.X2Datum(1), y, color),
         main.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
             alt.X("lower:Q", scale=scale, axis=axis), alt.X2("upper:Q"), y, color
         ),
-        others.mark_point(size=18, fill=MUTED, opacity=0.5).encode(x, y, tooltip=told),
+        others.mark_point(size=18, fill=kit.MUTED, opacity=0.5).encode(x, y, tooltip=told),
         main.mark_point(size=80).encode(x, y, color, tooltip=told),
-    )
-    numbers = [f"{row['group']}: {row['told']}" for row in rows if row["model"] == evidence.main]
-    return Figure(
-        f"By {by}",
-        finished(layers, height=ROW * len(names)),
-        f"Share of recommendations of {evidence.main} against share of ratings, by {by}. {'; '.join(numbers)}.",
     )
 
 
@@ -235,7 +217,7 @@ def _compared(group: Group) -> dict[str, Any]:
     }
 
 
-def popularity_shares(evidence: Evidence) -> Figure | None:
+def popularity_shares(evidence: Evidence) -> kit.Figure | None:
     """How places are divided over the items by popularity: a bar for the data, and one for each model."""
     quarters = {model: evidence.groups(model, "share", "popularity") for model in evidence.models}
     quarters = {model: groups for model, groups in quarters.items() if groups}
@@ -248,24 +230,25 @@ def popularity_shares(evidence: Evidence) -> Figure | None:
         known = [group for group in groups if group.name in names]
         rows += _bar(model, [(names.index(group.name), group, group.estimate.value or 0.0) for group in known])
     places = list(range(len(names)))
-    steps = alt.Scale(domain=places, range=[step_color(place, len(names)) for place in places])
-    bars = alt.Chart(data(rows)).mark_bar(height=16, stroke=PAPER, strokeWidth=1)
+    steps = alt.Scale(domain=places, range=[kit.step_color(place, len(names)) for place in places])
+    bars = kit.chart(rows).mark_bar(height=16, stroke=kit.PAPER, strokeWidth=1)
     chart = bars.encode(
         x=alt.X("start:Q", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),
         x2=alt.X2("end:Q"),
-        y=rows_of("bar", [_DATA_BAR, *quarters]),
+        y=kit.rows_of("bar", [_DATA_BAR, *quarters]),
         color=alt.Color("place:O", scale=steps, legend=None),
-        tooltip=tooltip("bar", "group"),
+        tooltip=kit.tooltip("bar", "group"),
     )
     most = [f"{row['bar']} {row['told']}" for row in rows if row["place"] == places[-1]]
-    return Figure(
+    return kit.figure(
         "By popularity",
-        finished(chart, height=ROW * (1 + len(quarters))),
         f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}.",
+        kit.ROW * (1 + len(quarters)),
+        chart,
     )
 
 
-def _bar(bar: str, parts: list[tuple[int, Group, float]]) -> Rows:
+def _bar(bar: str, parts: list[tuple[int, Group, float]]) -> kit.Rows:
     """The segments of one bar, one after the other: (place of the group, group, share) each."""
     ends = list(accumulate((share for _, _, share in parts), initial=0.0))
     return [
@@ -297,8 +280,8 @@ class ExposureSection(Section):
             "models": list(shown_items(evidence)),
             "tradeoff": tradeoff(evidence),
             "popularity": popularity_shares(evidence),
-            "quarters": {name: step_color(place, len(quarters)) for place, name in enumerate(quarters)},
+            "quarters": {name: kit.step_color(place, len(quarters)) for place, name in enumerate(quarters)},
             "amplification": [figure for by in kinds if (figure := amplification(evidence, by)) is not None],
-            "most_categories": MOST_CATEGORIES,
+            "most_categories": kit.MOST_CATEGORIES,
             "shares": group_tables(evidence, ["share"], evidence.item_groupings),
         }

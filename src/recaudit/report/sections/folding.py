@@ -12,7 +12,7 @@ import polars as pl
 
 from recaudit.audits.folding.fronts import knee
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, data, finished, in_series, tooltip
+from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, figure, in_series, tooltip
 from recaudit.report.kit.findings import Finding, against, between
 from recaudit.report.kit.tables import group_tables, overview
 from recaudit.report.sections.section import Section
@@ -196,20 +196,21 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
     color = by_series(evidence.models)
     layers: list[alt.Chart] = []
     if steps:
-        line = alt.Chart(data(steps))
+        line = chart(steps)
         layers += [
             line.mark_line(strokeWidth=1.5, opacity=0.6).encode(x, y, color, order="order:Q"),
             line.mark_point(size=28).encode(x, y, color, tooltip=tooltip("model", "weight")),
             line.mark_text(align="left", dx=6, dy=-7, fill=MUTED).encode(x, y, text="weight:N"),
         ]
     if models:
-        layers.append(alt.Chart(data(models)).mark_point(size=110).encode(x, y, color, tooltip=tooltip("model")))
+        layers.append(chart(models).mark_point(size=110).encode(x, y, color, tooltip=tooltip("model")))
     numbers = [f"{row['model']}: {row['told']}" for row in models]
     numbers += [f"{row['model']} with weight {row['weight']}: {row['told']}" for row in steps]
-    return Figure(
+    return figure(
         f"{label} against RMSE",
-        finished(alt.layer(*layers), height=320),
         f"{label} against RMSE, lower is better for both. {'; '.join(numbers)}.",
+        320,
+        *layers,
     )
 
 

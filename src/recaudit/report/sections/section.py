@@ -1,13 +1,19 @@
-"""What a section of the page is, and how those of a run are found."""
+"""What a section of the page is, how those of a run are found, and how an audit without one of its own is shown."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
+from recaudit.registry import AUDITS, SECTIONS
 from recaudit.report.evidence import Evidence
+from recaudit.report.kit.comparisons import by_group, figures_by_model
 from recaudit.report.kit.findings import Finding
+from recaudit.report.kit.numbers import count
+from recaudit.report.kit.tables import overview
 
 Question = Callable[[Evidence], Iterator[Finding]]
 
@@ -38,3 +44,44 @@ class Section(ABC):
     @abstractmethod
     def content(self) -> dict[str, Any] | None:
         """What its template shows; None where the run has nothing to show."""
+
+
+@final
+class GenericSection(Section):
+    """Metrics with intervals by model, by group where there are groups, and how they stand."""
+
+    template = "generic.html.j2"
+
+    def __init__(self, evidence: Evidence, audit: str) -> None:
+        super().__init__(evidence)
+        self.audit = audit
+        self.anchor = f"audit-{audit}"
+        self.title = audit.replace("-", " ").capitalize()
+
+    def content(self) -> dict[str, Any] | None:
+        """Everything that any audit has."""
+        evidence, audit = self.evidence, self.audit
+        metrics = evidence.metrics(audit)
+        if not metrics:
+            return None
+        ways = evidence.grouped.filter(audit=audit)["by"].unique(maintain_order=True).to_list()
+        statuses = Counter(own.status for (_, name, _), own in evidence.summaries.items() if name == audit)
+        return {
+            "anchor": self.anchor,
+            "title": self.title,
+            "about": (inspect.getdoc(AUDITS[audit]) or self.title).splitlines()[0],
+            "overview": overview(evidence, audit, marked=True),
+            "statuses": ", ".join(f"{count(n)} {status.replace('_', ' ')}" for status, n in statuses.items()),
+            "figures": figures_by_model(evidence, audit),
+            "parts": [part for metric in metrics if (part := by_group(evidence, metric, ways, audit)) is not None],
+            "skipped": evidence.unasked(audit),
+            "metrics": metrics,
+        }
+
+
+def sections_of(evidence: Evidence) -> list[Section]:
+    """Every registered section, in its place; then a generic one for each audit that none of them shows."""
+    own = sorted(SECTIONS.values(), key=lambda section: section.place)
+    shown = {audit for section in own for audit in section.audits}
+    others = [audit for audit in evidence.settings if audit not in shown]
+    return [*(section(evidence) for section in own), *(GenericSection(evidence, audit) for audit in others)]

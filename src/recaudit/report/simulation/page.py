@@ -8,8 +8,7 @@ from recaudit import atomic
 from recaudit.audits.audit import definitions
 from recaudit.report.kit.document import rendered
 from recaudit.report.simulation.evidence import LAST, Published, Study
-from recaudit.report.simulation.findings import findings_of
-from recaudit.report.simulation.headlines import headlines_of
+from recaudit.report.simulation.findings import findings_of, headlines_of
 from recaudit.report.simulation.section import overview_of, retraining, section_of, told_study
 from recaudit.report.simulation.terms import TERMS
 from recaudit.simulate.offline.comparison import OfflineOnline

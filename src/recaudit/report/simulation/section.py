@@ -13,8 +13,15 @@ from recaudit.metrics.metric import Metric
 from recaudit.report.kit.charts import Figure
 from recaudit.report.kit.numbers import Estimate, listing, plural
 from recaudit.report.kit.tables import Cell, Mark, Overview, Row, Table, cell
-from recaudit.report.simulation.charts import against, correlations, far_off, known_people
-from recaudit.report.simulation.curves import MOST_BANDS, drawn_curves, over_time
+from recaudit.report.simulation.charts import (
+    MOST_BANDS,
+    against,
+    correlations,
+    drawn_curves,
+    far_off,
+    known_people,
+    over_time,
+)
 from recaudit.report.simulation.evidence import Arena, Study, estimated
 from recaudit.report.simulation.findings import told_p
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, term

@@ -17,17 +17,7 @@ from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import TIMES, percent
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.charts import (
-    Figure,
-    Rows,
-    by_series,
-    data,
-    drawn,
-    finished,
-    in_series,
-    tick_axis,
-    tooltip,
-)
+from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import Estimate
 
 AUDIT = "agency"
@@ -123,42 +113,40 @@ _HEADINGS = {
 _TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes to the top item alone"}
 
 
-def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> Figure | None:
+def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> kit.Figure | None:
     """One metric along a sweep: a line for each model, its interval as a band."""
-    rows: Rows = []
+    rows: kit.Rows = []
     for model, agency in agency_of(evidence).items():
         for row in agency.curve(over, metric).iter_rows(named=True):
             estimate = Estimate.of(evidence.definitions[metric], row)
-            rows.append({**in_series(evidence.models, model), over: row["at"], **drawn(estimate)})
+            rows.append({**kit.in_series(evidence.models, model), over: row["at"], **kit.drawn(estimate)})
     if len({row[over] for row in rows}) < 2:
         return None
     points = sorted({row[over] for row in rows})
     marks = points if over == "horizon" else list(range(floor(points[-1]) + 1))
-    ticks = tick_axis(marks, format="d", grid=False)
+    ticks = kit.tick_axis(marks, format="d", grid=False)
     x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
     axis, scale = _level(rows, evidence.definitions[metric])
     value, lower = (alt.Y(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "lower"))
-    color = by_series(evidence.models)
-    base = alt.Chart(data(rows))
-    layers = alt.layer(
-        base.mark_area(opacity=0.16).encode(x, lower, alt.Y2("upper:Q"), color),
-        base.mark_line(strokeWidth=2).encode(x, value, color),
-        base.mark_point(size=36).encode(x, value, color, tooltip=tooltip("model", over)),
-    )
+    color = kit.by_series(evidence.models)
+    base = kit.chart(rows)
     ends = [
         f"{model} {own[0]['told']} to {own[-1]['told']}"
         for model in agency_of(evidence)
         if (own := [row for row in rows if row["model"] == model])
     ]
     heading = _HEADINGS[metric]
-    return Figure(
+    return kit.figure(
         heading,
-        finished(layers, height=_HEIGHT),
         f"{heading} of each model over {over}, from {points[0]:g} to {points[-1]:g}: {'; '.join(ends)}.",
+        _HEIGHT,
+        base.mark_area(opacity=0.16).encode(x, lower, alt.Y2("upper:Q"), color),
+        base.mark_line(strokeWidth=2).encode(x, value, color),
+        base.mark_point(size=36).encode(x, value, color, tooltip=kit.tooltip("model", over)),
     )
 
 
-def _level(rows: Rows, metric: Metric) -> tuple[alt.Axis, alt.Scale]:
+def _level(rows: kit.Rows, metric: Metric) -> tuple[alt.Axis, alt.Scale]:
     """Distances start at 0; lifts at 1, where users have no say, on a logarithmic axis where they are far apart."""
     if metric.format != "times":
         return alt.Axis(grid=True, tickCount=4), alt.Scale(zero=True, nice=True)
@@ -170,10 +158,12 @@ def _level(rows: Rows, metric: Metric) -> tuple[alt.Axis, alt.Scale]:
     label = f"'{TIMES}' + format(datum.value, '~r')"
     if not wide:
         return alt.Axis(labelExpr=label, grid=True, tickCount=4), alt.Scale(domain=[low, high], nice=True)
-    return tick_axis(ticks, labelExpr=label, grid=True), alt.Scale(type="log", domain=[low, 1.05 * high], nice=False)
+    return kit.tick_axis(ticks, labelExpr=label, grid=True), alt.Scale(
+        type="log", domain=[low, 1.05 * high], nice=False
+    )
 
 
-def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
+def moved_pairs(evidence: Evidence, when: When) -> kit.Figure | None:
     """How many pairs of users move each other how far: a histogram for each model, drawn as a line."""
     metric = f"{when}_instability"
     steps = {
@@ -186,22 +176,23 @@ def moved_pairs(evidence: Evidence, when: When) -> Figure | None:
     end = max(_end(found["at"].to_numpy(), found["value"].to_numpy()) for found in steps.values())
     edges = np.linspace(0.0, end, _STEPS + 1)
     written = evidence.definitions[metric].written
-    rows: Rows = []
+    rows: kit.Rows = []
     for model in steps:
         shares = agency_of(evidence)[model].histogram(metric, edges)
         for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {written(low)} to {written(high)}"
             middle = float((low + high) / 2)
-            rows.append({**in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
+            rows.append({**kit.in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
     distance = str(evidence.settings["agency"]["distance"]).capitalize()
     x = alt.X("x:Q", title=f"how far another can move a user ({distance} distance)", scale=alt.Scale(domain=[0, end]))
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
-    lines = alt.Chart(data(rows)).mark_line(strokeWidth=2, interpolate="step")
+    lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="step")
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items()]
-    return Figure(
+    return kit.figure(
         f"How far others can move users {WHEN[when]}",
-        finished(alt.layer(lines.encode(x, y, by_series(evidence.models), tooltip("model"))), height=_HEIGHT),
         f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {', '.join(means)}.",
+        _HEIGHT,
+        lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model")),
     )
 
 

@@ -13,12 +13,6 @@ from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.findings import Finding, against, of_share
 from recaudit.report.kit.tables import Cell, Overview, Row, Table, group_tables, overview, user_cell
-from recaudit.report.sections.calibration.charts import (
-    divergences,
-    least_calibrated,
-    one_user,
-    recall_against_divergence,
-)
 from recaudit.report.sections.calibration.reranked import (
     CALIBRATION,
     DISTANCES,
@@ -26,6 +20,10 @@ from recaudit.report.sections.calibration.reranked import (
     QUALITIES,
     RERANKING,
     Reranked,
+    divergences,
+    least_calibrated,
+    one_user,
+    recall_against_divergence,
     reranked_of,
     settings_of,
 )

@@ -1,28 +1,164 @@
-"""The section on what users can reach: its numbers, charts, people, items and one example."""
+"""What users can reach: how much say they have, who has the least, what stays out of reach, and one example."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import exp
 from typing import Any, final
 
-from recaudit.metrics.numbers import chance, percent, times
-from recaudit.report.evidence import Evidence
+from recaudit.metrics.numbers import TIMES, chance, percent, times
+from recaudit.report.evidence import Evidence, Group
 from recaudit.report.kit.comparisons import ByGroup
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count
+from recaudit.report.kit.findings import Finding, against, in_logs, of_share
+from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
 from recaudit.report.kit.tables import MOST_ROWS, Cell, Row, Table, group_tables, overview
-from recaudit.report.sections.reachability.charts import SMALLEST_TAIL, before_and_after, chances, lifts
-from recaudit.report.sections.reachability.findings import (
-    least_discovery,
-    not_applicable,
-    out_of_reach,
-    popular_within_reach,
-    unsettled,
-    users_say,
+from recaudit.report.sections.reachability.pairs import (
+    AUDIT,
+    SMALLEST_TAIL,
+    Reach,
+    before_and_after,
+    chances,
+    describe_actions,
+    lifts,
+    reach_of,
 )
-from recaudit.report.sections.reachability.pairs import AUDIT, Reach, describe_actions, reach_of
 from recaudit.report.sections.section import Section
 from recaudit.status import Status
+
+NOTABLE = 0.05
+"""From this share of pairs on, it is a finding that nothing can be said of them."""
+_NAMED = 3
+_OPEN = (Status.BOUNDED.value, Status.FAILED.value)
+"""How pairs stand whose best chance is not known exactly."""
+
+
+def users_say(evidence: Evidence) -> Iterator[Finding]:
+    """How much likelier can users make an item?"""
+    lifts = evidence.firm("lift")
+    if not lifts:
+        return
+    model = next(iter(lifts))
+    lift, discovery = lifts[model], evidence.firm("discovery").get(model)
+    if lift.above(1):
+        claim = f"On average, users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
+    elif lift.below(1):
+        claim = f"Rating with a goal in mind costs users of {model} more than it gains, on average"
+    else:
+        claim = f"Rating with a goal in mind gains users of {model} nothing measurable on average"
+    sentences = [f"Lift: {', '.join(f'{name} {estimate.full}' for name, estimate in lifts.items())}."]
+    if discovery is not None:
+        sentences.append(
+            f"With {model}, {discovery.full} of items can be made likelier than by chance; "
+            f"{discovery.before or 'an unknown share'} are so without strategy."
+        )
+    if len(lifts) > 1:
+        sentences.append("Between models, lift also depends on how far apart their scores lie.")
+    effect = against(in_logs(lift), 0.0, evidence.confidence)
+    yield Finding(claim, " ".join(sentences), "reach", effect, lift.users)
+
+
+def least_discovery(evidence: Evidence) -> Iterator[Finding]:
+    """Which users can reach the least, which the most?"""
+    model = evidence.front("discovery")
+    if model is None:
+        return
+    gaps = evidence.widest_gaps(model, "discovery")
+    if gaps:
+        least, most = gaps[0]
+        numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
+        yield Finding(
+            f"With {model}, {most.people} can discover more than {least.people}",
+            f"Discovery: {'; '.join(numbers)}.",
+            "reach",
+            *evidence.size_of_gap(least, most),
+        )
+
+
+def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
+    """Does what a user can get, doing the best for it, still follow popularity?"""
+    model = evidence.front("availability")
+    groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
+    if len(groups) < 2:
+        return
+    least, most = groups[0], groups[-1]
+    if least.estimate.upper is not None and most.estimate.above(least.estimate.upper):
+        before = ""
+        if most.estimate.before and least.estimate.before:
+            before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
+            before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
+        yield Finding(
+            f"Even at best, popular items are easier to get from {model}",
+            f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
+            f"{_times_more(most.estimate.value, least.estimate.value)}.{before}",
+            "reach",
+            *evidence.size_of_gap(least, most),
+        )
+
+
+def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
+    """Which items can nobody who was asked make likelier than by chance?"""
+    model = evidence.front("discovery")
+    if model is None:
+        return
+    reach = reach_of(evidence)[model]
+    unreached = reach.unreached
+    if unreached.is_empty():
+        return
+    share = percent(len(unreached) / len(reach.items))
+    named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
+    others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
+    yield Finding(
+        f"With {model}, no user asked can make {share} of the items likelier than by chance",
+        f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
+        f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.",
+        "reach",
+        of_share(len(unreached) / len(reach.items)),
+        len(reach.users),
+    )
+
+
+def unsettled(evidence: Evidence) -> Iterator[Finding]:
+    """For which pairs is the best chance not known?"""
+    found = [told for model, reach in reach_of(evidence).items() if (told := _open_pairs(model, reach))]
+    if found:
+        yield Finding(
+            "The best chance of some pairs is not known exactly",
+            f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out.",
+            "reach",
+            max(of_share(_open(reach) / reach.pairs) for reach in reach_of(evidence).values() if reach.pairs),
+        )
+
+
+def not_applicable(evidence: Evidence) -> Iterator[Finding]:
+    """Does reachability leave a notable part of the pairs out?"""
+    for model, reach in reach_of(evidence).items():
+        left = reach.statuses[Status.NOT_APPLICABLE.value]
+        if left and left >= NOTABLE * reach.pairs:
+            yield Finding(
+                f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}",
+                f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, or the item is "
+                "not to be chosen from.",
+                "reach",
+                of_share(left / reach.pairs),
+            )
+
+
+def _open(reach: Reach) -> int:
+    return sum(reach.statuses[name] for name in _OPEN)
+
+
+def _open_pairs(model: str, reach: Reach) -> str:
+    parts = [f"{count(number)} {name}" for name in _OPEN if (number := reach.statuses[name])]
+    return f"{model}: {' and '.join(parts)} of {plural(reach.pairs, 'pair')}" if parts else ""
+
+
+def _against_before(group: Group) -> str:
+    before = f" ({group.estimate.before} without strategy)" if group.estimate.before else ""
+    return f"{group.estimate.full} for {group.people}{before}"
+
+
+def _times_more(most: float | None, least: float | None) -> str:
+    return f", {times(most / least)}" if most and least else ""
 
 
 @final
