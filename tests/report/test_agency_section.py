@@ -12,9 +12,8 @@ import pytest
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps
 from recaudit.report.page import render
-from recaudit.report.sections.agency import curves as charts
-from recaudit.report.sections.agency.curves import AgencyCurves, agency_of
-from recaudit.report.sections.agency.section import AgencySection
+from recaudit.report.sections import agency as charts
+from recaudit.report.sections.agency import AgencyCurves, AgencySection, agency_of
 from report.crafted_runs import AGENCY, Model, Moved, Number, accuracy, agency, curve, groups, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"

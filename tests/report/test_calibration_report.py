@@ -21,6 +21,7 @@ from recaudit.report.kit.findings import Finding
 from recaudit.report.sections.calibration import reranked as charts
 from recaudit.report.sections.calibration.section import CalibrationSection
 from report.crafted_runs import Crafted, Model, Number, accuracy, cells, groups, write_run
+from report.test_page import Page
 
 Changes = Mapping[str, tuple[float, Number]]
 """Metrics by name, before and after."""
@@ -180,6 +181,28 @@ class TestSection:
         folded = calibration({**CHANGES, "log_folding": (0.03, 0.01)})
         text = section(page(tmp_path, model("A", folded, ndcg=0.4), model("B")))
         assert 'title="the model has no vectors of users and items">n/a' in text
+
+    def test_lists_that_were_not_re_ranked_have_their_numbers_all_the_same(self, tmp_path: Path) -> None:
+        calibrated, _ = calibration(by=[groups("history", "calibration_kl", {"1: 3-9 ratings": 0.7})])
+        html = page(tmp_path, Model("A", [accuracy(), calibrated]))
+        text = section(html)
+        assert '<span class="value">0.400</span><span class="interval">[0.390, 0.410]' in text
+        assert "C_KL@20 by history: all numbers" in text
+        assert "re-rank" not in text
+        assert Page(html).dead_ends == []
+
+    def test_re_ranking_alone_is_shown_before_and_after(self, tmp_path: Path) -> None:
+        _, reranked = calibration()
+        html = page(tmp_path, Model("A", [accuracy(), reranked]))
+        assert '0.400 → </span><span class="value">0.050</span>' in section(html)
+        assert Page(html).dead_ends == []
+        claims = [finding.claim for finding in told(evidence(tmp_path, Model("A", [accuracy(), reranked])))]
+        assert sorted(claim.split()[0] for claim in claims) == ["A", "Re-ranked,"]
+
+    def test_the_numbers_of_re_ranked_lists_are_not_those_of_the_model(self, tmp_path: Path) -> None:
+        found = evidence(tmp_path, model(ndcg=0.3))
+        assert found.known("ndcg")["A"].value == 0.3
+        assert found.known("ndcg", "reranking")["A"].value == 0.18
 
     def test_models_without_an_answer_are_named(self, tmp_path: Path) -> None:
         other = Model(

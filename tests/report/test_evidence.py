@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.sections.items import shown_items
+from recaudit.report.sections.exposure import shown_items
 from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 FILMS = [Film(None, 20, 4.0, 5), Film("B", 20, 3.0, 0)]

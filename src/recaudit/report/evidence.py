@@ -28,9 +28,15 @@ _NO_RATINGS = "the model's scores rank items and are not ratings"
 Read = TypeVar("Read")
 
 
+def columns(text: str = "", numbers: str = "", counts: str = "") -> dict[str, Any]:
+    """A schema of columns by name: of text, as ids are read whatever they were, of numbers and of counts."""
+    kinds = ((text, pl.String), (numbers, pl.Float64), (counts, pl.Int64))
+    return {name: kind for names, kind in kinds for name in names.split()}
+
+
 @final
 @dataclass(frozen=True)
-class Group:
+class GroupEstimate:
     """One group of users or items, and what was measured for it."""
 
     by: str
@@ -237,17 +243,18 @@ class Evidence:
 
     # ---- groups ----------------------------------------------------------------------------------------
 
-    def groups(self, model: str, metric: str, by: str, audit: str = "") -> list[Group]:
+    def groups(self, model: str, metric: str, by: str, audit: str = "") -> list[GroupEstimate]:
         """The number of every group that has one, in the table's order."""
         of = {"model": model, "audit": audit or self.owners[metric], "metric": metric, "by": by}
         rows = self.grouped.filter(**of).to_dicts()
         names = _readable([row["group"] for row in rows])
         found = [
-            Group(by, name, Estimate.of(self.definitions[metric], row)) for name, row in zip(names, rows, strict=True)
+            GroupEstimate(by, name, Estimate.of(self.definitions[metric], row))
+            for name, row in zip(names, rows, strict=True)
         ]
         return [group for group in found if group.estimate.value is not None]
 
-    def firm_groups(self, model: str, metric: str, by: str) -> list[Group]:
+    def firm_groups(self, model: str, metric: str, by: str) -> list[GroupEstimate]:
         """Of `groups`, those with enough users to be spoken of in a finding."""
         return [group for group in self.groups(model, metric, by) if group.estimate.rests_on_enough]
 
@@ -265,7 +272,7 @@ class Evidence:
         found = [by for by in self.grouped["by"].unique(maintain_order=True) if by in wanted]
         return sorted(found, key=lambda by: by not in ("history", "popularity"))
 
-    def widest_gaps(self, model: str, metric: str) -> list[tuple[Group, Group]]:
+    def widest_gaps(self, model: str, metric: str) -> list[tuple[GroupEstimate, GroupEstimate]]:
         """The lowest and highest group of users of every grouping where their intervals are apart, widest gap first.
 
         Groups with too few users for a finding are not looked at.
@@ -277,7 +284,7 @@ class Evidence:
                 gaps.append((ordered[0], ordered[-1]))
         return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
 
-    def size_of_gap(self, low: Group, high: Group) -> tuple[float, int]:
+    def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> tuple[float, int]:
         """How far two groups lie apart, in standard deviations, and how many users the smaller one has."""
         apart = between(low.estimate, high.estimate, self.confidence)
         return apart, min(low.estimate.users, high.estimate.users)

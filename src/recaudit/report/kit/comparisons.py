@@ -10,7 +10,7 @@ import altair as alt
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
-from recaudit.report.kit.tables import Table, group_tables
+from recaudit.report.kit.tables import NumberTable, group_tables
 
 Edge = Literal["right", "left"]
 
@@ -23,7 +23,7 @@ class ByGroup:
     metric: str
     label: str
     figures: list[kit.Figure]
-    tables: list[Table]
+    tables: list[NumberTable]
     rival: str | None = None
     """The reference that the figures set beside the main model, where it has such numbers."""
     others: bool = False

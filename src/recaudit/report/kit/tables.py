@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-from recaudit.report.evidence import Evidence, Group
+from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 
 MOST_ROWS = 10
@@ -16,7 +16,7 @@ Mark = Literal["", "best", "near"]
 
 @final
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One number: its text, its interval, whether it is the best of its column, or why there is none."""
 
     text: str
@@ -32,22 +32,22 @@ class Cell:
 
 @final
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A line of a table: what it is about, and its cells."""
 
     name: str
-    cells: list[Cell]
+    cells: list[TableCell]
     reference: bool = False
 
 
 @final
 @dataclass(frozen=True)
-class Table:
+class NumberTable:
     """Lines under headings, the first of which is that of the lines' names."""
 
     caption: str
     columns: list[str]
-    rows: list[Row]
+    rows: list[TableRow]
 
 
 @final
@@ -57,17 +57,19 @@ class Overview:
 
     metrics: list[str]
     labels: list[str]
-    rows: list[Row]
+    rows: list[TableRow]
 
 
-def cell(estimate: Estimate | None, mark: Mark = "", reason: str = "this audit was not run for the model") -> Cell:
+def cell(estimate: Estimate | None, mark: Mark = "", reason: str = "this audit was not run for the model") -> TableCell:
     """A number with its interval, or `n/a` with the reason."""
     if estimate is None or estimate.value is None:
-        return Cell(NOT_AVAILABLE, reason=reason)
-    return Cell(estimate.text, estimate.interval, estimate.before, mark)
+        return TableCell(NOT_AVAILABLE, reason=reason)
+    return TableCell(estimate.text, estimate.interval, estimate.before, mark)
 
 
-def user_cell(estimate: Estimate | None, mark: Mark = "", reason: str = "this audit was not run for the model") -> Cell:
+def user_cell(
+    estimate: Estimate | None, mark: Mark = "", reason: str = "this audit was not run for the model"
+) -> TableCell:
     """A number over users: with how many they are, where they are too few for a finding."""
     made = cell(estimate, mark, reason)
     few = estimate is not None and estimate.value is not None and not estimate.rests_on_enough
@@ -82,7 +84,7 @@ def overview(
     models = [model for model in evidence.models if everybody or audit in evidence.run.audits(model)]
     marks = {metric: _marks(evidence, metric, audit) if marked else {} for metric in metrics}
     rows = [
-        Row(
+        TableRow(
             model,
             [
                 user_cell(
@@ -112,13 +114,13 @@ def _marks(evidence: Evidence, metric: str, audit: str) -> dict[str, Mark]:
     return marks
 
 
-def group_table(evidence: Evidence, metric: str, by: str, audit: str = "") -> Table | None:
+def group_table(evidence: Evidence, metric: str, by: str, audit: str = "") -> NumberTable | None:
     """One metric in every group for every model that has it; with the share of ratings first where it compares."""
     columns = {model: evidence.groups(model, metric, by, audit) for model in evidence.models}
     columns = {model: groups for model, groups in columns.items() if groups}
     if not columns:
         return None
-    named: dict[str, dict[str, Group]] = {}
+    named: dict[str, dict[str, GroupEstimate]] = {}
     for model, groups in columns.items():
         for group in groups:
             named.setdefault(group.name, {})[model] = group
@@ -126,13 +128,13 @@ def group_table(evidence: Evidence, metric: str, by: str, audit: str = "") -> Ta
     rows = []
     for name, found in named.items():
         cells = [user_cell(found[model].estimate if model in found else None) for model in columns]
-        baseline = [Cell(next(iter(found.values())).estimate.compared)] if compares else []
-        rows.append(Row(name, [*baseline, *cells]))
+        baseline = [TableCell(next(iter(found.values())).estimate.compared)] if compares else []
+        rows.append(TableRow(name, [*baseline, *cells]))
     headings = [by, "ratings in the data", *columns] if compares else [by, *columns]
-    return Table(f"{evidence.label(metric, audit)} by {by}", headings, rows)
+    return NumberTable(f"{evidence.label(metric, audit)} by {by}", headings, rows)
 
 
-def group_tables(evidence: Evidence, metrics: list[str], groupings: list[str], audit: str = "") -> list[Table]:
+def group_tables(evidence: Evidence, metrics: list[str], groupings: list[str], audit: str = "") -> list[NumberTable]:
     """A table for each metric and way of grouping that there are numbers of."""
     found = [group_table(evidence, metric, by, audit) for metric in metrics for by in groupings]
     return [table for table in found if table is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, final
 
-from recaudit.report.evidence import QUALITY, Evidence, Group
+from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import by_group, figures_by_model
 from recaudit.report.kit.findings import Finding, against, between
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, listing, ordinal, verb
@@ -157,7 +157,7 @@ def pushed_most(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _pulled(least: Group, most: Group) -> str:
+def _pulled(least: GroupEstimate, most: GroupEstimate) -> str:
     """What two groups whose intervals are apart have done to them: a lift above 0 is a pull towards the popular."""
     towards, away = f"pulls {most.people} towards the popular", f"leads {least.people} away from the popular"
     if least.estimate.above(0):
@@ -169,7 +169,7 @@ def _pulled(least: Group, most: Group) -> str:
     return f"{towards}, and {least.people} {'away from it' if least.estimate.below(0) else 'neither way'}"
 
 
-def _numbers(gaps: list[tuple[Group, Group]]) -> str:
+def _numbers(gaps: list[tuple[GroupEstimate, GroupEstimate]]) -> str:
     return "; ".join(
         f"{low.estimate.full} for {low.people}, {high.estimate.full} for {high.people}" for low, high in gaps
     )

@@ -1,23 +1,138 @@
-"""What is shown: how much of the catalogue, how evenly, how popular, of which kind."""
+"""What is shown: how much of the catalogue, how evenly, how popular, of which kind; and which items to nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from math import log2
 from typing import Any, final
 
 import altair as alt
 import numpy as np
+import polars as pl
 
 from recaudit.metrics.numbers import TIMES, percent
-from recaudit.report.evidence import QUALITY, Evidence, Group
+from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import figures_by_model, main_stands_out
-from recaudit.report.kit.findings import Finding, against
-from recaudit.report.kit.tables import group_tables, overview
-from recaudit.report.sections.items import shown_items
+from recaudit.report.kit.findings import Finding, against, of_share
+from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
+from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
 from recaudit.report.sections.section import Section
+
+ENOUGH_RATINGS = 10
+"""An item with fewer is not called good; and a mean is pulled towards that of all ratings as if by as many more,
+so that ten lucky ratings do not outrank a hundred good ones."""
+_NAMED = 3
+_ITEMS = columns("item title", "mean_rating", "ratings recommended")
+
+
+def shown_items(evidence: Evidence) -> Mapping[str, pl.DataFrame]:
+    """For each model that was audited for exposure a row an item; the title is the id where there is none."""
+    return {model: items for model, items in evidence.each("exposure", _items).items() if len(items)}
+
+
+def _items(evidence: Evidence, model: str) -> pl.DataFrame:
+    return evidence.table(model, "exposure", "items", _ITEMS).with_columns(title=pl.coalesce("title", "item"))
+
+
+def best_hidden(items: pl.DataFrame) -> pl.DataFrame:
+    """Items in nobody's list with enough ratings to judge them, best first by the `pulled` mean."""
+    pulled = (pl.col("ratings") * pl.col("mean_rating") + ENOUGH_RATINGS * _mean_rating(items, "ratings")) / (
+        pl.col("ratings") + ENOUGH_RATINGS
+    )
+    hidden = items.filter((pl.col("recommended") == 0) & (pl.col("ratings") >= ENOUGH_RATINGS))
+    return hidden.with_columns(pulled=pulled).sort("pulled", "ratings", "item", descending=[True, True, False])
+
+
+def above_average(hidden: pl.DataFrame, items: pl.DataFrame) -> int:
+    """How many of `best_hidden` are better than what is shown on average; an item in ten lists counts ten times."""
+    return hidden.filter(pl.col("pulled") > _mean_rating(items, "recommended")).height
+
+
+def _mean_rating(items: pl.DataFrame, weight: str) -> float:
+    """The mean rating of items, each counted by a column; NaN without any, which nothing is above."""
+    rated = items.filter(pl.col("mean_rating").is_not_null() & (pl.col(weight) > 0))
+    return float(np.average(rated["mean_rating"], weights=rated[weight])) if len(rated) else float("nan")
+
+
+def catalogue(evidence: Evidence) -> Iterator[Finding]:
+    """How much of the catalogue is in nobody's list, and what that people love is among it?"""
+    shown = shown_items(evidence)
+    coverage, items = evidence.known("coverage").get(evidence.main), shown.get(evidence.main)
+    if coverage is None or items is None:
+        return
+    hidden = items.filter(pl.col("recommended") == 0)
+    if hidden.is_empty():
+        return
+    sentences = [f"{count(len(hidden))} of {plural(len(items), 'item')}; coverage is {coverage.full}."]
+    best = best_hidden(items)
+    if len(best):
+        if loved := above_average(best, items):
+            sentences.append(f"{plural(loved, 'of these is', 'of these are')} rated higher than what is shown.")
+        named = [
+            f"{row['title']}, {row['mean_rating']:.2f} from {plural(row['ratings'], 'rating')}"
+            for row in best.head(_NAMED).iter_rows(named=True)
+        ]
+        sentences.append(f"The best rated of them: {'; '.join(named)}.")
+    totals = pl.concat(shown.values()).group_by("item").agg(pl.col("recommended").sum())
+    none = totals.filter(pl.col("recommended") == 0).height
+    if len(shown) > 1 and none:
+        sentences.append(f"No model shows {plural(none, 'item')} of the catalogue to anybody.")
+    yield Finding(
+        f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody",
+        " ".join(sentences),
+        "items",
+        of_share(len(hidden) / len(items)),
+        coverage.users,
+    )
+
+
+@final
+class ItemsSection(Section):
+    """What each model shows most, and the best rated of what it shows nobody."""
+
+    audits = ("exposure",)
+    anchor, title, template, place = "items", "Items", "items.html.j2", 40
+    questions = (catalogue,)
+
+    def content(self) -> dict[str, Any] | None:
+        """Items by title, of the main model first."""
+        models = [self._model(model, items) for model, items in shown_items(self.evidence).items()]
+        return {"models": models, "enough_ratings": ENOUGH_RATINGS} if models else None
+
+    def _model(self, model: str, items: pl.DataFrame) -> dict[str, Any]:
+        users = self.evidence.run.manifest.data.users
+        shown = items.filter(pl.col("recommended") > 0)
+        most = shown.sort("recommended", "ratings", "item", descending=[True, True, False])
+        best = best_hidden(items)
+        rows = [
+            TableRow(
+                row["title"],
+                [
+                    TableCell(count(row["recommended"])),
+                    TableCell(percent(row["recommended"] / users) if users else NOT_AVAILABLE),
+                    *_rated(row),
+                ],
+            )
+            for row in most.head(MOST_ROWS).iter_rows(named=True)
+        ]
+        hidden = [TableRow(row["title"], _rated(row)) for row in best.head(MOST_ROWS).iter_rows(named=True)]
+        rated = ["Ratings", "Mean rating"]
+        return {
+            "model": model,
+            "shown": NumberTable("Shown most", ["Item", "In lists", "Of users", *rated], rows),
+            "hidden": NumberTable("Rated best of what nobody is shown", ["Item", *rated], hidden),
+            "n_shown": len(shown),
+            "n_hidden": len(items) - len(shown),
+            "n_loved": above_average(best, items),
+        }
+
+
+def _rated(row: Mapping[str, Any]) -> list[TableCell]:
+    mean = row["mean_rating"]
+    return [TableCell(count(row["ratings"])), TableCell(NOT_AVAILABLE if mean is None else f"{mean:.2f}")]
+
 
 SMALLEST_SHARE = 0.01
 """A category with a smaller share of all ratings is not named: its ratio says little."""
@@ -68,22 +183,22 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _against_ratings(group: Group) -> str:
+def _against_ratings(group: GroupEstimate) -> str:
     things = group.things[0].upper() + group.things[1:]
     return f"{things} get {group.estimate.full} of places and have {percent(_baseline(group))} of ratings"
 
 
-def _effect(evidence: Evidence, group: Group) -> float:
+def _effect(evidence: Evidence, group: GroupEstimate) -> float:
     return against(group.estimate, _baseline(group), evidence.confidence)
 
 
-def _baseline(group: Group) -> float:
+def _baseline(group: GroupEstimate) -> float:
     """The group's share of the ratings; without one, nothing lies above or below it."""
     baseline = group.estimate.baseline
     return float("nan") if baseline is None else baseline
 
 
-def _ratio(group: Group) -> float:
+def _ratio(group: GroupEstimate) -> float:
     return (group.estimate.value or 0.0) / _baseline(group)
 
 
@@ -205,7 +320,7 @@ def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
     )
 
 
-def _compared(group: Group) -> dict[str, Any]:
+def _compared(group: GroupEstimate) -> dict[str, Any]:
     """A group's share as a ratio to its baseline, and on which side of it the interval lies."""
     estimate, baseline = group.estimate, group.estimate.baseline or 1.0
     ends = {"value": estimate.value or 0.0, "lower": estimate.lower, "upper": estimate.upper}
@@ -248,7 +363,7 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
     )
 
 
-def _bar(bar: str, parts: list[tuple[int, Group, float]]) -> kit.Rows:
+def _bar(bar: str, parts: list[tuple[int, GroupEstimate, float]]) -> kit.Rows:
     """The segments of one bar, one after the other: (place of the group, group, share) each."""
     ends = list(accumulate((share for _, _, share in parts), initial=0.0))
     return [

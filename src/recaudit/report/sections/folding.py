@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from recaudit.audits.folding.fronts import knee
-from recaudit.report.evidence import Evidence
+from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, figure, in_series, tooltip
 from recaudit.report.kit.findings import Finding, against, between
 from recaudit.report.kit.tables import group_tables, overview
@@ -22,25 +22,11 @@ NOTABLE = 0.01
 """From this share of the lists on, it is a finding that they hold what is spurious."""
 _CASES = 3
 _FOLDS = 6
-_CASE_SCHEMA = {
-    "user": pl.String,
-    "title": pl.String,
-    "categories": pl.String,
-    "rank": pl.Int64,
-    "relatedness": pl.Float64,
-    "similarity": pl.Float64,
-    "user_rates": pl.String,
-    "in_common": pl.Float64,
+_CASES_KEPT = {
+    **columns("user title categories user_rates", "relatedness similarity in_common", "rank"),
     "nearest_by_model": pl.List(pl.String),
 }
-_FOLD_SCHEMA = {
-    "users": pl.String,
-    "items": pl.String,
-    "overshoot": pl.Float64,
-    "shown_share": pl.Float64,
-    "n_users": pl.Int64,
-    "examples": pl.List(pl.String),
-}
+_FOLDS_KEPT = {**columns("users items", "overshoot shown_share", "n_users"), "examples": pl.List(pl.String)}
 
 
 @final
@@ -49,24 +35,24 @@ class Folded:
     """One model's audit."""
 
     cases: list[dict[str, Any]]
-    """Spurious recommendations with what a person needs to judge them, the clearest first: keys as in _CASE_SCHEMA.
+    """Spurious recommendations with what a person needs to judge them, the clearest first: keys as in _CASES_KEPT.
 
     What is not known about an item is None. `user_rates` is what the user rates most ("Drama 40%, Comedy 25%"),
     `in_common` the share of what the user rated that has a category in common with the item."""
     folds: list[dict[str, Any]]
     """Kinds of users and the kinds of items that they are placed near though they have no kind in common, the worst
-    first: keys as in _FOLD_SCHEMA."""
+    first: keys as in _FOLDS_KEPT."""
     curve: pl.DataFrame
     """at, rmse, folding, shown_folding: the model with other weights of unrated pairs, where that was asked for."""
 
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> Folded:
         """Read a finished audit."""
-        cases = evidence.table(model, AUDIT, "spurious", _CASE_SCHEMA).with_columns(
+        cases = evidence.table(model, AUDIT, "spurious", _CASES_KEPT).with_columns(
             _listed(pl.col("categories")),
             pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([]),
         )
-        folds = evidence.table(model, AUDIT, "co_clusters", _FOLD_SCHEMA).sort("overshoot", descending=True)
+        folds = evidence.table(model, AUDIT, "co_clusters", _FOLDS_KEPT).sort("overshoot", descending=True)
         named = folds.with_columns(_listed(pl.col("users", "items"))).to_dicts()
         return cls(
             cases.to_dicts(),

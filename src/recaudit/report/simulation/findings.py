@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import factorial
 from typing import final
 
 from recaudit.report.headlines import Headline
 from recaudit.report.kit.findings import Finding
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
-from recaudit.report.simulation.evidence import Arena, Correlation, Study
+from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, Study
 from recaudit.report.simulation.terms import OFFLINE, term
 
 FAR_APART = 2
@@ -81,7 +82,7 @@ def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
     detail += "The same order would be 1 for nDCG and \N{MINUS SIGN}1 for RMSE."
     if arena.trials == 1:
         claim = f"One trial of {arena.name} shows how offline metrics and people order recommenders, not how firmly"
-    elif not any(own.could_tell for own in found.values()):
+    elif 2 / factorial(many) >= CHANCE:  # not even the same order would be more than chance
         claim = f"{plural(many, 'recommender')} are too few to say whether offline metrics foresee the order in "
         claim += arena.name
     else:

@@ -18,7 +18,7 @@ from recaudit.audits.calibration.audit import WORST
 from recaudit.audits.calibration.curve import knee
 from recaudit.metrics.numbers import percent
 from recaudit.metrics.tables import SUMMARY_SCHEMA
-from recaudit.report.evidence import Evidence
+from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import Estimate
 
@@ -29,22 +29,14 @@ DISTANCES = (KL, "calibration_hellinger", "calibration_tv")
 QUALITIES = ("ndcg", "recall")
 """What re-ranking may cost."""
 
-_NUMBERS = ("history", "over", "under", "over_reranked", "under_reranked")
-_WORST_SCHEMA = {"category": pl.String, **dict.fromkeys(_NUMBERS, pl.Float64)}
-_EXAMPLE_SCHEMA = {
-    "user": pl.String,
-    "category": pl.String,
-    **dict.fromkeys(("history", "own", "reranked"), pl.Float64),
-}
-_USER_SCHEMA = {
-    "user": pl.String,
-    **{f"{name}{lists}": pl.Float64 for lists in ("", "_reranked") for name in (*DISTANCES, *QUALITIES)},
-}
+_WORST = columns("category", "history over under over_reranked under_reranked")
+_EXAMPLE = columns("user category", "history own reranked")
+_USERS = columns("user", " ".join(f"{name} {name}_reranked" for name in (*DISTANCES, *QUALITIES)))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Reranked:
+class RerankedLists:
     """One model's lists as they are ranked, and the same re-ranked."""
 
     evidence: Evidence
@@ -63,15 +55,15 @@ class Reranked:
     """at, calibration_kl, recall: all lists re-ranked with some weights of calibration, from 0, the model's own."""
 
     @classmethod
-    def of(cls, evidence: Evidence, model: str) -> Reranked:
+    def of(cls, evidence: Evidence, model: str) -> RerankedLists:
         """Read a finished audit."""
         changes = evidence.table(model, RERANKING, "reranked", SUMMARY_SCHEMA).iter_rows(named=True)
-        worst = evidence.table(model, RERANKING, "worst", _WORST_SCHEMA)
-        example = evidence.table(model, RERANKING, "example", _EXAMPLE_SCHEMA)
+        worst = evidence.table(model, RERANKING, "worst", _WORST)
+        example = evidence.table(model, RERANKING, "example", _EXAMPLE)
         return cls(
             evidence,
             {row["metric"]: Estimate.of(evidence.definitions[row["metric"]], row) for row in changes},
-            evidence.table(model, RERANKING, "users", _USER_SCHEMA),
+            evidence.table(model, RERANKING, "users", _USERS),
             worst.with_columns(shown=pl.col("history") - pl.col("under") + pl.col("over")).sort(
                 "history", descending=True, maintain_order=True
             ),
@@ -102,9 +94,9 @@ class Reranked:
         return known[KL].to_numpy(), known[f"{KL}_reranked"].to_numpy()
 
 
-def reranked_of(evidence: Evidence) -> Mapping[str, Reranked]:
+def reranked_of(evidence: Evidence) -> Mapping[str, RerankedLists]:
     """What re-ranking would do, for the models that were asked."""
-    return evidence.each(RERANKING, Reranked.of)
+    return evidence.each(RERANKING, RerankedLists.of)
 
 
 def settings_of(evidence: Evidence) -> dict[str, Any]:

@@ -12,14 +12,14 @@ import polars as pl
 from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.findings import Finding, against, of_share
-from recaudit.report.kit.tables import Cell, Overview, Row, Table, group_tables, overview, user_cell
+from recaudit.report.kit.tables import NumberTable, Overview, TableCell, TableRow, group_tables, overview, user_cell
 from recaudit.report.sections.calibration.reranked import (
     CALIBRATION,
     DISTANCES,
     KL,
     QUALITIES,
     RERANKING,
-    Reranked,
+    RerankedLists,
     divergences,
     least_calibrated,
     one_user,
@@ -105,7 +105,7 @@ def _over_all(evidence: Evidence, model: str) -> str:
     return "" if own is None else f" {evidence.label(KL)} over all users: {own.full} (smoothing {smoothing:g})."
 
 
-def _bargain(evidence: Evidence, found: Reranked) -> str:
+def _bargain(evidence: Evidence, found: RerankedLists) -> str:
     point = found.best_bargain
     if point is None:
         return ""
@@ -175,13 +175,13 @@ def _reranked(evidence: Evidence) -> dict[str, Any]:
 def _before_and_after(evidence: Evidence, metrics: list[str]) -> Overview:
     """Metrics by model, each as its value before re-ranking and after."""
     rows = [
-        Row(model, [_change(own, metric) for metric in metrics], model in evidence.references)
+        TableRow(model, [_change(own, metric) for metric in metrics], model in evidence.references)
         for model, own in reranked_of(evidence).items()
     ]
     return Overview(metrics, [_SHORT.get(name) or evidence.label(name, RERANKING) for name in metrics], rows)
 
 
-def _change(found: Reranked, metric: str) -> Cell:
+def _change(found: RerankedLists, metric: str) -> TableCell:
     estimate = found.changes.get(metric)
     if estimate is None:
         return user_cell(None, reason="the model has no vectors of users and items")
@@ -189,19 +189,19 @@ def _change(found: Reranked, metric: str) -> Cell:
     return made if made.reason else replace(made, before=estimate.compared)
 
 
-def _curve(evidence: Evidence, found: Reranked) -> Table:
+def _curve(evidence: Evidence, found: RerankedLists) -> NumberTable:
     """One model's numbers along the weight: paper 004, Table 2."""
     names = (KL, "recall")
     rows = [
-        Row(
+        TableRow(
             f"{point['at']:g}",
             [
-                *(Cell(evidence.definitions[name].written(point[name])) for name in names),
-                Cell("best bargain" if point == found.best_bargain else ""),
+                *(TableCell(evidence.definitions[name].written(point[name])) for name in names),
+                TableCell("best bargain" if point == found.best_bargain else ""),
             ],
         )
         for point in found.curve.iter_rows(named=True)
     ]
     labels = [evidence.label(name, RERANKING) for name in names]
     caption = f"Smoothing {settings_of(evidence)['smoothing']:g}"
-    return Table(caption, ["weight of calibration", *labels, ""], rows)
+    return NumberTable(caption, ["weight of calibration", *labels, ""], rows)

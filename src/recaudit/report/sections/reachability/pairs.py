@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.metrics.numbers import TIMES, chance, percent, times
-from recaudit.report.evidence import Evidence
+from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import count
 from recaudit.seeding import generator
@@ -28,55 +28,15 @@ STEP = 0.1
 _ACTIONS = {
     "next-k": "rate the {k} unseen items that they would be shown next",
     "history-edits": "change {k} of the ratings that they gave",
-    "future-edits": "rate {k} unseen items kit.drawn at random",
+    "future-edits": "rate {k} unseen items drawn at random",
     "past": "change the last {k} ratings that they gave",
     "future": "rate the {k} items that they are shown next, one after the other",
 }
-_PAIR_SCHEMA = {
-    "user": pl.String,
-    "item": pl.String,
-    "value": pl.Float64,
-    "upper": pl.Float64,
-    "status": pl.String,
-    "baseline": pl.Float64,
-    "lift": pl.Float64,
-    "candidates": pl.Int64,
-}
-_EXAMPLE_SCHEMA = {
-    "user": pl.String,
-    "item": pl.String,
-    "value": pl.Float64,
-    "baseline": pl.Float64,
-    "rank_gain": pl.Int64,
-    "action_items": pl.List(pl.String),
-    "action_ratings": pl.List(pl.Float64),
-}
-_USER_SCHEMA = {
-    "user": pl.String,
-    "discovery": pl.Float64,
-    "baseline_discovery": pl.Float64,
-    "log_lift": pl.Float64,
-}
-_ITEM_SCHEMA = {"item": pl.String, "title": pl.String, "ratings": pl.Int64, "users": pl.Int64, "best": pl.Float64}
-
-
-@final
-@dataclass(frozen=True)
-class ReachedItem:
-    """One user and one item: what the user would have to rate, and how, to get the item at the best chance."""
-
-    user: str
-    title: str
-    baseline: float
-    value: float
-    lift: float | None
-    """None where the item had no chance at all before."""
-    places: int
-    """How many places the item climbs."""
-    candidates: int
-    """Among how many items."""
-    ratings: tuple[tuple[str, float], ...]
-    """The title of each acted-on item, and the rating to give."""
+_PAIRS = columns("user item status", "value upper baseline lift", "candidates")
+_USERS = columns("user", "discovery baseline_discovery log_lift")
+_ITEMS = columns("item title", "best", "ratings users")
+_ACTIONS_TAKEN = {"action_items": pl.List(pl.String), "action_ratings": pl.List(pl.Float64)}
+_EXAMPLE = {**columns("user item", "value baseline", "rank_gain"), **_ACTIONS_TAKEN}
 
 
 @final
@@ -96,7 +56,10 @@ class Reach:
     """A row an item that was somebody's target: item, title (the id where there is none), ratings, users (who could
     have wanted it), best (anybody's best chance), reached_by (how many of the users can make it likelier than by a
     uniform draw from what the policy chooses from), ruled_out (whether it is certain that none of them can)."""
-    example: ReachedItem | None
+    example: Mapping[str, Any] | None
+    """One user and one item at its best chance: user, title, baseline, value, lift (None where the item had no chance
+    at all before), places (how many it climbs), candidates (among how many items), ratings (the title of each acted-on
+    item, and the rating to give)."""
 
     @property
     def pairs(self) -> int:
@@ -122,18 +85,18 @@ class Reach:
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> Reach:
         """Read a finished audit."""
-        pairs = evidence.scan(model, AUDIT, "pairs", _PAIR_SCHEMA)
+        pairs = evidence.scan(model, AUDIT, "pairs", _PAIRS)
         known = pairs.filter(pl.col("value").is_not_null())
-        items = evidence.table(model, AUDIT, "items", _ITEM_SCHEMA).with_columns(pl.coalesce("title", "item"))
+        items = evidence.table(model, AUDIT, "items", _ITEMS).with_columns(pl.coalesce("title", "item"))
         titles = items.select("item", "title")
         found = dict(pairs.group_by("status").len().collect().iter_rows())
         return cls(
             statuses={status.value: int(found.get(status.value, 0)) for status in Status},
             lifts=_histogram(known),
             points=_drawn(known, evidence.run.manifest.seed).join(titles, on="item", maintain_order="left"),
-            users=evidence.table(model, AUDIT, "users", _USER_SCHEMA).drop_nulls("discovery"),
+            users=evidence.table(model, AUDIT, "users", _USERS).drop_nulls("discovery"),
             items=_with_reached_by(items, pairs),
-            example=_example(evidence.table(model, AUDIT, "example", _EXAMPLE_SCHEMA), known, dict(titles.iter_rows())),
+            example=_example(evidence.table(model, AUDIT, "example", _EXAMPLE), known, dict(titles.iter_rows())),
         )
 
 
@@ -175,32 +138,28 @@ def _with_reached_by(items: pl.DataFrame, pairs: pl.LazyFrame) -> pl.DataFrame:
     # The verdict of `Reachability.aggregate`: better than uniform by more than rounding.
     uniform = ((1 + TIE) / pl.col("candidates")).alias("uniform")
     reached = asked.with_columns(uniform).group_by("item")
-    columns = reached.agg(
+    verdicts = reached.agg(
         reached_by=(pl.col("value") > pl.col("uniform")).sum(),
         # Without an upper bound, as of a failed pair, nothing is ruled out.
         ruled_out=(pl.col("upper") <= pl.col("uniform")).fill_null(value=False).all(),
     )
-    return items.filter(pl.col("users") > 0).join(columns.collect(), on="item", how="left", maintain_order="left")
+    return items.filter(pl.col("users") > 0).join(verdicts.collect(), on="item", how="left", maintain_order="left")
 
 
-def _example(worked: pl.DataFrame, known: pl.LazyFrame, titles: Mapping[str, str]) -> ReachedItem | None:
+def _example(worked: pl.DataFrame, known: pl.LazyFrame, titles: Mapping[str, str]) -> Mapping[str, Any] | None:
     """The one pair whose best action the run has kept."""
     if worked.is_empty():
         return None
     row = worked.row(0, named=True)
-    return ReachedItem(
-        user=row["user"],
-        title=titles.get(row["item"], row["item"]),
-        baseline=row["baseline"],
-        value=row["value"],
-        lift=row["value"] / row["baseline"] if row["baseline"] else None,
-        places=row["rank_gain"],
-        candidates=known.filter(user=row["user"]).select(pl.len()).collect().item(),
-        ratings=tuple(
-            (titles.get(item, item), rating)
-            for item, rating in zip(row["action_items"], row["action_ratings"], strict=True)
-        ),
-    )
+    acted = [titles.get(item, item) for item in row["action_items"]]
+    return {
+        **{name: row[name] for name in ("user", "baseline", "value")},
+        "title": titles.get(row["item"], row["item"]),
+        "lift": row["value"] / row["baseline"] if row["baseline"] else None,
+        "places": row["rank_gain"],
+        "candidates": known.filter(user=row["user"]).select(pl.len()).collect().item(),
+        "ratings": tuple(zip(acted, row["action_ratings"], strict=True)),
+    }
 
 
 SMALLEST_TAIL = 0.001

@@ -7,11 +7,11 @@ from math import exp
 from typing import Any, final
 
 from recaudit.metrics.numbers import TIMES, chance, percent, times
-from recaudit.report.evidence import Evidence, Group
+from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import ByGroup
 from recaudit.report.kit.findings import Finding, against, in_logs, of_share
 from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
-from recaudit.report.kit.tables import MOST_ROWS, Cell, Row, Table, group_tables, overview
+from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
 from recaudit.report.sections.reachability.pairs import (
     AUDIT,
     SMALLEST_TAIL,
@@ -119,13 +119,18 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
 
 def unsettled(evidence: Evidence) -> Iterator[Finding]:
     """For which pairs is the best chance not known?"""
-    found = [told for model, reach in reach_of(evidence).items() if (told := _open_pairs(model, reach))]
+    found: dict[str, float] = {}
+    for model, reach in reach_of(evidence).items():
+        parts = {name: reach.statuses[name] for name in _OPEN if reach.statuses[name]}
+        if parts:
+            counts = " and ".join(f"{count(number)} {name}" for name, number in parts.items())
+            found[f"{model}: {counts} of {plural(reach.pairs, 'pair')}"] = of_share(sum(parts.values()) / reach.pairs)
     if found:
         yield Finding(
             "The best chance of some pairs is not known exactly",
             f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out.",
             "reach",
-            max(of_share(_open(reach) / reach.pairs) for reach in reach_of(evidence).values() if reach.pairs),
+            max(found.values()),
         )
 
 
@@ -143,16 +148,7 @@ def not_applicable(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _open(reach: Reach) -> int:
-    return sum(reach.statuses[name] for name in _OPEN)
-
-
-def _open_pairs(model: str, reach: Reach) -> str:
-    parts = [f"{count(number)} {name}" for name in _OPEN if (number := reach.statuses[name])]
-    return f"{model}: {' and '.join(parts)} of {plural(reach.pairs, 'pair')}" if parts else ""
-
-
-def _against_before(group: Group) -> str:
+def _against_before(group: GroupEstimate) -> str:
     before = f" ({group.estimate.before} without strategy)" if group.estimate.before else ""
     return f"{group.estimate.full} for {group.people}{before}"
 
@@ -205,12 +201,12 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
         "chances": chances(evidence, model),
         "points": len(reach.points),
         "parts": [part for metric, by in groupings.items() if (part := _by_group(evidence, model, metric, by)).tables],
-        "users": Table(
+        "users": NumberTable(
             "Users who can discover least",
             ["User", "Discovery", "Lift"],
             [_user(row) for row in users.iter_rows(named=True)],
         ),
-        "hardest": Table(
+        "hardest": NumberTable(
             "Items that the fewest users can make likelier than by chance",
             ["Item", "Reached by", "Best chance", "Ratings"],
             [_item(row) for row in reach.hardest.head(MOST_ROWS).iter_rows(named=True)],
@@ -237,12 +233,14 @@ def _standing(reach: Reach) -> str:
     return f"{count(reach.pairs)}, of which {', '.join(counts)}"
 
 
-def _user(row: Mapping[str, Any]) -> Row:
+def _user(row: Mapping[str, Any]) -> TableRow:
     lift = NOT_AVAILABLE if row["log_lift"] is None else times(exp(row["log_lift"]))
-    discovery = Cell(percent(row["discovery"]), before=percent(row["baseline_discovery"]))
-    return Row(row["user"], [discovery, Cell(lift)])
+    discovery = TableCell(percent(row["discovery"]), before=percent(row["baseline_discovery"]))
+    return TableRow(row["user"], [discovery, TableCell(lift)])
 
 
-def _item(row: Mapping[str, Any]) -> Row:
+def _item(row: Mapping[str, Any]) -> TableRow:
     reached = f"{count(row['reached_by'])} of {count(row['users'])}"
-    return Row(row["title"], [Cell(reached), Cell(chance(row["best"])), Cell(count(row["ratings"]))])
+    return TableRow(
+        row["title"], [TableCell(reached), TableCell(chance(row["best"])), TableCell(count(row["ratings"]))]
+    )

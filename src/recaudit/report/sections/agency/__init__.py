@@ -1,1 +1,0 @@
-"""Agency over time: its curves, what is found, and the section."""
