@@ -14,7 +14,7 @@ from recaudit.errors import InputError
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.registry import AUDITS
-from recaudit.report.kit.findings import between
+from recaudit.report.kit.findings import against, between
 from recaudit.report.kit.numbers import Estimate
 from recaudit.runs import Run
 from recaudit.status import Status
@@ -283,6 +283,10 @@ class Evidence:
             if len(ordered) > 1 and ordered[0].estimate.apart_from(ordered[-1].estimate):
                 gaps.append((ordered[0], ordered[-1]))
         return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
+
+    def size(self, *estimates: Estimate, value: float = 0.0) -> tuple[float, int]:
+        """How far the farthest of these lies from a value, in standard deviations, and the fewest users of any."""
+        return max(against(own, value, self.confidence) for own in estimates), min(own.users for own in estimates)
 
     def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> tuple[float, int]:
         """How far two groups lie apart, in standard deviations, and how many users the smaller one has."""

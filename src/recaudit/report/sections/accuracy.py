@@ -7,7 +7,7 @@ from typing import Any, final
 
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import by_group, figures_by_model
-from recaudit.report.kit.findings import Finding, against, between
+from recaudit.report.kit.findings import Finding, between
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, listing, ordinal, verb
 from recaudit.report.kit.tables import overview
 from recaudit.report.sections.section import Section
@@ -37,8 +37,7 @@ def beats_reference(evidence: Evidence) -> Iterator[Finding]:
         f"{rival} reaches {evidence.label(QUALITY)} {known[rival].full}. Difference to it on the same users: "
         f"{_each(gains, [*ahead, *level, *behind])}.",
         "accuracy",
-        _largest(evidence, gains),
-        _fewest(gains),
+        *evidence.size(*gains.values()),
     )
 
 
@@ -54,8 +53,7 @@ def lead(evidence: Evidence) -> Iterator[Finding]:
             f"{first} has {evidence.label(QUALITY)} {known[first].full}. Its difference on the same users, with an "
             f"interval that holds zero: {_each(ties, list(ties), 'to ')}.",
             "accuracy",
-            _largest(evidence, ties),
-            _fewest(ties),
+            *evidence.size(*ties.values()),
         )
 
 
@@ -77,21 +75,12 @@ def two_orders(evidence: Evidence) -> Iterator[Finding]:
         f"{ordinal(by_ranking.index(predicts) + 1)} of {len(by_ranking)} by {evidence.label(QUALITY)}: "
         f"{quality[predicts].full}, against {quality[ranks].full} for {ranks} ({other}).",
         "accuracy",
-        against(gap, 0.0, evidence.confidence),
-        gap.users,
+        *evidence.size(gap),
     )
 
 
 def _each(gains: dict[str, Estimate], models: list[str], to: str = "") -> str:
     return ", ".join(f"{to}{model} {gains[model].signed}" for model in models)
-
-
-def _largest(evidence: Evidence, gains: dict[str, Estimate]) -> float:
-    return max(against(gain, 0.0, evidence.confidence) for gain in gains.values())
-
-
-def _fewest(gains: dict[str, Estimate]) -> int:
-    return min(gain.users for gain in gains.values())
 
 
 def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:

@@ -173,7 +173,10 @@ def moved_pairs(evidence: Evidence, when: When) -> kit.Figure | None:
     }
     if not steps:
         return None
-    end = max(_end(found["at"].to_numpy(), found["value"].to_numpy()) for found in steps.values())
+    # Where hardly any pair of any model lies beyond: the end of the last step that counts.
+    beyond = pl.col("value").reverse().cum_sum().reverse()
+    last = max(float(found.filter(beyond > _TAIL)["at"].to_numpy().max(initial=0.0)) for found in steps.values())
+    end = _STEPS * _FINEST * (floor(last / (_STEPS * _FINEST)) + 1)
     edges = np.linspace(0.0, end, _STEPS + 1)
     written = evidence.definitions[metric].written
     rows: kit.Rows = []
@@ -194,13 +197,6 @@ def moved_pairs(evidence: Evidence, when: When) -> kit.Figure | None:
         _HEIGHT,
         lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model")),
     )
-
-
-def _end(starts: FloatArray, shares: FloatArray) -> float:
-    """Where hardly any pair lies beyond: the end of the last step that counts."""
-    beyond = shares[::-1].cumsum()[::-1]
-    last = float(starts[beyond > _TAIL].max(initial=0.0))
-    return _STEPS * _FINEST * (floor(last / (_STEPS * _FINEST)) + 1)
 
 
 LIFTS, INSTABILITIES = ["past_lift", "future_lift"], ["past_instability", "future_instability"]
@@ -225,8 +221,7 @@ def own_say(evidence: Evidence) -> Iterator[Finding]:
         "on average",
         f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else ""),
         AUDIT,
-        against(in_logs(most), 0.0, evidence.confidence),
-        most.users,
+        *evidence.size(in_logs(most)),
     )
 
 

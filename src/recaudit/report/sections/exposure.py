@@ -154,8 +154,7 @@ def popular_items(evidence: Evidence) -> Iterator[Finding]:
         f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
         f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
         "shown",
-        _effect(evidence, most),
-        most.estimate.users,
+        *evidence.size(most.estimate, value=_baseline(most)),
     )
 
 
@@ -178,7 +177,7 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
                 f"By {by}, {evidence.main} most {claim}",
                 detail,
                 "shown",
-                max(_effect(evidence, group) for _, group in extremes),
+                max(against(group.estimate, _baseline(group), evidence.confidence) for _, group in extremes),
                 min(group.estimate.users for _, group in extremes),
             )
 
@@ -186,10 +185,6 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
 def _against_ratings(group: GroupEstimate) -> str:
     things = group.things[0].upper() + group.things[1:]
     return f"{things} get {group.estimate.full} of places and have {percent(_baseline(group))} of ratings"
-
-
-def _effect(evidence: Evidence, group: GroupEstimate) -> float:
-    return against(group.estimate, _baseline(group), evidence.confidence)
 
 
 def _baseline(group: GroupEstimate) -> float:

@@ -97,8 +97,7 @@ def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
         f"{shares[model].text} of what {model} shows has hardly anything to do with the user",
         f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}",
         AUDIT,
-        against(shares[model], 0.0, evidence.confidence),
-        shares[model].users,
+        *evidence.size(shares[model]),
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import ceil
 from typing import Any, final
 
 import altair as alt
@@ -14,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import FloatArray
-from recaudit.audits.calibration.audit import WORST
 from recaudit.audits.calibration.curve import knee
 from recaudit.metrics.numbers import percent
 from recaudit.metrics.tables import SUMMARY_SCHEMA
@@ -40,6 +38,7 @@ class RerankedLists:
     """One model's lists as they are ranked, and the same re-ranked."""
 
     evidence: Evidence
+    model: str
     changes: Mapping[str, Estimate]
     """By metric, what it is after re-ranking; the baseline is what it was before."""
     people: pl.DataFrame
@@ -62,6 +61,7 @@ class RerankedLists:
         example = evidence.table(model, RERANKING, "example", _EXAMPLE)
         return cls(
             evidence,
+            model,
             {row["metric"]: Estimate.of(evidence.definitions[row["metric"]], row) for row in changes},
             evidence.table(model, RERANKING, "users", _USERS),
             worst.with_columns(shown=pl.col("history") - pl.col("under") + pl.col("over")).sort(
@@ -70,11 +70,6 @@ class RerankedLists:
             example.sort("history", "own", descending=True, maintain_order=True),
             evidence.curve(model, RERANKING, "weight", [KL, "recall"]),
         )
-
-    @property
-    def worst_users(self) -> int:
-        """How many users `worst` is about."""
-        return ceil(WORST * self.people[KL].count())
 
     @cached_property
     def best_bargain(self) -> dict[str, Any] | None:

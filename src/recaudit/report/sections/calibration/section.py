@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import log
+from math import ceil, log
 from typing import Any, final
 
 import polars as pl
 
+from recaudit.audits.calibration.audit import WORST
 from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.findings import Finding, against, of_share
@@ -47,32 +48,31 @@ _SHORT = {
 
 def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     """Which interests are crowded out of the lists of the users who are served worst?"""
-    model = _front(evidence)
-    if model is None or reranked_of(evidence)[model].worst.is_empty():
+    found = _front(evidence)
+    if found is None or found.worst.is_empty():
         return
-    found = reranked_of(evidence)[model]
     rows = found.worst.sort(pl.col("shown") - pl.col("history"), maintain_order=True).to_dicts()
     least, most = rows[0], rows[-1]
     if least["shown"] - least["history"] > -NOTABLE or most["shown"] - most["history"] < NOTABLE:
         return
+    overall = evidence.known(KL).get(found.model)
+    smoothing = f"(smoothing {settings_of(evidence)['smoothing']:g})"
     yield Finding(
-        f"{model} shows too much {most['category']} and too little {least['category']} to the users whom it fits worst",
+        f"{found.model} shows too much {most['category']} and too little {least['category']} to the users whom it fits "
+        "worst",
         f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}."
-        f"{_over_all(evidence, model)}",
+        + (f" {evidence.label(KL)} over all users: {overall.full} {smoothing}." if overall else ""),
         CALIBRATION,
         max(of_share(row["shown"], row["history"]) for row in (least, most)),
-        found.worst_users,
+        ceil(WORST * found.people[KL].count()),
     )
 
 
 def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     """How much more calibrated would re-ranking make the lists, and what would that cost?"""
-    model = _front(evidence)
-    if model is None:
-        return
-    found = reranked_of(evidence)[model]
-    gain, cost = found.change(KL), found.change("ndcg")
-    if gain is None or cost is None or not gain.below(0):
+    found = _front(evidence)
+    gain, cost = (found.change(KL), found.change("ndcg")) if found else (None, None)
+    if found is None or gain is None or cost is None or not gain.below(0):
         return
     settings = settings_of(evidence)
     moved = {
@@ -83,34 +83,23 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     price = f"and their {label} rises" if cost.above(0) else f"and their {label} changes by no more than chance"
     if cost.below(0) and before:
         price = f"at the price of {percent(-(cost.value or 0.0) / before)} of their {label}"
+    point, bargain = found.best_bargain, ""
+    if point is not None:
+        parts = ", ".join(evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
+        bargain = f" Of the weights tried, {point['at']:g} is the best bargain: {parts}."
     yield Finding(
-        f"Re-ranked, the lists of {model} come closer to what users are interested in, {price}",
+        f"Re-ranked, the lists of {found.model} come closer to what users are interested in, {price}",
         f"With a weight of {settings['weight']:g} on calibration: {moved[KL]} (smoothing {settings['smoothing']:g}), "
-        f"{moved['ndcg']} and {moved['recall']}.{_bargain(evidence, found)}",
+        f"{moved['ndcg']} and {moved['recall']}.{bargain}",
         CALIBRATION,
         against(gain, 0.0, evidence.confidence),
         min(gain.users, cost.users),
     )
 
 
-def _front(evidence: Evidence) -> str | None:
-    """The best ranking of the models whose lists were re-ranked and have a C_KL."""
-    known = (model for model, own in reranked_of(evidence).items() if own.people[KL].count())
-    return next(known, None)
-
-
-def _over_all(evidence: Evidence, model: str) -> str:
-    own = evidence.known(KL).get(model)
-    smoothing = settings_of(evidence)["smoothing"]
-    return "" if own is None else f" {evidence.label(KL)} over all users: {own.full} (smoothing {smoothing:g})."
-
-
-def _bargain(evidence: Evidence, found: RerankedLists) -> str:
-    point = found.best_bargain
-    if point is None:
-        return ""
-    parts = (evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
-    return f" Of the weights tried, {point['at']:g} is the best bargain: {', '.join(parts)}."
+def _front(evidence: Evidence) -> RerankedLists | None:
+    """Of the best ranking of the models whose lists were re-ranked and have a C_KL."""
+    return next((own for own in reranked_of(evidence).values() if own.people[KL].count()), None)
 
 
 def _shares(row: Mapping[str, Any]) -> str:
@@ -136,7 +125,7 @@ class CalibrationSection(Section):
         unranked = any(model not in reranked_of(evidence) for model in evidence.known(KL))
         groupings = [*evidence.user_groupings, *evidence.item_groupings]
         return {
-            "kind": settings.get("categories") or "category",
+            "kind": settings.get("categories") or next(iter(evidence.run.manifest.data.categories), "category"),
             "smoothing": settings["smoothing"],
             "highest": -log(settings["smoothing"]),
             "k": settings["k"],
@@ -151,11 +140,11 @@ class CalibrationSection(Section):
 def _reranked(evidence: Evidence) -> dict[str, Any]:
     """Before and after, with the figures of the best at ranking of the models that have an answer."""
     found = reranked_of(evidence)
-    model = _front(evidence) or next(iter(found))
+    front = _front(evidence) or next(iter(found.values()))
+    model = front.model
     measured = list(dict.fromkeys(name for own in found.values() for name in own.changes))
     first = [name for name in (*DISTANCES, "uncalibrated_share", *QUALITIES) if name in measured]
-    example = found[model].example
-    user = example["user"][0] if len(example) else None
+    user = front.example["user"][0] if len(front.example) else None
     return {
         "weight": settings_of(evidence)["weight"],
         "main": _before_and_after(evidence, first),
@@ -163,10 +152,10 @@ def _reranked(evidence: Evidence) -> dict[str, Any]:
         "model": model,
         "histogram": divergences(evidence, model),
         "one_user": one_user(evidence, model),
-        "user": found[model].people.row(by_predicate=pl.col("user") == user, named=True) if user is not None else None,
+        "user": front.people.row(by_predicate=pl.col("user") == user, named=True) if user is not None else None,
         "worst": least_calibrated(evidence, model),
         "tradeoff": recall_against_divergence(evidence),
-        "bargain": found[model].best_bargain,
+        "bargain": front.best_bargain,
         "drawn": [name for name, own in found.items() if len(own.curve)],
         "curves": [(name, _curve(evidence, own)) for name, own in found.items() if len(own.curve)],
     }

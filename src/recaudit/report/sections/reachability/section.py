@@ -9,7 +9,7 @@ from typing import Any, final
 from recaudit.metrics.numbers import TIMES, chance, percent, times
 from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import ByGroup
-from recaudit.report.kit.findings import Finding, against, in_logs, of_share
+from recaudit.report.kit.findings import Finding, in_logs, of_share
 from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
 from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
 from recaudit.report.sections.reachability.pairs import (
@@ -53,8 +53,7 @@ def users_say(evidence: Evidence) -> Iterator[Finding]:
         )
     if len(lifts) > 1:
         sentences.append("Between models, lift also depends on how far apart their scores lie.")
-    effect = against(in_logs(lift), 0.0, evidence.confidence)
-    yield Finding(claim, " ".join(sentences), "reach", effect, lift.users)
+    yield Finding(claim, " ".join(sentences), "reach", *evidence.size(in_logs(lift)))
 
 
 def least_discovery(evidence: Evidence) -> Iterator[Finding]:
