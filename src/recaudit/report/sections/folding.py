@@ -49,8 +49,7 @@ class Folded:
     def of(cls, evidence: Evidence, model: str) -> Folded:
         """Read a finished audit."""
         cases = evidence.table(model, AUDIT, "spurious", _CASES_KEPT).with_columns(
-            _listed(pl.col("categories")),
-            pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([]),
+            _listed(pl.col("categories")), pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([])
         )
         folds = evidence.table(model, AUDIT, "co_clusters", _FOLDS_KEPT).sort("overshoot", descending=True)
         named = folds.with_columns(_listed(pl.col("users", "items"))).to_dicts()
@@ -192,10 +191,7 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
     numbers = [f"{row['model']}: {row['told']}" for row in models]
     numbers += [f"{row['model']} with weight {row['weight']}: {row['told']}" for row in steps]
     return figure(
-        f"{label} against RMSE",
-        f"{label} against RMSE, lower is better for both. {'; '.join(numbers)}.",
-        320,
-        *layers,
+        f"{label} against RMSE", f"{label} against RMSE, lower is better for both. {'; '.join(numbers)}.", 320, *layers
     )
 
 

@@ -40,20 +40,21 @@ def far_off(known: dict[str, Estimate]) -> dict[str, Estimate]:
     return {name: estimate for name, estimate in known.items() if 0 < limit < (estimate.value or 0.0)}
 
 
-def against(
-    study: Study, arena: Arena, across: str, titles: tuple[str, str], *, up: str = "mean_rating", heading: str
+def against_rating(
+    study: Study, arena: Arena, measure: str, title: str, heading: str, rating: str = "mean_rating"
 ) -> kit.Figure | None:
-    """One measure to the right, another upwards: a named point for each recommender, with both intervals.
+    """A measure to the right, the mean rating upwards: a named point for each recommender, with both intervals.
 
     Published numbers are hollow points, tied to ours.
     """
-    right, high = arena.known(across), arena.known(up)
+    titles = (title, study.label("mean_rating"))
+    right, high = arena.known(measure), arena.known(rating)
     both = [name for name in arena.recommenders if name in right and name in high]
     off = far_off({name: right[name] for name in both})
     drawn = [name for name in both if name not in off]
     if len(drawn) < 2:
         return None
-    beside = _published(arena, drawn, (across, up))
+    beside = _published(arena, drawn, (measure, rating))
     # Who lies far off to the right has a height all the same.
     width = _domain([*_ends(right[name] for name in drawn), *(row["x"] for row in beside)])
     height = _domain([*_ends(high[name] for name in both), *(row["y"] for row in beside)])
@@ -231,13 +232,7 @@ def over_time(study: Study, arena: Arena, measure: str, heading: str, *, zero: b
 
 
 def drawn_curves(
-    study: Study,
-    arena: Arena,
-    curves: Mapping[str, pl.DataFrame],
-    metric: Metric,
-    heading: str,
-    *,
-    zero: bool = False,
+    study: Study, arena: Arena, curves: Mapping[str, pl.DataFrame], metric: Metric, heading: str, *, zero: bool = False
 ) -> kit.Figure | None:
     """A line for each recommender (columns step, value, lower, upper), its interval as a band; names can be clicked.
 
@@ -281,12 +276,7 @@ def drawn_curves(
     layers.append(lines.add_params(chosen))
     values = {name: [row["value"] for row in rows if row["recommender"] == name] for name in names}
     ends = [f"{name} from {metric.written(own[0])} to {metric.written(own[-1])}" for name, own in values.items() if own]
-    return kit.figure(
-        heading,
-        f"{metric.titled()} along the steps in {arena.name}: {'; '.join(ends)}.",
-        300,
-        *layers,
-    )
+    return kit.figure(heading, f"{metric.titled()} along the steps in {arena.name}: {'; '.join(ends)}.", 300, *layers)
 
 
 def _dash(study: Study, name: str) -> list[int]:

@@ -18,7 +18,7 @@ from recaudit.report.kit.numbers import Estimate, listing, plural
 from recaudit.report.kit.tables import Mark, NumberTable, Overview, TableCell, TableRow, cell
 from recaudit.report.simulation.charts import (
     MOST_BANDS,
-    against,
+    against_rating,
     correlations,
     drawn_curves,
     far_off,
@@ -114,34 +114,25 @@ def section_of(study: Study, arena: Arena) -> dict[str, Any]:
     """Everything that is known of one environment."""
     known = [measure for measure in (*OFFLINE, *ONLINE) if arena.known(measure)]
     measures = [measure for measure in known if measure != "drift" or arena.drifts]
-    rated = study.label("mean_rating")
+    labels = {metric: study.label(metric) for metric in OFFLINE}
     foreseen = [
-        against(
-            study,
-            arena,
-            metric,
-            (f"{study.label(metric)} ({_HINTS[term(metric).better]})", rated),
-            heading=f"{study.label(metric)} and what people thought",
+        against_rating(
+            study, arena, metric, f"{label} ({_HINTS[term(metric).better]})", f"{label} and what people thought"
         )
-        for metric in OFFLINE
+        for metric, label in labels.items()
     ]
     steps = [
         over_time(study, arena, "mean_rating", "Mean rating, step by step"),
         over_time(study, arena, "shown_rmse", "Error of what was taken, step by step", zero=True),
     ]
+    error = "RMSE of what was taken (further left: better)"
+    last = f"Error and mean rating of the last {plural(arena.last, 'rating')}"
     knowledge = [
         known_people(study, arena),
-        against(
-            study,
-            arena,
-            "final_shown_rmse",
-            ("RMSE of what was taken (further left: better)", rated),
-            up="final_mean_rating",
-            heading=f"Error and mean rating of the last {plural(arena.last, 'rating')}",
-        ),
+        against_rating(study, arena, "final_shown_rmse", error, last, "final_mean_rating"),
     ]
-    distinct = ("distinct items at a step", rated)
-    shown = [against(study, arena, "distinct_items", distinct, heading="Distinct items and mean rating")]
+    heading = "Distinct items and mean rating"
+    shown = [against_rating(study, arena, "distinct_items", "distinct items at a step", heading)]
     if arena.drifts:
         shown.append(over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True))
     off = far_off(arena.known("shown_rmse"))
