@@ -247,10 +247,11 @@ class Evidence:
         """The number of every group that has one, in the table's order."""
         of = {"model": model, "audit": audit or self.owners[metric], "metric": metric, "by": by}
         rows = self.grouped.filter(**of).to_dicts()
-        names = _readable([row["group"] for row in rows])
+        # Numbers that only keep groups in order ("1: 3-9 ratings", "2: ...") are no part of their names.
+        numbered = all(row["group"].startswith(f"{place}: ") for place, row in enumerate(rows, start=1))
         found = [
-            GroupEstimate(by, name, Estimate.of(self.definitions[metric], row))
-            for name, row in zip(names, rows, strict=True)
+            GroupEstimate(by, name.split(": ", 1)[1] if numbered else name, Estimate.of(self.definitions[metric], row))
+            for name, row in ((row["group"], row) for row in rows)
         ]
         return [group for group in found if group.estimate.value is not None]
 
@@ -309,10 +310,3 @@ class Evidence:
         """Whether the same users' ratings are predicted better by one model than by the other, beyond chance."""
         gain = self.difference(model, other, "rmse")
         return gain is not None and gain.below(0)
-
-
-def _readable(names: list[str]) -> list[str]:
-    """Group names without the numbers that only keep them in order ("1: 3-9 ratings", "2: ...")."""
-    if all(name.startswith(f"{place}: ") for place, name in enumerate(names, start=1)):
-        return [name.split(": ", 1)[1] for name in names]
-    return names

@@ -135,12 +135,6 @@ def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Edge]:
         return {}
     low, high = min(values), max(values)
     reach = 2 * (high - low)
-    off: dict[str, Edge] = {}
-    for model in evidence.references:
-        if model in known:
-            value = known[model].value or 0.0
-            if value > high + reach:
-                off[model] = "right"
-            elif value < low - reach:
-                off[model] = "left"
-    return off
+    found = {model: known[model].value or 0.0 for model in evidence.references if model in known}
+    off: dict[str, Edge] = {model: "left" for model, value in found.items() if value < low - reach}
+    return off | {model: "right" for model, value in found.items() if value > high + reach}

@@ -56,19 +56,10 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    named = (chance, count, duration, listing, percent, plural, script_json, times, _moment, _split, _unbroken)
+    environment.filters |= {function.__name__.lstrip("_"): function for function in named}
     environment.filters |= {
-        "chance": chance,
-        "count": count,
-        "percent": percent,
-        "plural": plural,
-        "listing": listing,
-        "duration": duration,
-        "times": times,
-        "moment": _moment,
         "settings": settings_line,
-        "split": _split,
-        "unbroken": _unbroken,
-        "script_json": script_json,
         "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
     }
     return environment

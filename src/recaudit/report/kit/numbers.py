@@ -104,10 +104,13 @@ class Estimate:
         """Whether the whole interval lies below this value."""
         return self.upper is not None and self.upper < value
 
+    def exceeds(self, other: Estimate) -> bool:
+        """Whether the whole interval lies above the other's."""
+        return other.upper is not None and self.above(other.upper)
+
     def apart_from(self, other: Estimate) -> bool:
         """Whether the two intervals do not overlap: the only case in which a difference is claimed."""
-        below = other.lower is not None and self.below(other.lower)
-        return below or (other.upper is not None and self.above(other.upper))
+        return self.exceeds(other) or other.exceeds(self)
 
 
 def finite(value: float | None) -> float | None:
@@ -139,6 +142,11 @@ def ordinal(place: int) -> str:
     """`1st`, `2nd`, `11th`."""
     ending = "th" if 10 < place % 100 < 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place}{ending}"
+
+
+def standing(statuses: Mapping[str, int]) -> str:
+    """How many there are of each status: `3 solved, 1 not applicable`."""
+    return ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in statuses.items() if number)
 
 
 def duration(seconds: float) -> str:

@@ -104,7 +104,7 @@ def no_gain(evidence: Evidence) -> Iterator[Finding]:
     for by in evidence.user_groupings:
         beside = {group.name: group.estimate for group in evidence.firm_groups(rival, QUALITY, by)}
         groups = [group for group in evidence.firm_groups(evidence.main, QUALITY, by) if group.name in beside]
-        without = [group for group in groups if not _is_above(group.estimate, beside[group.name])]
+        without = [group for group in groups if not group.estimate.exceeds(beside[group.name])]
         if without and len(without) < len(groups):
             numbers = [f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without]
             named = listing([group.people for group in without])
@@ -124,7 +124,7 @@ def rare_items(evidence: Evidence) -> Iterator[Finding]:
     if len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
-    if _is_above(most.estimate, least.estimate):
+    if most.estimate.exceeds(least.estimate):
         yield Finding(
             f"{evidence.main} finds {least.things} less often than {most.things}",
             f"{evidence.label('recall')}: {least.estimate.full} against {most.estimate.full}.",
@@ -162,10 +162,6 @@ def _numbers(gaps: list[tuple[GroupEstimate, GroupEstimate]]) -> str:
     return "; ".join(
         f"{low.estimate.full} for {low.people}, {high.estimate.full} for {high.people}" for low, high in gaps
     )
-
-
-def _is_above(estimate: Estimate, other: Estimate) -> bool:
-    return other.upper is not None and estimate.above(other.upper)
 
 
 @final

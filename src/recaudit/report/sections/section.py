@@ -12,7 +12,7 @@ from recaudit.registry import AUDITS, SECTIONS
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.comparisons import by_group, figures_by_model
 from recaudit.report.kit.findings import Finding
-from recaudit.report.kit.numbers import count
+from recaudit.report.kit.numbers import standing
 from recaudit.report.kit.tables import overview
 
 Question = Callable[[Evidence], Iterator[Finding]]
@@ -71,7 +71,7 @@ class GenericSection(Section):
             "title": self.title,
             "about": (inspect.getdoc(AUDITS[audit]) or self.title).splitlines()[0],
             "overview": overview(evidence, audit, marked=True),
-            "statuses": ", ".join(f"{count(n)} {status.replace('_', ' ')}" for status, n in statuses.items()),
+            "statuses": standing(statuses),
             "figures": figures_by_model(evidence, audit),
             "parts": [part for metric in metrics if (part := by_group(evidence, metric, ways, audit)) is not None],
             "skipped": evidence.unasked(audit),

@@ -10,12 +10,11 @@ from recaudit.metrics.numbers import TIMES, chance, percent, times
 from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import ByGroup
 from recaudit.report.kit.findings import Finding, in_logs, of_share
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
+from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural, standing
 from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
 from recaudit.report.sections.reachability.pairs import (
     AUDIT,
     SMALLEST_TAIL,
-    Reach,
     before_and_after,
     chances,
     describe_actions,
@@ -80,7 +79,7 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
     if len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
-    if least.estimate.upper is not None and most.estimate.above(least.estimate.upper):
+    if most.estimate.exceeds(least.estimate):
         before = ""
         if most.estimate.before and least.estimate.before:
             before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
@@ -193,10 +192,11 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
     reach, found = reach_of(evidence)[model], evidence.known("discovery")[model]
     groupings = {"discovery": evidence.user_groupings, "availability": evidence.item_groupings}
     users = reach.users.sort("discovery", "user").head(MOST_ROWS)
+    settled = reach.statuses[Status.SOLVED.value] == reach.pairs
     return {
         "model": model,
         "asked": found.users + found.excluded,
-        "pairs": _standing(reach),
+        "pairs": f"{count(reach.pairs)}, {'all solved' if settled else f'of which {standing(reach.statuses)}'}",
         "chances": chances(evidence, model),
         "points": len(reach.points),
         "parts": [part for metric, by in groupings.items() if (part := _by_group(evidence, model, metric, by)).tables],
@@ -221,15 +221,6 @@ def _by_group(evidence: Evidence, model: str, metric: str, groupings: list[str])
     figures = [before_and_after(evidence, model, metric, by) for by in groupings]
     drawn, tables = [figure for figure in figures if figure], group_tables(evidence, [metric], groupings)
     return ByGroup(metric, evidence.label(metric), drawn, tables)
-
-
-def _standing(reach: Reach) -> str:
-    """`53,521, all solved`, or how many of each status."""
-    parts = {status: number for status, number in reach.statuses.items() if number}
-    if list(parts) == [Status.SOLVED.value]:
-        return f"{count(reach.pairs)}, all solved"
-    counts = [f"{count(number)} {status.replace('_', ' ')}" for status, number in parts.items()]
-    return f"{count(reach.pairs)}, of which {', '.join(counts)}"
 
 
 def _user(row: Mapping[str, Any]) -> TableRow:
