@@ -89,7 +89,7 @@ class AgencyCurves:
         return [float(share) for share in np.histogram(starts, edges, weights=steps["value"].to_numpy())[0]]
 
 
-def agency_of(evidence: Evidence) -> Mapping[str, AgencyCurves]:
+def agency_by_model(evidence: Evidence) -> Mapping[str, AgencyCurves]:
     """The curves and pairs of the models that were audited."""
     return evidence.each(AUDIT, AgencyCurves.of)
 
@@ -116,7 +116,7 @@ _TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes
 def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> kit.Figure | None:
     """One metric along a sweep: a line for each model, its interval as a band."""
     rows: kit.Rows = []
-    for model, agency in agency_of(evidence).items():
+    for model, agency in agency_by_model(evidence).items():
         for row in agency.curve(over, metric).iter_rows(named=True):
             estimate = Estimate.of(evidence.definitions[metric], row)
             rows.append({**kit.in_series(evidence.models, model), over: row["at"], **kit.drawn(estimate)})
@@ -132,7 +132,7 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
     base = kit.chart(rows)
     ends = [
         f"{model} {own[0]['told']} to {own[-1]['told']}"
-        for model in agency_of(evidence)
+        for model in agency_by_model(evidence)
         if (own := [row for row in rows if row["model"] == model])
     ]
     heading = _HEADINGS[metric]
@@ -163,12 +163,12 @@ def _level(rows: kit.Rows, metric: Metric) -> tuple[alt.Axis, alt.Scale]:
     )
 
 
-def moved_pairs(evidence: Evidence, when: When) -> kit.Figure | None:
+def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     """How many pairs of users move each other how far: a histogram for each model, drawn as a line."""
     metric = f"{when}_instability"
     steps = {
         model: found
-        for model, agency in agency_of(evidence).items()
+        for model, agency in agency_by_model(evidence).items()
         if len(found := agency.curve("instability", metric))
     }
     if not steps:
@@ -181,7 +181,7 @@ def moved_pairs(evidence: Evidence, when: When) -> kit.Figure | None:
     written = evidence.definitions[metric].written
     rows: kit.Rows = []
     for model in steps:
-        shares = agency_of(evidence)[model].histogram(metric, edges)
+        shares = agency_by_model(evidence)[model].histogram(metric, edges)
         for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {written(low)} to {written(high)}"
             middle = float((low + high) / 2)
@@ -233,7 +233,7 @@ def others_say(evidence: Evidence) -> Iterator[Finding]:
     distance = f"{str(evidence.settings[AUDIT]['distance']).capitalize()} distance"
     means = [f"{own.full} {WHEN[when]}" for when, own in _firm(evidence, "instability", model)[1].items()]
     most = max(shares.values(), key=lambda estimate: estimate.value or 0.0)
-    worked = agency_of(evidence)[model].worked
+    worked = agency_by_model(evidence)[model].worked
     pairs = [f"{worked[when].value:.3f} {WHEN[when]}" for when in shares if when in worked]
     claim = f"With {model}, {most.text} of users' pairs are unstable: one of them can overturn what the other is shown"
     if not most.value:
@@ -313,7 +313,7 @@ class AgencySection(Section):
         metrics = evidence.metrics(AUDIT)
         if not metrics:
             return None
-        settings, found = evidence.settings[AUDIT], agency_of(evidence)
+        settings, found = evidence.settings[AUDIT], agency_by_model(evidence)
         others = {model for metric in INSTABILITIES for model in evidence.known(metric)}
         worked = ((model, own.worked["past"]) for model, own in found.items() if "past" in own.worked)
         contrasts = [
@@ -343,7 +343,7 @@ class AgencySection(Section):
             "own_only": [model for model in found if model not in others],
             "horizons": [figure for metric in MAIN if (figure := curve(evidence, "horizon", metric)) is not None],
             "betas": [figure for metric in MAIN if (figure := curve(evidence, "beta", metric)) is not None],
-            "moved": [figure for when in WHEN if (figure := moved_pairs(evidence, when)) is not None],
+            "moved": [figure for when in WHEN if (figure := instability_histogram(evidence, when)) is not None],
             "contrasts": [table for table in contrasts if table.rows],
             "groups": [
                 *group_tables(evidence, MAIN, ["history"]),
@@ -368,7 +368,7 @@ def _contrast_rows(evidence: Evidence, metric: str, by: str) -> list[TableRow]:
     """Two groups on the same users, a line for each model and tense."""
     found = {
         f"{model}, {tense}": evidence.groups(model, f"{when}_{metric}", by)
-        for model in agency_of(evidence)
+        for model in agency_by_model(evidence)
         for when, tense in WHEN.items()
     }
     return [

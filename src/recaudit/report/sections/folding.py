@@ -60,7 +60,7 @@ class Folded:
         )
 
 
-def folding_of(evidence: Evidence) -> Mapping[str, Folded]:
+def folding_by_model(evidence: Evidence) -> Mapping[str, Folded]:
     """What the models that were audited fold."""
     return evidence.each(AUDIT, Folded.of)
 
@@ -91,7 +91,7 @@ def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
         return
     model = ranked[-1]
     numbers = ", ".join(f"{name} {shares[name].full}" for name in reversed(ranked))
-    cases = folding_of(evidence)[model].cases
+    cases = folding_by_model(evidence)[model].cases
     yield Finding(
         f"{shares[model].text} of what {model} shows has hardly anything to do with the user",
         f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}",
@@ -123,7 +123,7 @@ def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
 
 def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
     """Would a model fold less if what users did not rate counted for something?"""
-    for model, own in folding_of(evidence).items():
+    for model, own in folding_by_model(evidence).items():
         error, now = evidence.firm("rmse").get(model), evidence.firm("folding").get(model)
         if error is None or now is None:
             continue
@@ -164,11 +164,11 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
             "y": folded[model].value,
             "told": f"RMSE {error[model].full}, {label} {folded[model].full}",
         }
-        for model in folding_of(evidence)
+        for model in folding_by_model(evidence)
         if model in error and model in folded
     ]
     steps: Rows = []
-    for model, own in folding_of(evidence).items():
+    for model, own in folding_by_model(evidence).items():
         for weight, rmse, height in own.curve.select("at", "rmse", metric).iter_rows():
             told = f"{evidence.said('rmse', rmse)}, {evidence.said(metric, height)}"
             row = {**in_series(evidence.models, model), "weight": f"{weight:g}", "order": weight}
@@ -212,7 +212,7 @@ class FoldingSection(Section):
         details = [
             {"model": model, "cases": own.cases[:_CASES], "folds": own.folds[:_FOLDS]}
             for model in sorted(spurious, key=lambda model: -(spurious[model].value or 0.0))
-            if (own := folding_of(evidence)[model]).cases
+            if (own := folding_by_model(evidence)[model]).cases
         ]
         system = _category_system(evidence)
         groupings = [*evidence.user_groupings, *evidence.item_groupings]
@@ -225,8 +225,8 @@ class FoldingSection(Section):
             "overview": overview(evidence, AUDIT),
             "skipped": evidence.unasked(AUDIT),
             "figures": [figure for figure in figures if figure],
-            "drawn": [model for model in folding_of(evidence) if model in evidence.known("rmse")],
-            "curves": [model for model, own in folding_of(evidence).items() if len(own.curve)],
+            "drawn": [model for model in folding_by_model(evidence) if model in evidence.known("rmse")],
+            "curves": [model for model, own in folding_by_model(evidence).items() if len(own.curve)],
             "details": details,
             "groups": [
                 *group_tables(evidence, ["folding"], ["relatedness"]),

@@ -74,7 +74,7 @@ def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
     if not found:
         return
     numbers = [
-        f"{study.label(metric)} {own.estimate.full}{f' ({told_p(own.p_value)})' if arena.trials > 1 else ''}"
+        f"{study.label(metric)} {own.estimate.full}{f' ({p_value_text(own.p_value)})' if arena.trials > 1 else ''}"
         for metric, own in found.items()
     ]
     many = max(own.recommenders for own in found.values())
@@ -107,7 +107,7 @@ def _verdict(own: Correlation) -> str:
     return next(how for least, how in _STRENGTHS if own.agreement >= least)
 
 
-def told_p(p_value: float | None) -> str:
+def p_value_text(p_value: float | None) -> str:
     """A p-value as a person reads it."""
     if p_value is None:
         return "no p-value"
@@ -196,12 +196,12 @@ def explored(study: Study, arena: Arena) -> Iterator[Finding]:
             claim = f"Exploring did not pay for {greedy} in {arena.name}"
         else:
             claim = f"Whether exploring pays for {greedy} in {arena.name} cannot be told from chance"
-        told = [f"{name} {gain.signed}{_knowledge(arena, name, greedy)}" for name, gain in gains.items()]
+        told = [f"{name} {gain.signed}{_population_error(arena, name, greedy)}" for name, gain in gains.items()]
         detail = f"Against {greedy}, over the last {plural(arena.last, 'rating')}: {'; '.join(told)}."
         yield Finding(claim, detail, arena.anchor)
 
 
-def _knowledge(arena: Arena, name: str, greedy: str) -> str:
+def _population_error(arena: Arena, name: str, greedy: str) -> str:
     known = arena.difference(name, greedy, "population_rmse")
     return "" if known.value is None else f" (population RMSE {known.signed})"
 
@@ -268,9 +268,9 @@ def _foreseen(study: Study, metric: str) -> Headline:
     if study.main.trials == 1:
         meaning += "One trial: no interval."
     elif own.beyond_chance:
-        meaning += f"More than chance ({told_p(own.p_value)})."
+        meaning += f"More than chance ({p_value_text(own.p_value)})."
     else:
-        meaning += f"It may be chance ({told_p(own.p_value)})."
+        meaning += f"It may be chance ({p_value_text(own.p_value)})."
     others = [arena.correlations[metric].estimate for arena in study.arenas[1:]]
     if known := sorted((other for other in others if other.value is not None), key=lambda other: other.value or 0.0):
         ends = known[0].text if len(known) == 1 else f"{known[0].text} to {known[-1].text}"

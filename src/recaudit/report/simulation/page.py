@@ -26,7 +26,7 @@ from recaudit.report.simulation.charts import (
     over_time,
 )
 from recaudit.report.simulation.evidence import LAST, Arena, Published, Study, estimated
-from recaudit.report.simulation.findings import findings_of, headlines_of, told_p
+from recaudit.report.simulation.findings import findings_of, headlines_of, p_value_text
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS, term
 from recaudit.simulate.loop.simulation import interval
 from recaudit.simulate.offline.comparison import OfflineOnline
@@ -58,7 +58,7 @@ def render_simulation(result: OfflineOnline, *, title: str = TITLE, published: P
         "simulation.html.j2",
         title=title,
         evidence=study,
-        told=told_study(study),
+        summary=study_summary(study),
         headlines=headlines_of(study),
         findings=findings_of(study),
         contents={
@@ -107,7 +107,7 @@ def overview_of(study: Study) -> dict[str, Any] | None:
 def _p_value(p_value: float | None, trials: int) -> TableCell:
     if p_value is None or trials == 1:
         return cell(None, reason="one trial is not enough" if trials == 1 else _NOTHING)
-    return TableCell(told_p(p_value).removeprefix("p ").removeprefix("= "))
+    return TableCell(p_value_text(p_value).removeprefix("p ").removeprefix("= "))
 
 
 def section_of(study: Study, arena: Arena) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def section_of(study: Study, arena: Arena) -> dict[str, Any]:
     ]
     return {
         "arena": arena,
-        "told": _told_length([arena]),
+        "length": _length_text([arena]),
         "foreseen": _drawn(foreseen),  # Figures 1 and 3 of the paper
         "far_off": any(far_off(arena.known(metric)) for metric in OFFLINE),
         "over_time": _drawn(steps),  # Figure 2
@@ -232,13 +232,13 @@ def _last(metric: Metric, rows: pl.DataFrame) -> TableCell:
     return cell(found, reason="no finite number came" if failed else "this recommender cannot be asked")
 
 
-def told_study(study: Study) -> str:
+def study_summary(study: Study) -> str:
     """What was run, in two sentences."""
     names = [arena.name for arena in study.arenas]
     where = f"of {listing(names)}" if len(names) < 4 else f"of {len(names)} environments"
     folds = max(arena.folds for arena in study.arenas)
     count = plural(len(study.recommenders), "recommender")
-    met = f"{count} met the simulated people {where}: {_told_length(list(study.arenas))}."
+    met = f"{count} met the simulated people {where}: {_length_text(list(study.arenas))}."
     if not folds:
         return f"{met} Nothing was measured beforehand on the log that they began with."
     return (
@@ -247,7 +247,7 @@ def told_study(study: Study) -> str:
     )
 
 
-def _told_length(arenas: list[Arena]) -> str:
+def _length_text(arenas: list[Arena]) -> str:
     """`10 trials of 500 steps, 200 ratings a step`; from the least to the most where environments differ."""
     trials = _range([arena.trials for arena in arenas], "trial")
     steps = _range([arena.first.steps["step"].n_unique() for arena in arenas], "step")

@@ -89,7 +89,7 @@ class RerankedLists:
         return known[KL].to_numpy(), known[f"{KL}_reranked"].to_numpy()
 
 
-def reranked_of(evidence: Evidence) -> Mapping[str, RerankedLists]:
+def reranked_by_model(evidence: Evidence) -> Mapping[str, RerankedLists]:
     """What re-ranking would do, for the models that were asked."""
     return evidence.each(RERANKING, RerankedLists.of)
 
@@ -114,7 +114,7 @@ def divergences(evidence: Evidence, model: str) -> kit.Figure | None:
     The steps are even on a logarithmic axis: re-ranked lists are nearer by orders of magnitude, and on a plain axis
     would all lie in the first bar.
     """
-    own, reranked = reranked_of(evidence)[model].divergences()
+    own, reranked = reranked_by_model(evidence)[model].divergences()
     both = np.concatenate([own, reranked])
     if not len(own) or both.max() <= _NEAREST:
         return None
@@ -145,7 +145,7 @@ def divergences(evidence: Evidence, model: str) -> kit.Figure | None:
 
 def one_user(evidence: Evidence, model: str) -> kit.Figure | None:
     """One badly calibrated user's history, list and re-ranked list by category (Figure 2)."""
-    example = reranked_of(evidence)[model].example
+    example = reranked_by_model(evidence)[model].example
     if example.is_empty():
         return None
     user, shares = example["user"][0], ("history", "own", "reranked")
@@ -180,7 +180,7 @@ def one_user(evidence: Evidence, model: str) -> kit.Figure | None:
 
 def least_calibrated(evidence: Evidence, model: str) -> kit.Figure | None:
     """How far each category is above and below its share among the users with the worst lists (Figure 3)."""
-    worst = reranked_of(evidence)[model].worst.head(kit.MOST_CATEGORIES)
+    worst = reranked_by_model(evidence)[model].worst.head(kit.MOST_CATEGORIES)
     if worst.is_empty():
         return None
     ends: kit.Rows = []
@@ -213,7 +213,7 @@ def recall_against_divergence(evidence: Evidence) -> kit.Figure | None:
     """Recall against C_KL along the weight of calibration, the best bargain marked (Table 2)."""
     label = evidence.label("recall", RERANKING)
     rows: kit.Rows = []
-    for model, found in reranked_of(evidence).items():
+    for model, found in reranked_by_model(evidence).items():
         for point in found.curve.iter_rows(named=True):
             told = ", ".join(evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
             place = {"weight": point["at"], "x": round(point[KL], 5), "y": round(point["recall"], 5)}

@@ -25,7 +25,7 @@ from recaudit.report.sections.calibration.reranked import (
     least_calibrated,
     one_user,
     recall_against_divergence,
-    reranked_of,
+    reranked_by_model,
     settings_of,
 )
 from recaudit.report.sections.section import Section
@@ -99,7 +99,7 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
 
 def _front(evidence: Evidence) -> RerankedLists | None:
     """Of the best ranking of the models whose lists were re-ranked and have a C_KL."""
-    return next((own for own in reranked_of(evidence).values() if own.people[KL].count()), None)
+    return next((own for own in reranked_by_model(evidence).values() if own.people[KL].count()), None)
 
 
 def _shares(row: Mapping[str, Any]) -> str:
@@ -122,7 +122,7 @@ class CalibrationSection(Section):
         if not settings:
             return None
         own = evidence.metrics(CALIBRATION)
-        unranked = any(model not in reranked_of(evidence) for model in evidence.known(KL))
+        unranked = any(model not in reranked_by_model(evidence) for model in evidence.known(KL))
         groupings = [*evidence.user_groupings, *evidence.item_groupings]
         return {
             "kind": settings.get("categories") or next(iter(evidence.run.manifest.data.categories), "category"),
@@ -132,14 +132,14 @@ class CalibrationSection(Section):
             "own": overview(evidence, CALIBRATION) if own and unranked else None,
             "skipped": evidence.unasked(CALIBRATION, RERANKING),
             "groups": group_tables(evidence, [KL], groupings),
-            "reranked": _reranked(evidence) if reranked_of(evidence) else None,
-            "metrics": [KL, *own, *(name for found in reranked_of(evidence).values() for name in found.changes)],
+            "reranked": _reranked(evidence) if reranked_by_model(evidence) else None,
+            "metrics": [KL, *own, *(name for found in reranked_by_model(evidence).values() for name in found.changes)],
         }
 
 
 def _reranked(evidence: Evidence) -> dict[str, Any]:
     """Before and after, with the figures of the best at ranking of the models that have an answer."""
-    found = reranked_of(evidence)
+    found = reranked_by_model(evidence)
     front = _front(evidence) or next(iter(found.values()))
     model = front.model
     measured = list(dict.fromkeys(name for own in found.values() for name in own.changes))
@@ -165,7 +165,7 @@ def _before_and_after(evidence: Evidence, metrics: list[str]) -> Overview:
     """Metrics by model, each as its value before re-ranking and after."""
     rows = [
         TableRow(model, [_change(own, metric) for metric in metrics], model in evidence.references)
-        for model, own in reranked_of(evidence).items()
+        for model, own in reranked_by_model(evidence).items()
     ]
     return Overview(metrics, [_SHORT.get(name) or evidence.label(name, RERANKING) for name in metrics], rows)
 

@@ -100,7 +100,7 @@ class Reach:
         )
 
 
-def reach_of(evidence: Evidence) -> Mapping[str, Reach]:
+def reach_by_model(evidence: Evidence) -> Mapping[str, Reach]:
     """What the models that were audited let users reach."""
     return evidence.each(AUDIT, Reach.of)
 
@@ -170,7 +170,7 @@ _ENOUGH = 0.5
 
 def chances(evidence: Evidence, model: str) -> kit.Figure | None:
     """The best chance of a pair against its chance without strategy, both logarithmic (paper 000, Figure 5)."""
-    reach = reach_of(evidence)[model]
+    reach = reach_by_model(evidence)[model]
     if reach.points.is_empty() or reach.lifts["pairs"].sum() < _ENOUGH * reach.pairs:
         return None
     rows: kit.Rows = [
@@ -205,7 +205,7 @@ def chances(evidence: Evidence, model: str) -> kit.Figure | None:
 def lifts(evidence: Evidence) -> kit.Figure | None:
     """How many pairs can be lifted how far: a histogram for each model, drawn as a line."""
     rows: kit.Rows = []
-    for model, reach in reach_of(evidence).items():
+    for model, reach in reach_by_model(evidence).items():
         total = reach.lifts["pairs"].sum()
         shares = {step: pairs / total for step, pairs in reach.lifts.iter_rows()}
         high = [step for step, share in shares.items() if share >= SMALLEST_TAIL]

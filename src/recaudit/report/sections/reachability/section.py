@@ -19,7 +19,7 @@ from recaudit.report.sections.reachability.pairs import (
     chances,
     describe_actions,
     lifts,
-    reach_of,
+    reach_by_model,
 )
 from recaudit.report.sections.section import Section
 from recaudit.status import Status
@@ -98,7 +98,7 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     model = evidence.front("discovery")
     if model is None:
         return
-    reach = reach_of(evidence)[model]
+    reach = reach_by_model(evidence)[model]
     unreached = reach.unreached
     if unreached.is_empty():
         return
@@ -118,7 +118,7 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
 def unsettled(evidence: Evidence) -> Iterator[Finding]:
     """For which pairs is the best chance not known?"""
     found: dict[str, float] = {}
-    for model, reach in reach_of(evidence).items():
+    for model, reach in reach_by_model(evidence).items():
         parts = {name: reach.statuses[name] for name in _OPEN if reach.statuses[name]}
         if parts:
             counts = " and ".join(f"{count(number)} {name}" for name, number in parts.items())
@@ -134,7 +134,7 @@ def unsettled(evidence: Evidence) -> Iterator[Finding]:
 
 def not_applicable(evidence: Evidence) -> Iterator[Finding]:
     """Does reachability leave a notable part of the pairs out?"""
-    for model, reach in reach_of(evidence).items():
+    for model, reach in reach_by_model(evidence).items():
         left = reach.statuses[Status.NOT_APPLICABLE.value]
         if left and left >= NOTABLE * reach.pairs:
             yield Finding(
@@ -172,11 +172,11 @@ class ReachabilitySection(Section):
         return {
             "actions": describe_actions(settings.get("actions", {})),
             "overview": overview(evidence, AUDIT),
-            "models": list(reach_of(evidence)),
+            "models": list(reach_by_model(evidence)),
             "skipped": evidence.unasked(AUDIT),
             "not_ratings": [
                 model
-                for model in reach_of(evidence)
+                for model in reach_by_model(evidence)
                 if evidence.overall(model, "rmse") is not None and model not in evidence.known("rmse")
             ],
             "detail": None if front is None else _detail(evidence, front),
@@ -189,7 +189,7 @@ class ReachabilitySection(Section):
 
 
 def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
-    reach, found = reach_of(evidence)[model], evidence.known("discovery")[model]
+    reach, found = reach_by_model(evidence)[model], evidence.known("discovery")[model]
     groupings = {"discovery": evidence.user_groupings, "availability": evidence.item_groupings}
     users = reach.users.sort("discovery", "user").head(MOST_ROWS)
     settled = reach.statuses[Status.SOLVED.value] == reach.pairs
