@@ -20,6 +20,7 @@ from pydantic import (
     FiniteFloat,
     GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
+    PlainSerializer,
     PlainValidator,
     PositiveInt,
     TypeAdapter,
@@ -304,7 +305,11 @@ def _some(value: object) -> int | tuple[int | str, ...]:
     return ids
 
 
-Some = Annotated[int | tuple[int | str, ...], PlainValidator(_some)]
+def _plain(some: int | tuple[int | str, ...]) -> int | list[int | str]:
+    return list(some) if isinstance(some, tuple) else some
+
+
+Some = Annotated[int | tuple[int | str, ...], PlainValidator(_some), PlainSerializer(_plain)]
 """How many, drawn at random and the same for every model; or which ones, by id."""
 
 

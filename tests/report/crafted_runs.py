@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import polars as pl
 
-from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.result import Result
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.runs import Manifest, Run
@@ -17,6 +17,16 @@ from recaudit.runs.manifest import DataRecord, ModelRecord
 
 Number = float | tuple[float, float, float] | None
 """A value, a value with the ends of its interval, or nothing: not applicable."""
+
+
+@dataclass(frozen=True)
+class Crafted:
+    """What a run keeps of a result: the audit's name, its settings as data, and tables."""
+
+    kind: str
+    settings: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame]
+
 
 RATING = ("rmse", "mae")
 RANKING = ("ndcg", "recall", "precision", "map", "mrr")
@@ -50,7 +60,7 @@ def accuracy(
     users: int = 100,
     excluded: int = 0,
     status: str = "",
-) -> Result:
+) -> Crafted:
     """An accuracy result: every ranking metric as `ndcg`, both rating metrics as `rmse`."""
     numbers = dict.fromkeys(RATING, rmse) | dict.fromkeys(RANKING, ndcg)
     rows = [
@@ -59,13 +69,14 @@ def accuracy(
         for name, number in numbers.items()
     ]
     own = {name: pl.Series(per_user, dtype=pl.Float64) for name in (*RATING, *RANKING)}
-    return Result(
-        audit="accuracy",
-        settings={"k": 10, "relevant": None, "confidence": 0.95, "samples": 100, "rng": 0},
-        frame=pl.DataFrame(rows, SUMMARY_SCHEMA),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
-        users=pl.DataFrame({"user": [f"u{i}" for i in range(len(per_user))], **own}),
-        items=pl.DataFrame(),
+    return Crafted(
+        "accuracy",
+        {"k": 10, "relevant": None, "policy": {"kind": "top-1"}, "confidence": 0.95, "samples": 100, "rng": 0},
+        {
+            "summary": pl.DataFrame(rows, SUMMARY_SCHEMA),
+            "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+            "users": pl.DataFrame({"user": [f"u{i}" for i in range(len(per_user))], **own}),
+        },
     )
 
 
@@ -79,7 +90,7 @@ class Film:
     lists: int
 
 
-def exposure(films: Sequence[Film], *, lift: Number = (0.5, 0.4, 0.6), by: Sequence[pl.DataFrame] = ()) -> Result:
+def exposure(films: Sequence[Film], *, lift: Number = (0.5, 0.4, 0.6), by: Sequence[pl.DataFrame] = ()) -> Crafted:
     """An exposure result over these items."""
     coverage = sum(film.lists > 0 for film in films) / len(films)
     numbers: dict[str, Number] = {
@@ -89,21 +100,25 @@ def exposure(films: Sequence[Film], *, lift: Number = (0.5, 0.4, 0.6), by: Seque
         "popularity_lift": lift,
         "novelty": (3.0, 2.9, 3.1),
     }
-    return Result(
-        audit="exposure",
-        settings={"k": 10, "policy": "Top1()", "confidence": 0.95, "samples": 100, "rng": 0},
-        frame=pl.DataFrame([{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
-        users=pl.DataFrame({"user": ["u0"], "popularity_lift": [0.5], "novelty": [3.0]}),
-        items=pl.DataFrame(
-            {
-                "item": range(len(films)),
-                "title": pl.Series([film.title for film in films], dtype=pl.String),
-                "ratings": [film.ratings for film in films],
-                "mean_rating": pl.Series([film.mean for film in films], dtype=pl.Float64),
-                "recommended": [film.lists for film in films],
-            }
-        ),
+    return Crafted(
+        "exposure",
+        {"k": 10, "policy": {"kind": "top-1"}, "confidence": 0.95, "samples": 100, "rng": 0},
+        {
+            "summary": pl.DataFrame(
+                [{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA
+            ),
+            "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+            "users": pl.DataFrame({"user": ["u0"], "popularity_lift": [0.5], "novelty": [3.0]}),
+            "items": pl.DataFrame(
+                {
+                    "item": range(len(films)),
+                    "title": pl.Series([film.title for film in films], dtype=pl.String),
+                    "ratings": [film.ratings for film in films],
+                    "mean_rating": pl.Series([film.mean for film in films], dtype=pl.Float64),
+                    "recommended": [film.lists for film in films],
+                }
+            ),
+        },
     )
 
 
@@ -132,7 +147,7 @@ def reachability(
     lift: Number = (2.5, 2.0, 3.0),
     people: Mapping[str, float] | None = None,
     by: Sequence[pl.DataFrame] = (),
-) -> Result:
+) -> Crafted:
     """A reachability result over these pairs; `people` is the discovery of each user."""
     numbers = {"discovery": (discovery, 0.25), "availability": (availability, 0.005), "lift": (lift, None)}
     rows = [{"metric": name, **cells(number, baseline=base)} for name, (number, base) in numbers.items()]
@@ -143,38 +158,45 @@ def reachability(
             "value": pl.Series([pair.value for pair in pairs], dtype=pl.Float64),
             "lower": pl.Series([pair.value for pair in pairs], dtype=pl.Float64),
             "upper": pl.Series([pair.value if pair.upper is None else pair.upper for pair in pairs], dtype=pl.Float64),
-            "status": pl.Series([pair.status for pair in pairs], dtype=STATUS),
+            "status": [pair.status for pair in pairs],
             "baseline": [pair.baseline for pair in pairs],
             "rank_gain": pl.Series([pair.climbs for pair in pairs], dtype=pl.Int32),
         }
     ).with_columns(
         lift=pl.col("value") / pl.col("baseline"), candidates=pl.col("value").count().over("user").cast(pl.Int32)
     )
-    if any(pair.ratings for pair in pairs):
-        actions = [pair.ratings for pair in pairs]
-        frame = frame.with_columns(
-            pl.Series("action_items", [given and list(given) for given in actions], pl.List(pl.String)),
-            pl.Series("action_ratings", [given and list(given.values()) for given in actions], pl.List(pl.Float64)),
-        )
+    actions = [pair.ratings for pair in pairs]
+    worked = [
+        pl.Series("action_items", [given and list(given) for given in actions], pl.List(pl.String)),
+        pl.Series("action_ratings", [given and list(given.values()) for given in actions], pl.List(pl.Float64)),
+    ]
+    example = frame.with_columns(worked).filter(pl.col("action_items").is_not_null())
     people = people or dict.fromkeys((pair.user for pair in pairs), 0.5)
     known = pl.col("value").drop_nulls()
     items = frame.group_by("item", maintain_order=True).agg(users=known.len(), best=known.max())
     acted = {item for pair in pairs for item in pair.ratings or {}} - set(items["item"])
     items = pl.concat([items, pl.DataFrame({"item": sorted(acted)}, {"item": pl.String})], how="diagonal")
-    return Result(
-        audit="reachability",
-        settings={"actions": "NextK(k=10, ratings=None)", "policy": "Softmax(beta=2.0)", "tolerance": 1e-6},
-        frame=pl.DataFrame(rows, SUMMARY_SCHEMA),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
-        users=pl.DataFrame(
-            {"user": list(people), "discovery": list(people.values()), "baseline_discovery": 0.25, "log_lift": 0.0}
-        ),
-        items=items.with_columns(
-            pl.col("users").fill_null(0),
-            title=pl.col("item").replace_strict(dict(titles or {}), default=None, return_dtype=pl.String),
-            ratings=pl.lit(20),
-        ),
-        pairs=frame,
+    return Crafted(
+        "reachability",
+        {
+            "actions": {"kind": "next-k", "k": 10, "ratings": None, "changes": None},
+            "policy": {"kind": "softmax", "beta": 2.0},
+            "tolerance": 1e-6,
+        },
+        {
+            "summary": pl.DataFrame(rows, SUMMARY_SCHEMA),
+            "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+            "users": pl.DataFrame(
+                {"user": list(people), "discovery": list(people.values()), "baseline_discovery": 0.25, "log_lift": 0.0}
+            ),
+            "items": items.with_columns(
+                pl.col("users").fill_null(0),
+                title=pl.col("item").replace_strict(dict(titles or {}), default=None, return_dtype=pl.String),
+                ratings=pl.lit(20),
+            ),
+            "pairs": frame,
+            "example": example,
+        },
     )
 
 
@@ -217,7 +239,7 @@ def agency(
     worked: Sequence[Moved] = (),
     titles: Mapping[str, str] | None = None,
     left_out: Mapping[str, Sequence[str]] | None = None,
-) -> Result:
+) -> Crafted:
     """An agency result with these overall numbers; metrics that are `left_out`, by reason, have none."""
     missing = [metric for metrics in (left_out or {}).values() for metric in metrics]
     told = {**numbers, **dict.fromkeys(missing)}
@@ -233,7 +255,7 @@ def agency(
     items = sorted({item for pair in worked for item in pair.ratings})
     settings = {
         "k": 5,
-        "policy": "Softmax(beta=2.0)",
+        "policy": {"kind": "softmax", "beta": 2.0},
         "distance": "hellinger",
         "users": 40,
         "followed": 6,
@@ -243,18 +265,22 @@ def agency(
         "active editors": "the 4 with the most ratings against 4 of rank 13 to 20",
         "statuses": {"past_lift": {"solved": 1200}},
     }
-    return Result(
-        audit="agency",
-        settings=settings | ({"left_out": left_out} if left_out else {}),
-        frame=pl.DataFrame([{"metric": name, **cells(number)} for name, number in told.items()], SUMMARY_SCHEMA),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
-        users=pl.DataFrame({"user": ["u0"], "past_lift": [1.5]}),
-        items=pl.DataFrame(
-            {"item": items, "title": [(titles or {}).get(item) for item in items]},
-            {"item": pl.String, "title": pl.String},
-        ),
-        pairs=pl.DataFrame(pairs),
-        series=pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *series]),
+    return Crafted(
+        "agency",
+        settings | ({"left_out": left_out} if left_out else {}),
+        {
+            "summary": pl.DataFrame(
+                [{"metric": name, **cells(number)} for name, number in told.items()], SUMMARY_SCHEMA
+            ),
+            "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+            "users": pl.DataFrame({"user": ["u0"], "past_lift": [1.5]}),
+            "items": pl.DataFrame(
+                {"item": items, "title": [(titles or {}).get(item) for item in items]},
+                {"item": pl.String, "title": pl.String},
+            ),
+            "pairs": pl.DataFrame(pairs),
+            "series": pl.concat([pl.DataFrame(schema=SERIES_SCHEMA), *series]),
+        },
     )
 
 
@@ -263,7 +289,7 @@ class Model:
     """A model of a crafted run, with the audits that it has, and why it lacks others."""
 
     label: str
-    results: Sequence[Result]
+    results: Sequence[Crafted]
     kind: str = "ease"
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -311,7 +337,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
     journal = Journal.begin(path, manifest, fresh=True)
     for model in models:
         for result in model.results:
-            journal.add_step(model.label, result.audit, result, 0.5)
+            journal.add_step(model.label, result.kind, cast("Result", result), 0.5)
         for audit, reason in model.skipped.items():
             journal.add_skip(model.label, audit, reason)
     journal.complete()

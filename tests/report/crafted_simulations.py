@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from recaudit.simulate.loop.trial import STEP_SCHEMA
 from recaudit.simulate.offline.comparison import OfflineOnline
 
 STEPS = 4
+ALS = {"kind": "als", "factors": 3}
+TOP_1 = {"kind": "top-1"}
 
 
 class Told:
@@ -28,8 +31,8 @@ class Told:
         drift: float = 0.0,
         shown_rmse: float = 1.0,
         population: float | None = 1.0,
-        settings: str = "ALS(factors=3)",
-        policy: str = "Top1()",
+        settings: Mapping[str, Any] = ALS,
+        policy: Mapping[str, Any] = TOP_1,
         steps: int = STEPS,
         climb: float = 0.0,
     ) -> None:
@@ -65,7 +68,7 @@ def study_of(
         for fold, (rmse, ndcg) in enumerate(zip(own.rmse, own.ndcg, strict=True))
     ]
     used = [
-        {"environment": place, "recommender": name, "settings": own.settings, "tuned": tuned, "edge": edge}
+        {"environment": place, "recommender": name, "settings": json.dumps(own.settings), "tuned": tuned, "edge": edge}
         for place, told in places.items()
         for name, own in told.items()
     ]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import Finding, findings_of
+from recaudit.report.findings import findings_of
+from recaudit.report.kit.findings import Finding
 from report.crafted_runs import AGENCY, Model, Moved, Number, accuracy, agency, groups, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -17,7 +18,7 @@ ITEMS, EDITORS = "popular against intermediate items", "active against intermedi
 
 
 def found(path: Path, *models: Model) -> list[Finding]:
-    return [finding for finding in findings_of(Evidence.of(write_run(path, models))) if finding.section == "agency"]
+    return [finding for finding in findings_of(Evidence(write_run(path, models))) if finding.section == "agency"]
 
 
 def with_contrast(path: Path, by: str, metric: str, rows: Mapping[str, Number]) -> list[Finding]:

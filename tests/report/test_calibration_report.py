@@ -6,20 +6,22 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from recaudit import report
-from recaudit.audits.result import Result
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.report import charts
-from recaudit.report.charts import Figure
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import Finding, findings_of
+from recaudit.report.findings import findings_of
 from recaudit.report.headlines import headlines_of
-from recaudit.report.sections.calibration_section import calibration_section
-from report.crafted_runs import Model, Number, accuracy, cells, groups, write_run
+from recaudit.report.kit.charts import Figure
+from recaudit.report.kit.findings import Finding
+from recaudit.report.sections.calibration import reranked as charts
+from recaudit.report.sections.calibration.section import CalibrationSection
+from report.crafted_runs import Crafted, Model, Number, accuracy, cells, groups, write_run
+from report.test_page import Page
 
 Changes = Mapping[str, tuple[float, Number]]
 """Metrics by name, before and after."""
@@ -60,8 +62,8 @@ def calibration(
     example: str | None = "u1",
     curve: Mapping[float, tuple[float, float]] = CURVE,
     by: Sequence[pl.DataFrame] = (),
-) -> Result:
-    """A calibration result; `curve` is C_KL and recall by weight."""
+) -> list[Crafted]:
+    """The results of calibration and re-ranking; `curve` is C_KL and recall by weight."""
     own = {name: before for name, (before, _) in changes.items() if name.startswith("calibration")}
     after = [{"metric": name, **cells(number, baseline=before)} for name, (before, number) in changes.items()]
     points = [
@@ -76,37 +78,37 @@ def calibration(
         "own": [0.0, 1.0],
         "reranked": [0.25, 0.75],
     }
-    return Result(
-        audit="calibration",
-        settings={"k": 20, "categories": "genre", "smoothing": 0.01, "weight": 0.9, "confidence": 0.95},
-        frame=pl.DataFrame(
-            [{"metric": name, **cells((v, v - 0.01, v + 0.01))} for name, v in own.items()], SUMMARY_SCHEMA
+    settings = {"k": 20, "categories": "genre", "smoothing": 0.01, "confidence": 0.95}
+    summary = [{"metric": name, **cells((v, v - 0.01, v + 0.01))} for name, v in own.items()]
+    reranked = {
+        "summary": pl.DataFrame(after, SUMMARY_SCHEMA),
+        "users": users,
+        "series": pl.DataFrame(points, SERIES_SCHEMA),
+        "reranked": pl.DataFrame(after, SUMMARY_SCHEMA),
+        "worst": pl.DataFrame(
+            [(name, p, own[1], own[0], new[1], new[0]) for name, p, own, new in worst],
+            schema={
+                "category": pl.String,
+                **dict.fromkeys(("history", "over", "under", "over_reranked", "under_reranked"), pl.Float64),
+            },
+            orient="row",
         ),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
-        users=users,
-        items=pl.DataFrame(),
-        series=pl.DataFrame(points, SERIES_SCHEMA),
-        further={
-            "reranked": pl.DataFrame(after, SUMMARY_SCHEMA),
-            "worst": pl.DataFrame(
-                [(name, p, own[1], own[0], new[1], new[0]) for name, p, own, new in worst],
-                schema={
-                    "category": pl.String,
-                    **dict.fromkeys(("history", "over", "under", "over_reranked", "under_reranked"), pl.Float64),
-                },
-                orient="row",
-            ),
-            "example": pl.DataFrame(shares).filter(pl.lit(example is not None)),
-        },
-    )
+        "example": pl.DataFrame(shares).filter(pl.lit(example is not None)),
+    }
+    calibrated = {
+        "summary": pl.DataFrame(summary, SUMMARY_SCHEMA),
+        "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+        "users": users.select("user", "calibration_kl"),
+    }
+    return [Crafted("calibration", settings, calibrated), Crafted("reranking", settings | {"weight": 0.9}, reranked)]
 
 
-def model(label: str = "A", result: Result | None = None, *, ndcg: float = 0.2) -> Model:
-    return Model(label, [accuracy(ndcg=ndcg), result or calibration()])
+def model(label: str = "A", results: list[Crafted] | None = None, *, ndcg: float = 0.2) -> Model:
+    return Model(label, [accuracy(ndcg=ndcg), *(results or calibration())])
 
 
 def evidence(path: Path, *models: Model) -> Evidence:
-    return Evidence.of(write_run(path, models))
+    return Evidence(write_run(path, models))
 
 
 def page(path: Path, *models: Model) -> str:
@@ -117,6 +119,13 @@ def section(text: str) -> str:
     found = re.search(r'<section id="calibration">.*?</section>', text, re.S)
     assert found is not None
     return " ".join(found[0].split())
+
+
+def content(found: Evidence) -> dict[str, Any]:
+    """What the section shows of re-ranking."""
+    made = CalibrationSection(found).content()
+    assert made is not None
+    return dict(made["reranked"])
 
 
 def drawn(figure: Figure | None) -> list[dict[str, object]]:
@@ -173,14 +182,39 @@ class TestSection:
         text = section(page(tmp_path, model("A", folded, ndcg=0.4), model("B")))
         assert 'title="the model has no vectors of users and items">n/a' in text
 
+    def test_lists_that_were_not_re_ranked_have_their_numbers_all_the_same(self, tmp_path: Path) -> None:
+        calibrated, _ = calibration(by=[groups("history", "calibration_kl", {"1: 3-9 ratings": 0.7})])
+        html = page(tmp_path, Model("A", [accuracy(), calibrated]))
+        text = section(html)
+        assert '<span class="value">0.400</span><span class="interval">[0.390, 0.410]' in text
+        assert "C_KL@20 by history: all numbers" in text
+        assert "re-rank" not in text
+        assert Page(html).dead_ends == []
+
+    def test_re_ranking_alone_is_shown_before_and_after(self, tmp_path: Path) -> None:
+        _, reranked = calibration()
+        html = page(tmp_path, Model("A", [accuracy(), reranked]))
+        assert '0.400 → </span><span class="value">0.050</span>' in section(html)
+        assert Page(html).dead_ends == []
+        claims = [finding.claim for finding in told(evidence(tmp_path, Model("A", [accuracy(), reranked])))]
+        assert sorted(claim.split()[0] for claim in claims) == ["A", "Re-ranked,"]
+
+    def test_the_numbers_of_re_ranked_lists_are_not_those_of_the_model(self, tmp_path: Path) -> None:
+        found = evidence(tmp_path, model(ndcg=0.3))
+        assert found.known("ndcg")["A"].value == 0.3
+        assert found.known("ndcg", "reranking")["A"].value == 0.18
+
     def test_models_without_an_answer_are_named(self, tmp_path: Path) -> None:
-        other = Model("B", [accuracy()], skipped={"calibration": "the log has no categories"})
+        other = Model(
+            "B",
+            [accuracy()],
+            skipped={"calibration": "the log has no categories", "reranking": "the log has no categories"},
+        )
         assert "No answer for B" in section(page(tmp_path, model(), other))
 
     def test_the_figures_are_of_the_best_model_that_has_an_answer(self, tmp_path: Path) -> None:
-        found = calibration_section(evidence(tmp_path, model("B", ndcg=0.1), model("A", ndcg=0.4)))
-        assert found is not None
-        assert found.model == "A"
+        found = content(evidence(tmp_path, model("B", ndcg=0.1), model("A", ndcg=0.4)))
+        assert found["model"] == "A"
 
     def test_calibration_by_group_is_a_table(self, tmp_path: Path) -> None:
         by = groups("history", "calibration_kl", {"1: 3-9 ratings": 0.7, "2: 10-20 ratings": 0.3})
@@ -189,9 +223,8 @@ class TestSection:
         assert "0.700" in text
 
     def test_every_weight_is_in_a_table_with_the_best_bargain_marked(self, tmp_path: Path) -> None:
-        found = calibration_section(evidence(tmp_path, model()))
-        assert found is not None
-        (curve,) = found.curves
+        found = content(evidence(tmp_path, model()))
+        ((_, curve),) = found["curves"]
         assert [(row.name, [cell.text for cell in row.cells]) for row in curve.rows] == [
             ("0", ["0.400", "0.400", ""]),
             ("0.9", ["0.050", "0.380", "best bargain"]),
@@ -205,9 +238,9 @@ class TestSection:
 
     def test_nobody_measured_leaves_no_figures(self, tmp_path: Path) -> None:
         nobody = calibration(users=people([None], [None], [0.0]), worst=[], example=None, curve={})
-        found = calibration_section(evidence(tmp_path, model("A", nobody)))
-        assert found is not None
-        assert [found.histogram, found.one_user, found.worst, found.tradeoff, found.bargain] == [None] * 5
+        found = content(evidence(tmp_path, model("A", nobody)))
+        names = ("histogram", "one_user", "worst", "tradeoff", "bargain")
+        assert [found[name] for name in names] == [None] * 5
         assert "Whom it fails" in section(page(tmp_path, model("A", nobody)))
 
     def test_there_are_still_five_headlines(self, tmp_path: Path) -> None:

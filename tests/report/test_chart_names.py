@@ -9,7 +9,7 @@ import pytest
 import vl_convert
 
 from recaudit import report
-from recaudit.report.charts import THEME
+from recaudit.report.kit.charts import THEME
 from report.crafted_runs import Model, accuracy, write_run
 from report.test_calibration_report import calibration
 from report.test_folding_report import folding
@@ -33,7 +33,7 @@ OWN_FIELDS = {"series", "place", "knee", "main", "way", "lists", "right", "side"
 def charts(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Every chart of a page in which everything has such a name, as Vega draws it."""
     worst = [(NAMES["genre"], 0.05, (0.05, 0.0), (0.01, 0.0)), ("Drama", 0.2, (0.0, 0.3), (0.0, 0.02))]
-    other = [accuracy(), calibration(worst=worst), folding(curve={0.0: (0.9, 0.2), 0.1: (0.95, 0.1)})]
+    other = [accuracy(), *calibration(worst=worst), folding(curve={0.0: (0.9, 0.2), 0.1: (0.95, 0.1)})]
     runs = [
         full_run(tmp_path_factory.mktemp("full"), NAMES),
         write_run(tmp_path_factory.mktemp("other"), [Model(NAMES["model"], other)]),

@@ -9,14 +9,17 @@ import altair as alt
 import pytest
 import vl_convert
 
-from recaudit.report import charts
 from recaudit.report.evidence import Evidence
+from recaudit.report.kit.charts import THEME, Figure
+from recaudit.report.kit.comparisons import groups_by, models_by
+from recaudit.report.sections.exposure import amplification, lorenz, popularity_shares, tradeoff
+from recaudit.report.sections.reachability.pairs import before_and_after, chances, lifts
 from report.crafted_runs import Data, Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
 
 FILMS = [Film("A", 20, 4.0, 0), Film("B", 20, 3.0, 1), Film("C", 20, 3.0, 1), Film("D", 20, 3.0, 2)]
 
 
-def rows_of(figure: charts.Figure | None) -> list[dict[str, Any]]:
+def rows_of(figure: Figure | None) -> list[dict[str, Any]]:
     assert figure is not None
     return [row for rows in figure.spec["datasets"].values() for row in rows]
 
@@ -40,28 +43,28 @@ def evidence(tmp_path: Path) -> Evidence:
         Model("Main", [accuracy((0.3, 0.2, 0.4), None, by=[history]), exposure(FILMS, by=[genre, popular]), reached]),
         Model("Hits", [accuracy(0.2, by=[history]), exposure(FILMS, by=[genre, popular])], "top-pop"),
     ]
-    return Evidence.of(write_run(tmp_path, models, Data(categories=("genre",))))
+    return Evidence(write_run(tmp_path, models, Data(categories=("genre",))))
 
 
-def every(evidence: Evidence) -> list[charts.Figure | None]:
+def every(evidence: Evidence) -> list[Figure | None]:
     return [
-        charts.models_by(evidence, "rmse"),
-        charts.models_by(evidence, "coverage"),
-        charts.groups_by(evidence, "ndcg", "history"),
-        charts.amplification(evidence, "genre"),
-        charts.popularity_shares(evidence),
-        charts.lorenz(evidence),
-        charts.tradeoff(evidence),
-        charts.chances(evidence, "Main"),
-        charts.lifts(evidence),
-        charts.before_and_after(evidence, "Main", "discovery", "history"),
+        models_by(evidence, "rmse"),
+        models_by(evidence, "coverage"),
+        groups_by(evidence, "ndcg", "history"),
+        amplification(evidence, "genre"),
+        popularity_shares(evidence),
+        lorenz(evidence),
+        tradeoff(evidence),
+        chances(evidence, "Main"),
+        lifts(evidence),
+        before_and_after(evidence, "Main", "discovery", "history"),
     ]
 
 
 def test_vega_lite_takes_every_chart(evidence: Evidence) -> None:
     for figure in every(evidence):
         assert figure is not None
-        compiled = vl_convert.vegalite_to_vega({**figure.spec, "config": charts.THEME, "width": 400})
+        compiled = vl_convert.vegalite_to_vega({**figure.spec, "config": THEME, "width": 400})
         assert compiled["marks"]
 
 
@@ -73,7 +76,7 @@ def test_charts_do_not_depend_on_how_altair_is_set(evidence: Evidence) -> None:
 
 
 def test_a_model_without_a_value_is_written_as_such(evidence: Evidence) -> None:
-    rows = rows_of(charts.models_by(evidence, "rmse"))
+    rows = rows_of(models_by(evidence, "rmse"))
     assert {"model": "Main", "note": "n/a", "right": False} in rows
     assert [row["value"] for row in rows if row["model"] == "Hits"] == [0.9]
 
@@ -81,14 +84,14 @@ def test_a_model_without_a_value_is_written_as_such(evidence: Evidence) -> None:
 def test_a_reference_far_off_is_written_at_the_edge(tmp_path: Path) -> None:
     models = [Model(f"M{value}", [accuracy(0.3, value)]) for value in (0.90, 0.92, 0.94)]
     models += [Model("Near", [accuracy(0.1, 1.0)], "top-pop"), Model("Far", [accuracy(0.1, 1.6)], "random")]
-    rows = rows_of(charts.models_by(Evidence.of(write_run(tmp_path, models)), "rmse"))
+    rows = rows_of(models_by(Evidence(write_run(tmp_path, models)), "rmse"))
     assert [row["note"] for row in rows if "note" in row] == ["1.600 →"]
     drawn = {row["model"]: row["value"] for row in rows if "value" in row}
     assert drawn == {"M0.9": 0.90, "M0.92": 0.92, "M0.94": 0.94, "Near": 1.0, "Far": None}
 
 
 def test_lorenz_curve_of_known_counts(evidence: Evidence) -> None:
-    curve = {row["x"]: row["y"] for row in rows_of(charts.lorenz(evidence)) if row.get("model") == "Main"}
+    curve = {row["x"]: row["y"] for row in rows_of(lorenz(evidence)) if row.get("model") == "Main"}
     # Lists 0, 1, 1, 2: the least shown quarter has nothing, half of the items a quarter of the places.
     assert curve[0.0] == 0.0
     assert curve[1.0] == 1.0
@@ -97,7 +100,7 @@ def test_lorenz_curve_of_known_counts(evidence: Evidence) -> None:
 
 
 def test_amplification_is_share_over_baseline(evidence: Evidence) -> None:
-    rows = {row["group"]: row for row in rows_of(charts.amplification(evidence, "genre")) if row.get("model") == "Main"}
+    rows = {row["group"]: row for row in rows_of(amplification(evidence, "genre")) if row.get("model") == "Main"}
     assert {name: row["way"] for name, row in rows.items()} == {
         "Up": "up",
         "Level": "level",
@@ -111,7 +114,7 @@ def test_amplification_is_share_over_baseline(evidence: Evidence) -> None:
 
 
 def test_places_by_popularity_start_with_the_data(evidence: Evidence) -> None:
-    rows = rows_of(charts.popularity_shares(evidence))
+    rows = rows_of(popularity_shares(evidence))
     assert [(row["bar"], row["place"]) for row in rows[:4]] == [
         ("ratings in the data", 0),
         ("ratings in the data", 1),
@@ -124,7 +127,7 @@ def test_places_by_popularity_start_with_the_data(evidence: Evidence) -> None:
 
 class TestReach:
     def test_each_pair_is_a_point_by_its_chances(self, evidence: Evidence) -> None:
-        figure = charts.chances(evidence, "Main")
+        figure = chances(evidence, "Main")
         points = [row for row in rows_of(figure) if "user" in row]
         assert points[0] == {"user": "ada", "item": "Alien", "x": 0.01, "y": 0.05, "told": "1.00% to 5.00%"}
         assert [(row["x"], row["y"]) for row in points[1:]] == [(0.02, 0.02), (0.1, 0.05)]
@@ -135,11 +138,11 @@ class TestReach:
 
     def test_a_policy_that_never_chooses_has_no_chart_of_chances(self, tmp_path: Path) -> None:
         pairs = [Pair("u", "a", 1.0, 1.0), Pair("u", "b", 0.0, 1.0), Pair("u", "c", 0.0, 0.0)]
-        evidence = Evidence.of(write_run(tmp_path, [Model("A", [reachability(pairs)])]))
-        assert charts.chances(evidence, "A") is None
+        evidence = Evidence(write_run(tmp_path, [Model("A", [reachability(pairs)])]))
+        assert chances(evidence, "A") is None
 
     def test_lifts_are_shares_of_pairs_and_end_in_nothing(self, evidence: Evidence) -> None:
-        rows = [row for row in rows_of(charts.lifts(evidence)) if "model" in row]
+        rows = [row for row in rows_of(lifts(evidence)) if "model" in row]
         # Lifts 0.5, 1 and 5 lie in the steps around 10^-0.35, 10^0.05 and 10^0.65.
         assert sum(row["y"] for row in rows) == pytest.approx(1, abs=1e-4)
         assert [row["y"] for row in (rows[0], rows[-1])] == [0, 0]
@@ -148,11 +151,11 @@ class TestReach:
     def test_tails_are_cut(self, tmp_path: Path) -> None:
         pairs = [Pair("u", f"i{place}", 0.1, 0.1) for place in range(2000)]
         pairs.append(Pair("u", "far", 0.00001, 1.0))
-        evidence = Evidence.of(write_run(tmp_path, [Model("A", [reachability(pairs)])]))
-        assert max(row["x"] for row in rows_of(charts.lifts(evidence))) < 2
+        evidence = Evidence(write_run(tmp_path, [Model("A", [reachability(pairs)])]))
+        assert max(row["x"] for row in rows_of(lifts(evidence))) < 2
 
     def test_groups_without_strategy_and_at_best(self, evidence: Evidence) -> None:
-        figure = charts.before_and_after(evidence, "Main", "discovery", "history")
+        figure = before_and_after(evidence, "Main", "discovery", "history")
         rows = rows_of(figure)
         assert [(row["group"], row["before"], row["value"]) for row in rows] == [
             ("1-9 ratings", 0.2, 0.5),
@@ -164,23 +167,23 @@ class TestReach:
 
 def test_labels_of_near_points_go_to_different_sides(tmp_path: Path) -> None:
     models = [Model(f"Model {i}", [accuracy(0.3 + i / 1000), exposure(FILMS)]) for i in range(3)]
-    rows = rows_of(charts.tradeoff(Evidence.of(write_run(tmp_path, models))))
+    rows = rows_of(tradeoff(Evidence(write_run(tmp_path, models))))
     sides = {row["model"]: row["side"] for row in rows}
     assert len(set(sides.values())) == 3
 
 
 def test_descriptions_tell_the_numbers(evidence: Evidence) -> None:
-    figure = charts.groups_by(evidence, "ndcg", "history")
+    figure = groups_by(evidence, "ndcg", "history")
     assert figure is not None
     assert figure.description == "nDCG@10 of Main by history: 1-9 ratings 0.100, 10-90 ratings 0.400."
 
 
 def test_no_chart_without_numbers(tmp_path: Path) -> None:
-    evidence = Evidence.of(write_run(tmp_path, [Model("A", [accuracy()])]))
-    assert charts.groups_by(evidence, "ndcg", "history") is None
-    assert charts.amplification(evidence, "genre") is None
-    assert charts.popularity_shares(evidence) is None
-    assert charts.lorenz(evidence) is None
-    assert charts.tradeoff(evidence) is None
-    assert charts.lifts(evidence) is None
-    assert charts.before_and_after(evidence, "A", "discovery", "history") is None
+    evidence = Evidence(write_run(tmp_path, [Model("A", [accuracy()])]))
+    assert groups_by(evidence, "ndcg", "history") is None
+    assert amplification(evidence, "genre") is None
+    assert popularity_shares(evidence) is None
+    assert lorenz(evidence) is None
+    assert tradeoff(evidence) is None
+    assert lifts(evidence) is None
+    assert before_and_after(evidence, "A", "discovery", "history") is None

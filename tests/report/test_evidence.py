@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from recaudit.report.evidence import Evidence
+from recaudit.report.sections.exposure import shown_items
 from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 FILMS = [Film(None, 20, 4.0, 5), Film("B", 20, 3.0, 0)]
@@ -20,21 +21,21 @@ def test_models_stand_by_ranking_quality_and_references_last(tmp_path: Path) -> 
         Model("Dice", [accuracy(0.01)], "random"),
         Model("Strong", [accuracy(0.3)]),
     ]
-    evidence = Evidence.of(write_run(tmp_path, models))
+    evidence = Evidence(write_run(tmp_path, models))
     assert evidence.models == ("Strong", "Weak", "Unmeasured", "Hits", "Dice")
     assert (evidence.main, evidence.rival) == ("Strong", "Hits")
     assert evidence.ranked("ndcg")[0] == "Hits"
 
 
 def test_a_run_of_references_has_no_rival(tmp_path: Path) -> None:
-    evidence = Evidence.of(write_run(tmp_path, [Model("Dice", [accuracy(0.1)], "random")]))
+    evidence = Evidence(write_run(tmp_path, [Model("Dice", [accuracy(0.1)], "random")]))
     assert (evidence.main, evidence.rival) == ("Dice", None)
 
 
 def test_a_nan_in_a_table_is_no_number(tmp_path: Path) -> None:
-    evidence = Evidence.of(write_run(tmp_path, [Model("A", [accuracy(float("nan"))])]))
+    evidence = Evidence(write_run(tmp_path, [Model("A", [accuracy(float("nan"))])]))
     assert evidence.known("ndcg") == {}
-    assert evidence.summaries["A", "ndcg"].text == "n/a"
+    assert evidence.summaries["A", "accuracy", "ndcg"].text == "n/a"
 
 
 def test_group_numbers_that_only_keep_order_are_dropped(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_group_numbers_that_only_keep_order_are_dropped(tmp_path: Path) -> None:
         groups("track", "ndcg", {"2: fast": 0.1, "7: slow": 0.2}),
     ]
     run = write_run(tmp_path, [Model("A", [accuracy(by=by)])], Data(attributes=("age", "track")))
-    evidence = Evidence.of(run)
+    evidence = Evidence(run)
     assert [group.name for group in evidence.groups("A", "ndcg", "age")] == ["18-30", "31-60"]
     assert [group.name for group in evidence.groups("A", "ndcg", "track")] == ["2: fast", "7: slow"]
     assert [group.name for group in evidence.groups("A", "ndcg", "history")] == ["1-9 ratings"]
@@ -53,20 +54,20 @@ def test_group_numbers_that_only_keep_order_are_dropped(tmp_path: Path) -> None:
 
 
 def test_labels_carry_the_list_length(tmp_path: Path) -> None:
-    evidence = Evidence.of(write_run(tmp_path, [Model("A", [accuracy(), exposure(FILMS)])]))
+    evidence = Evidence(write_run(tmp_path, [Model("A", [accuracy(), exposure(FILMS)])]))
     assert evidence.label("ndcg") == "nDCG@10"
     assert evidence.label("popularity_lift") == "Popularity lift"
 
 
 def test_an_item_without_a_title_is_called_by_its_id(tmp_path: Path) -> None:
-    evidence = Evidence.of(write_run(tmp_path, [Model("A", [exposure(FILMS)])]))
-    assert evidence.items["A"]["title"].to_list() == ["0", "B"]
+    evidence = Evidence(write_run(tmp_path, [Model("A", [exposure(FILMS)])]))
+    assert shown_items(evidence)["A"]["title"].to_list() == ["0", "B"]
 
 
 def test_differences_are_over_users_that_both_models_have(tmp_path: Path) -> None:
     results = [accuracy(per_user=[0.5, 0.7, 0.9]), accuracy(per_user=[0.4, 0.5])]
     run = write_run(tmp_path, [Model("A", [results[0]]), Model("B", [results[1]])])
-    gain = Evidence.of(run).difference("A", "B", "ndcg")
+    gain = Evidence(run).difference("A", "B", "ndcg")
     # d = 0.1, 0.2: mean 0.15, sd 0.0707, so 0.15 -+ 1.96 * 0.0707 / sqrt(2) = [0.052, 0.248].
     assert gain is not None
     assert gain.full == "0.150 [0.052, 0.248]"
@@ -75,9 +76,9 @@ def test_differences_are_over_users_that_both_models_have(tmp_path: Path) -> Non
 
 def test_one_user_in_common_gives_no_interval_and_so_no_difference(tmp_path: Path) -> None:
     run = write_run(tmp_path, [Model("A", [accuracy(per_user=[0.5])]), Model("B", [accuracy(per_user=[0.4, 0.5])])])
-    assert Evidence.of(run).difference("A", "B", "ndcg") is None
+    assert Evidence(run).difference("A", "B", "ndcg") is None
 
 
 def test_ids_of_any_type(tmp_path: Path) -> None:
     run = write_run(tmp_path, [Model("A", [exposure(FILMS)])])
-    assert Evidence.of(run).items["A"]["item"].dtype == pl.String
+    assert shown_items(Evidence(run))["A"]["item"].dtype == pl.String

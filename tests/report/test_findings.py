@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import Finding, findings_of
+from recaudit.report.findings import findings_of
+from recaudit.report.kit.findings import Finding
 from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
@@ -20,7 +21,7 @@ BELOW = tuple(value - gain for value, gain in zip(BASE, (0.1, 0.2) * 16, strict=
 
 
 def found(path: Path, models: Sequence[Model], data: Data | None = None) -> list[Finding]:
-    return findings_of(Evidence.of(write_run(path, models, data)))
+    return findings_of(Evidence(write_run(path, models, data)))
 
 
 def about(findings: list[Finding], text: str) -> Finding:

@@ -11,13 +11,11 @@ import polars as pl
 import pytest
 
 from recaudit import report
-from recaudit.audits.result import Result
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.report import charts
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.sections.folding_section import folding_section
-from report.crafted_runs import Data, Model, Number, accuracy, cells, groups, write_run
+from recaudit.report.sections.folding import FoldingSection, folding_against_error
+from report.crafted_runs import Crafted, Data, Model, Number, accuracy, cells, groups, write_run
 
 CASE = {
     "user": "kim",
@@ -49,8 +47,8 @@ def folding(
     folds: Sequence[Mapping[str, object]] = (FOLD,),
     curve: Mapping[float, tuple[float | None, float]] | None = None,
     by: Sequence[pl.DataFrame] = (),
-    relatedness: str = "categories, genre",
-) -> Result:
+    relatedness: str = "genre",
+) -> Crafted:
     """A folding result; `curve` is RMSE and folding by weight."""
     numbers = {"folding": folded, "overshoot_share": 0.3, "shown_folding": 0.4, "spurious_share": spurious}
     points = [
@@ -58,15 +56,16 @@ def folding(
         for weight, (rmse, height) in (curve or {}).items()
         for metric, value in {"rmse": rmse, "folding": height, "shown_folding": 2 * height}.items()
     ]
-    return Result(
-        audit="folding",
-        settings={"relatedness": relatedness, "similarity": "cosine", "k": 10, "confidence": 0.95},
-        frame=pl.DataFrame([{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA),
-        groups=pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
-        users=pl.DataFrame({"user": ["kim"], "folding": [0.2]}),
-        items=pl.DataFrame(),
-        series=pl.DataFrame(points, SERIES_SCHEMA),
-        further={
+    return Crafted(
+        "folding",
+        {"relatedness": [relatedness], "similarity": "cosine", "k": 10, "confidence": 0.95},
+        {
+            "summary": pl.DataFrame(
+                [{"metric": name, **cells(number)} for name, number in numbers.items()], SUMMARY_SCHEMA
+            ),
+            "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
+            "users": pl.DataFrame({"user": ["kim"], "folding": [0.2]}),
+            "series": pl.DataFrame(points, SERIES_SCHEMA),
             "spurious": pl.DataFrame(list(cases), _schema(CASE)),
             "co_clusters": pl.DataFrame(list(folds), _schema(FOLD)),
         },
@@ -78,11 +77,11 @@ def _schema(row: Mapping[str, object]) -> pl.Schema:
 
 
 def page(path: Path, models: Sequence[Model]) -> str:
-    return report.render(write_run(path, models))
+    return report.render(write_run(path, models, Data(categories=("genre",))))
 
 
 def evidence(path: Path, models: Sequence[Model], data: Data | None = None) -> Evidence:
-    return Evidence.of(write_run(path, models, data))
+    return Evidence(write_run(path, models, data))
 
 
 def section(text: str) -> str:
@@ -128,16 +127,18 @@ class TestSection:
             Model("A", [accuracy(ndcg=0.4), folding(spurious=(0.02, 0.01, 0.03))]),
             Model("B", [accuracy(ndcg=0.2), folding(spurious=(0.3, 0.2, 0.4), cases=many)]),
         ]
-        found = folding_section(evidence(tmp_path, models))
+        found = FoldingSection(evidence(tmp_path, models)).content()
         assert found is not None
-        assert found.detail is not None
-        assert (found.detail.model, [case.user for case in found.detail.cases]) == ("B", ["u0", "u1", "u2"])
-        assert [other.model for other in found.others] == ["A"]
+        first, *others = found["details"]
+        assert (first["model"], [case["user"] for case in first["cases"]]) == ("B", ["u0", "u1", "u2"])
+        assert [other["model"] for other in others] == ["A"]
 
     def test_nothing_spurious_leaves_no_cases(self, tmp_path: Path) -> None:
-        found = folding_section(evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=0.0, cases=[])])]))
+        found = FoldingSection(
+            evidence(tmp_path, [Model("A", [accuracy(), folding(spurious=0.0, cases=[])])])
+        ).content()
         assert found is not None
-        assert found.detail is None
+        assert found["details"] == []
 
     @pytest.mark.parametrize(
         ("users", "items", "told"),
@@ -152,14 +153,12 @@ class TestSection:
         self, tmp_path: Path, users: str, items: str, told: bool
     ) -> None:
         one = FOLD | {"users": users, "items": items}
-        found = folding_section(evidence(tmp_path, [Model("A", [accuracy(), folding(folds=[one])])]))
+        found = FoldingSection(evidence(tmp_path, [Model("A", [accuracy(), folding(folds=[one])])])).content()
         assert found is not None
-        assert found.detail is not None
-        assert bool(found.detail.folds) == told
+        (detail,) = found["details"]
+        assert bool(detail["folds"]) == told
 
-    @pytest.mark.parametrize(
-        ("label", "told"), [("categories, genre", "taken from genre"), ("log, svd of rank 30", "from who rated what")]
-    )
+    @pytest.mark.parametrize(("label", "told"), [("genre", "taken from genre"), ("log", "from who rated what")])
     def test_relatedness_is_told_in_words(self, tmp_path: Path, label: str, told: str) -> None:
         assert told in section(page(tmp_path, [Model("A", [accuracy(), folding(relatedness=label)])]))
 
@@ -185,7 +184,7 @@ class TestChart:
             Model("A", [accuracy(rmse=0.9), folding(curve={0.0: (0.9, 0.2), 0.1: (1.0, 0.05)})]),
             Model("B", [accuracy(rmse=0.95), folding((0.1, 0.09, 0.11))]),
         ]
-        figure = charts.folding_against_error(evidence(tmp_path, models), "folding")
+        figure = folding_against_error(evidence(tmp_path, models), "folding")
         assert figure is not None
         drawn = [row for rows in figure.spec["datasets"].values() for row in rows]
         assert {(row["model"], row["x"], row["y"]) for row in drawn} == {
@@ -198,14 +197,14 @@ class TestChart:
 
     def test_a_single_point_is_no_chart(self, tmp_path: Path) -> None:
         found = evidence(tmp_path, [Model("A", [accuracy(), folding()])])
-        assert charts.folding_against_error(found, "folding") is None
+        assert folding_against_error(found, "folding") is None
 
     def test_a_model_without_predicted_ratings_is_left_out(self, tmp_path: Path) -> None:
         models = [
             Model("A", [accuracy(rmse=None), folding(curve={0.0: (None, 0.2)})]),
             Model("B", [accuracy(), folding()]),
         ]
-        assert charts.folding_against_error(evidence(tmp_path, models), "folding") is None
+        assert folding_against_error(evidence(tmp_path, models), "folding") is None
 
 
 class TestFindings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from recaudit.audits import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.report import headlines, render
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
@@ -48,7 +48,7 @@ def test_always_five_and_each_with_a_definition(tmp_path: Path) -> None:
     for name, models in runs.items():
         found = headlines(write_run(tmp_path / name, models))
         assert len(found) == 5
-        assert all(headline.metric in METRICS and headline.meaning.endswith(".") for headline in found)
+        assert all(headline.metric in definitions() and headline.meaning.endswith(".") for headline in found)
 
 
 class TestWhatUsersCanChange:
@@ -87,7 +87,7 @@ def test_scores_that_are_no_ratings_have_no_rating_error(tmp_path: Path) -> None
     card = headlines(run)[1]
     assert (card.label, card.value, card.interval) == ("Held-out items found", "0.300", "[0.280, 0.320]")
     assert card.meaning == "Recall@10 of A: the share of a user's relevant held-out items in the list."
-    assert "RMSE" not in " ".join(f"{finding.claim} {finding.detail}" for finding in findings_of(Evidence.of(run)))
+    assert "RMSE" not in " ".join(f"{finding.claim} {finding.detail}" for finding in findings_of(Evidence(run)))
     drawn = re.findall(r'<h4>\s*<button[^>]*popovertarget="about-(\w+)"', render(run))
     assert drawn == ["ndcg", "recall", "precision", "map", "mrr"]
 

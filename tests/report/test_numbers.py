@@ -6,10 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from recaudit.report.kit.numbers import Estimate, duration, figure, finite, interval, listing, ordinal, percent, plural
+from recaudit.audits.audit import definitions
+from recaudit.metrics.numbers import percent
+from recaudit.report.kit.numbers import (
+    Estimate,
+    duration,
+    finite,
+    listing,
+    ordinal,
+    plural,
+    settings_line,
+    written,
+)
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
-SOME = Estimate("ndcg", 0.25, 0.2, 0.3, "solved", None, 100, 0)
+METRICS = definitions()
+SOME = Estimate(METRICS["ndcg"], 0.25, 0.2, 0.3, "solved", None, 100, 0)
 
 
 @pytest.mark.parametrize(
@@ -45,33 +57,49 @@ SOME = Estimate("ndcg", 0.25, 0.2, 0.3, "solved", None, 100, 0)
     ],
 )
 def test_figures(metric: str, value: float, text: str) -> None:
-    assert figure(metric, value) == text
+    assert METRICS[metric].written(value) == text
 
 
 def test_intervals_are_written_like_their_values() -> None:
-    assert interval("coverage", 0.1, 0.2) == "[10.0%, 20.0%]"
-    assert interval("novelty", 3.0, 3.5) == "[3.00, 3.50]"
+    assert METRICS["coverage"].interval(0.1, 0.2) == "[10.0%, 20.0%]"
+    assert METRICS["novelty"].interval(3.0, 3.5) == "[3.00, 3.50]"
     assert SOME.full == "0.250 [0.200, 0.300]"
     assert SOME.signed == "+0.250 [0.200, 0.300]"
     assert replace(SOME, value=0.0001).signed == "0.000 [0.200, 0.300]"
 
 
 def test_a_best_case_tells_what_was_before() -> None:
-    best = replace(SOME, metric="discovery", baseline=0.1)
+    best = replace(SOME, metric=METRICS["discovery"], baseline=0.1)
     assert best.before == "10.0%"
     assert replace(best, baseline=None).before == ""
     assert replace(best, value=None).before == ""
-    assert replace(SOME, metric="share", baseline=0.1).before == ""  # compared with the data, not with a before
+    assert (
+        replace(SOME, metric=METRICS["share"], baseline=0.1).before == ""
+    )  # compared with the data, not with a before
 
 
-def test_a_missing_value_says_why() -> None:
+def test_a_missing_value_is_none() -> None:
     absent = replace(SOME, value=None, lower=None, upper=None, status="not_applicable")
-    assert (absent.text, absent.interval, absent.full) == ("n/a", "", "n/a")
-    assert absent.reason == "there was nothing to measure"
-    assert replace(absent, metric="rmse").reason == "the model's scores rank items and are not ratings"
-    assert replace(absent, status="failed").reason == "the computation failed"
+    assert (absent.text, absent.interval, absent.full, absent.signed) == ("n/a", "", "n/a", "n/a")
     assert finite(float("nan")) is None
     assert finite(float("inf")) is None
+
+
+def test_an_estimate_from_a_row() -> None:
+    row = {"value": 0.5, "lower": float("nan"), "upper": 0.6, "baseline": None, "status": "solved"}
+    made = Estimate.of(METRICS["ndcg"], {**row, "users": 7, "excluded": None})
+    assert (made.value, made.lower, made.upper, made.users, made.excluded) == (0.5, None, 0.6, 7, 0)
+
+
+def test_settings_are_told_from_data() -> None:
+    softmax = {"kind": "softmax", "beta": 2.0}
+    assert written(softmax) == "softmax(beta=2.0)"
+    assert written({"kind": "next-k", "k": 10, "ratings": None}) == "next-k(k=10)"
+    assert written({"kind": "top-1"}) == "top-1"
+    assert written({"kind": "some.package:MyModel", "factors": 3}) == "MyModel(factors=3)"
+    settings = {"k": 5, "policy": softmax, "by": None, "betas": [1, 2], "statuses": {"lift": {"solved": 3}}}
+    assert settings_line(settings) == "k = 5, policy = softmax(beta=2.0), betas = 1 2"
+    assert settings_line({}) == "none"
 
 
 def test_a_value_without_an_interval_is_never_called_different() -> None:

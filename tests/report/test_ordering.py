@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from recaudit import report
+from recaudit.audits.audit import definitions
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit import effects
+from recaudit.report.kit import findings as effects
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate
 from recaudit.report.page import FIRST_FINDINGS
-from report.crafted_runs import AGENCY, Data, Model, accuracy, agency, cells, groups, write_run
+from report.crafted_runs import AGENCY, Data, Film, Model, accuracy, agency, cells, exposure, groups, write_run
 
 LOW, HIGH = (0.1, 0.05, 0.15), (0.4, 0.3, 0.5)
 
@@ -26,7 +28,7 @@ def by_region(numbers: dict[str, tuple[tuple[float, float, float], int]], metric
 
 
 def evidence(path: Path, *by: pl.DataFrame) -> Evidence:
-    return Evidence.of(write_run(path, [Model("A", [accuracy(by=by)])], Data(attributes=("region",))))
+    return Evidence(write_run(path, [Model("A", [accuracy(by=by)])], Data(attributes=("region",))))
 
 
 class TestFewUsers:
@@ -64,13 +66,13 @@ class TestFewUsers:
             Model("A", [accuracy(0.4, per_user=[0.4] * 29)]),
             Model("Hits", [accuracy(0.2, per_user=[0.2] * 29)], "top-pop"),
         ]
-        assert findings_of(Evidence.of(write_run(tmp_path, models))) == []
+        assert findings_of(Evidence(write_run(tmp_path, models))) == []
 
     def test_what_few_were_followed_for_is_left_to_the_tables(self, tmp_path: Path) -> None:
         result = agency({**AGENCY, "future_lift": (9.0, 1.5, 20.0), "future_unstable_share": (0.25, 0.035, 0.534)})
         few = pl.when(pl.col("metric").str.starts_with("future")).then(6).otherwise(pl.col("users"))
-        object.__setattr__(result, "frame", result.frame.with_columns(users=few))
-        found = findings_of(Evidence.of(write_run(tmp_path, [Model("A", [result])])))
+        tables = {**result.tables, "summary": result.tables["summary"].with_columns(users=few)}
+        found = findings_of(Evidence(write_run(tmp_path, [Model("A", [replace(result, tables=tables)])])))
         assert [finding.claim for finding in found] == [
             "With 5 ratings, users of A could have made an item 1.50 times as likely at best, on average",
             "No user of A who was asked about can overturn what another is shown with 5 ratings",
@@ -87,27 +89,27 @@ class TestOrder:
             Model("A", [accuracy(by=[wide, narrow, rare])]),
             Model("Broken", [accuracy(None, None, status="failed")]),
         ]
-        found = findings_of(Evidence.of(write_run(tmp_path, models, Data(attributes=("region",)))))
+        found = findings_of(Evidence(write_run(tmp_path, models, Data(attributes=("region",)))))
         assert [finding.section for finding in found] == ["gaps", "accuracy", "people"]
         sizes = [finding.effect for finding in found]
         assert sizes == sorted(sizes, reverse=True)
 
     def test_five_on_top_and_the_others_by_section(self, tmp_path: Path) -> None:
         regions = [f"region {place}" for place in range(4)]
-        people = [
-            groups(name, metric, {"North": LOW, "South": HIGH})
-            for name in regions
+        people, lifts = (
+            [groups(name, metric, {"North": LOW, "South": HIGH}) for name in regions]
             for metric in ("ndcg", "popularity_lift")
-        ]
+        )
         rivals = [groups(name, "ndcg", {"North": LOW, "South": LOW}) for name in regions]
         recall = groups("popularity", "recall", {"1: 0-9 ratings": LOW, "2: 10-99 ratings": HIGH})
+        shown = exposure([Film("A", 20, 4.0, 5)], by=lifts)
         models = [
-            Model("A", [accuracy(0.3, per_user=[0.3] * 30, by=[*people, recall], excluded=10)]),
+            Model("A", [accuracy(0.3, per_user=[0.3] * 30, by=[*people, recall], excluded=10), shown]),
             Model("B", [accuracy(0.3, per_user=[0.3] * 30)]),
             Model("Hits", [accuracy(0.1, per_user=[0.1] * 30, by=rivals)], "top-pop"),
         ]
         run = write_run(tmp_path, models, Data(attributes=tuple(regions)))
-        found = findings_of(Evidence.of(run))
+        found = findings_of(Evidence(run))
         (part,) = re.findall(r'<section id="findings">.*?</section>', report.render(run), re.S)
         top, *folded = part.split("<details>")
         claims = re.compile(r'<p class="claim">(.*?)</p>')
@@ -120,7 +122,7 @@ class TestOrder:
 
 
 def estimate(number: float | tuple[float, float, float], users: int = 100) -> Estimate:
-    return Estimate("ndcg", **cells(number, users=users))  # type: ignore[arg-type]
+    return Estimate(definitions()["ndcg"], **cells(number, users=users))  # type: ignore[arg-type]
 
 
 class TestEffects:

@@ -9,13 +9,13 @@ import pytest
 
 from recaudit.report import render
 from recaudit.report.evidence import Evidence
-from recaudit.report.sections import reach as reach_module
-from recaudit.report.sections.reach import Reach, told_actions
+from recaudit.report.sections.reachability import pairs as pairs_module
+from recaudit.report.sections.reachability.pairs import Reach, describe_actions, reach_by_model
 from report.crafted_runs import Model, Pair, accuracy, reachability, write_run
 
 
-def reach_of(path: Path, pairs: Sequence[Pair], titles: dict[str, str] | None = None) -> Reach:
-    return Evidence.of(write_run(path, [Model("A", [reachability(pairs, titles)])])).reach["A"]
+def read(path: Path, pairs: Sequence[Pair], titles: dict[str, str] | None = None) -> Reach:
+    return reach_by_model(Evidence(write_run(path, [Model("A", [reachability(pairs, titles)])])))["A"]
 
 
 def test_pairs_are_counted_by_status(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_pairs_are_counted_by_status(tmp_path: Path) -> None:
         Pair("u", "c", 0.1, None, "failed"),
         Pair("v", "a", 0.1, None, "not_applicable"),
     ]
-    reach = reach_of(tmp_path, pairs)
+    reach = read(tmp_path, pairs)
     assert reach.pairs == 4
     assert reach.statuses == {"solved": 1, "bounded": 1, "failed": 1, "not_applicable": 1}
 
@@ -33,12 +33,12 @@ def test_pairs_are_counted_by_status(tmp_path: Path) -> None:
 def test_lifts_fall_into_steps_of_a_tenth_of_a_power_of_ten(tmp_path: Path) -> None:
     # Lifts 1, 1.2, 2 and 0.99: 10^0 to 10^0.1 = 1.26 twice, 10^0.3 = 1.995 to 10^0.4 once, just below 1 once.
     values = [0.1, 0.12, 0.2, 0.099]
-    reach = reach_of(tmp_path, [Pair("u", f"i{place}", 0.1, value) for place, value in enumerate(values)])
+    reach = read(tmp_path, [Pair("u", f"i{place}", 0.1, value) for place, value in enumerate(values)])
     assert dict(reach.lifts.iter_rows()) == {-1: 1, 0: 2, 1: 0, 2: 0, 3: 1}
 
 
 def test_a_lift_from_nothing_is_in_no_step(tmp_path: Path) -> None:
-    reach = reach_of(tmp_path, [Pair("u", "a", 0.0, 1.0), Pair("u", "b", 0.0, 0.0)])
+    reach = read(tmp_path, [Pair("u", "a", 0.0, 1.0), Pair("u", "b", 0.0, 0.0)])
     assert reach.lifts.is_empty()
     assert reach.points.is_empty()
 
@@ -53,7 +53,7 @@ def test_items_that_the_fewest_users_can_make_likelier_than_by_chance_come_first
         Pair("w", "some", 0.1, 0.3),
         Pair("w", "hard", 0.1, 0.5),
     ]
-    reach = reach_of(tmp_path, pairs, {"hard": "Hard"})
+    reach = read(tmp_path, pairs, {"hard": "Hard"})
     assert reach.hardest["title"].to_list() == ["Hard", "some", "easy"]
     assert reach.hardest["reached_by"].to_list() == [0, 1, 2]
     assert reach.unreached["title"].to_list() == ["Hard"]
@@ -63,22 +63,22 @@ def test_items_that_the_fewest_users_can_make_likelier_than_by_chance_come_first
 def test_an_item_is_out_of_reach_only_if_that_is_certain(tmp_path: Path, uncertain: Pair) -> None:
     pairs = [uncertain, Pair("u", "b", 0.1, 0.4), Pair("u", "c", 0.1, 0.9), Pair("v", "a", 0.1, 0.1)]
     pairs += [Pair("v", "c", 0.1, 0.9), Pair("v", "b", 0.1, 0.1)]
-    assert "a" not in reach_of(tmp_path, pairs).unreached["item"]
+    assert "a" not in read(tmp_path, pairs).unreached["item"]
 
 
 def test_a_pair_that_does_not_apply_says_nothing_about_its_item(tmp_path: Path) -> None:
     pairs = [Pair("u", "a", 0.1, 0.1), Pair("u", "b", 0.1, 0.9), Pair("v", "a", 0.1, None, "not_applicable")]
-    reach = reach_of(tmp_path, pairs)
+    reach = read(tmp_path, pairs)
     assert reach.unreached["item"].to_list() == ["a"]
     assert dict(reach.items.select("item", "users").iter_rows()) == {"a": 1, "b": 1}
 
 
 def test_points_are_a_seeded_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach_module, "MOST_POINTS", 5)
+    monkeypatch.setattr(pairs_module, "MOST_POINTS", 5)
     pairs = [Pair("u", f"i{place}", 0.1, 0.2) for place in range(20)]
-    first = reach_of(tmp_path, pairs, {"i3": "Three"}).points
+    first = read(tmp_path, pairs, {"i3": "Three"}).points
     assert len(first) == first["item"].n_unique() == 5
-    assert first.equals(reach_of(tmp_path, pairs, {"i3": "Three"}).points)
+    assert first.equals(read(tmp_path, pairs, {"i3": "Three"}).points)
 
 
 def test_the_worked_pair_by_title(tmp_path: Path) -> None:
@@ -87,15 +87,15 @@ def test_the_worked_pair_by_title(tmp_path: Path) -> None:
         Pair("u", "b", 0.1, 0.4, climbs=3, ratings={"x": 5.0, "a": 1.5}),
         Pair("v", "b", 0.1, 0.2),
     ]
-    example = reach_of(tmp_path, pairs, {"b": "Brazil", "x": "Xanadu"}).example
+    example = read(tmp_path, pairs, {"b": "Brazil", "x": "Xanadu"}).example
     assert example is not None
-    assert (example.user, example.title, example.places, example.candidates) == ("u", "Brazil", 3, 2)
-    assert (example.baseline, example.value, example.lift) == (0.1, 0.4, 4.0)
-    assert example.ratings == (("Xanadu", 5.0), ("a", 1.5))
+    assert [example[name] for name in ("user", "title", "places", "candidates")] == ["u", "Brazil", 3, 2]
+    assert [example[name] for name in ("baseline", "value", "lift")] == [0.1, 0.4, 4.0]
+    assert example["ratings"] == (("Xanadu", 5.0), ("a", 1.5))
 
 
 def test_a_run_without_a_worked_pair_has_no_example(tmp_path: Path) -> None:
-    assert reach_of(tmp_path, [Pair("u", "a", 0.1, 0.2)]).example is None
+    assert read(tmp_path, [Pair("u", "a", 0.1, 0.2)]).example is None
 
 
 def test_the_model_in_front_is_the_best_ranking_of_those_that_can_be_asked(tmp_path: Path) -> None:
@@ -105,32 +105,35 @@ def test_the_model_in_front_is_the_best_ranking_of_those_that_can_be_asked(tmp_p
         Model("Third", [accuracy(0.1), reached]),
         Model("Second", [accuracy(0.5), reached]),
     ]
-    evidence = Evidence.of(write_run(tmp_path, models))
+    evidence = Evidence(write_run(tmp_path, models))
     assert evidence.main == "Best"
     assert evidence.front("discovery") == "Second"
-    assert list(evidence.reach) == ["Second", "Third"]
+    assert list(reach_by_model(evidence)) == ["Second", "Third"]
     assert evidence.absence("Best", "reachability") == "no response"
-    assert Evidence.of(write_run(tmp_path, [Model("A", [accuracy()])])).front("discovery") is None
+    assert Evidence(write_run(tmp_path, [Model("A", [accuracy()])])).front("discovery") is None
 
 
 @pytest.mark.parametrize(
     ("actions", "told"),
     [
-        ("NextK(k=10, ratings=None)", "rate the 10 unseen items that they would be shown next"),
-        ("HistoryEdits(k=5, ratings=Interval(low=1.0))", "change 5 of the ratings that they gave"),
-        ("FutureEdits(k=3, ratings=None)", "rate 3 unseen items drawn at random"),
-        ("GivenItems(ids=('a',), ratings=None)", "change some of their ratings"),
-        ("", "change some of their ratings"),
+        ({"kind": "next-k", "k": 10, "ratings": None}, "rate the 10 unseen items that they would be shown next"),
+        (
+            {"kind": "history-edits", "k": 5, "ratings": {"low": 1.0, "high": 5.0}},
+            "change 5 of the ratings that they gave",
+        ),
+        ({"kind": "future-edits", "k": 3}, "rate 3 unseen items drawn at random"),
+        ({"kind": "given-items", "ids": ["a"]}, "change some of their ratings"),
+        ({}, "change some of their ratings"),
     ],
 )
-def test_what_users_may_do_in_words(actions: str, told: str) -> None:
-    assert told_actions(actions) == told
+def test_what_users_may_do_in_words(actions: dict[str, object], told: str) -> None:
+    assert describe_actions(actions) == told
 
 
 def test_an_item_that_may_be_within_reach_is_neither_reached_nor_out_of_it(tmp_path: Path) -> None:
     pairs = [Pair("u", "a", 0.1, 0.9), Pair("u", "b", 0.1, 0.2, "bounded", 0.8)]
     run = write_run(tmp_path, [Model("A", [reachability(pairs)])])
-    reach = Reach.of(run, "A")
+    reach = reach_by_model(Evidence(run))["A"]
     assert (len(reach.unreached), reach.undecided) == (0, 1)
     text = " ".join(render(run).split())
     assert "Of 1 item it is not known whether any of them can." in text

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import Finding, findings_of
+from recaudit.report.findings import findings_of
+from recaudit.report.kit.findings import Finding
 from report.crafted_runs import Data, Model, Number, Pair, accuracy, groups, reachability, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -18,7 +19,7 @@ REACHED = (Pair("u", "a", 0.1, 0.6), Pair("u", "b", 0.1, 0.6))
 
 
 def found(path: Path, models: Sequence[Model]) -> list[Finding]:
-    return findings_of(Evidence.of(write_run(path, models, Data(attributes=("region",)))))
+    return findings_of(Evidence(write_run(path, models, Data(attributes=("region",)))))
 
 
 def only(path: Path, pairs: Sequence[Pair] = REACHED, lift: Number = None, by: Sequence[pl.DataFrame] = ()) -> Finding:

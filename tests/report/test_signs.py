@@ -10,7 +10,8 @@ import pytest
 
 from recaudit.report import headlines
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import Finding, findings_of
+from recaudit.report.findings import findings_of
+from recaudit.report.kit.findings import Finding
 from report.crafted_runs import (
     AGENCY,
     Data,
@@ -33,7 +34,7 @@ RARE, COMMON = "1: 0-9 ratings", "2: 10-99 ratings"
 
 
 def found(path: Path, *models: Model) -> list[Finding]:
-    return findings_of(Evidence.of(write_run(path, models, Data(categories=("genre",)))))
+    return findings_of(Evidence(write_run(path, models, Data(categories=("genre",)))))
 
 
 def claims(path: Path, *models: Model) -> list[str]:
@@ -137,8 +138,9 @@ class TestQuality:
     def test_a_rating_error_that_may_be_the_same_is_not_called_the_best(self, tmp_path: Path) -> None:
         error, better = [0.2, 0.4] * 20, [0.5, 0.6] * 20
         worse_by_chance = accuracy(0.3, 0.90, per_user=error)
-        ranks = accuracy(0.55, 0.91, per_user=better).users.with_columns(rmse=pl.Series(error[::-1]))
-        second = replace(accuracy(0.55, 0.91, per_user=better), users=ranks)
+        second = accuracy(0.55, 0.91, per_user=better)
+        ranks = second.tables["users"].with_columns(rmse=pl.Series(error[::-1]))
+        second = replace(second, tables={**second.tables, "users": ranks})
         assert claims(tmp_path, Model("Predictor", [worse_by_chance]), Model("Ranker", [second])) == []
 
     def test_the_lowest_error_of_equals(self, tmp_path: Path) -> None:

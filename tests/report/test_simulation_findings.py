@@ -7,21 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from recaudit.report.findings.finding import Finding
-from recaudit.report.findings.simulation import (
+from recaudit.registry import MODELS
+from recaudit.report.kit.findings import Finding
+from recaudit.report.simulation.evidence import Arena, Study
+from recaudit.report.simulation.findings import (
     explored,
     foreseen,
+    headlines_of,
     liked_best,
     misjudged,
     most_misjudged,
     moved,
     unmoved,
 )
-from recaudit.report.simulation.evidence import Arena, Study
-from recaudit.report.simulation.headlines import headlines_of
+from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.offline.comparison import OfflineOnline
 from report.crafted_simulations import Told, graded, study_of
 
+POWER = {"kind": "power", "power": 2.0}
 Question = Callable[[Study, Arena], Iterator[Finding]]
 
 
@@ -50,9 +53,9 @@ class TestWhoIsLikedBest:
     def test_the_oracle_is_no_contender_and_is_told_beside(self) -> None:
         result = study_of(
             {
-                "Truth": Told([4.8, 4.8], settings="Oracle()"),
+                "Truth": Told([4.8, 4.8], settings={"kind": MODELS.kind_of(Oracle)}),
                 "A": Told([4.0, 4.1]),
-                "Hits": Told([3.0, 3.1], settings="TopPop(by='count')"),
+                "Hits": Told([3.0, 3.1], settings={"kind": "top-pop", "by": "count"}),
             }
         )
         claim, detail = answered(liked_best, result)
@@ -86,9 +89,9 @@ class TestWhatWasForeseen:
     def test_a_recommender_counts_once_however_it_explores(self) -> None:
         told, wild = graded(), {}
         for name, own in told.items():
-            settings = {**own.simulation.settings, "recommender": name}
+            settings = {**own.simulation.settings, "recommender": {"kind": name}}
             own.simulation = replace(own.simulation, settings=settings)
-            wild[f"{name} wild"] = Told([1.0, 1.1, 1.0], own.ndcg, own.rmse, settings=name, policy="Power(power=2.0)")
+            wild[f"{name} wild"] = Told([1.0, 1.1, 1.0], own.ndcg, own.rmse, settings={"kind": name}, policy=POWER)
         alone, both = (Study.of(study_of(each)).main for each in (told, told | wild))
         assert both.correlations["ndcg"].recommenders == 7
         assert both.correlations["ndcg"].estimate.value == alone.correlations["ndcg"].estimate.value
@@ -160,8 +163,8 @@ class TestExploring:
     def test_against_the_same_recommender_without(self, final: tuple[float, float], claim: str) -> None:
         told = {
             "MF": Told([3.0, 3.1], population=1.5),
-            "MF wild": Told(final, population=1.0, policy="EpsilonGreedy(epsilon=0.1)"),
-            "Other wild": Told([1.0, 1.0], settings="ALS(factors=9)", policy="Power(power=2.0)"),
+            "MF wild": Told(final, population=1.0, policy={"kind": "epsilon-greedy", "epsilon": 0.1}),
+            "Other wild": Told([1.0, 1.0], settings={"kind": "als", "factors": 9}, policy=POWER),
         }
         said, detail = answered(explored, study_of(told))
         assert said == claim

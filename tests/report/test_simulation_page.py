@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 from recaudit import models, policies
-from recaudit.audits import METRICS
+from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
-from recaudit.report.charts.labels import edge_levels, label_sides
+from recaudit.registry import MODELS
+from recaudit.report.kit.charts import edge_levels, label_sides
 from recaudit.report.simulation.evidence import Study
 from recaudit.report.simulation.page import render_simulation, write_simulation
 from recaudit.simulate.loop.comparison import Contender
@@ -147,7 +148,7 @@ class TestCharts:
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    truth = Told([4.9, 4.9, 4.9], [0.99, 0.99], [0.4, 0.4], settings="Oracle()")
+    truth = Told([4.9, 4.9, 4.9], [0.99, 0.99], [0.4, 0.4], settings={"kind": MODELS.kind_of(Oracle)})
     return Page(render_simulation(study_of(graded() | {"Truth": truth}, graded(), tuned=True), title="My study"))
 
 
@@ -184,7 +185,7 @@ class TestThePage:
         assert "None" not in page.text
 
     def test_settings_and_whether_they_were_tuned(self, page: Page) -> None:
-        assert "M0 ALS(factors=3) yes Top1()" in page.text
+        assert "M0 als(factors=3) yes top-1" in page.text
 
     def test_names_are_text(self) -> None:
         def page(names: Sequence[str]) -> Page:
@@ -218,7 +219,7 @@ def test_audits_while_they_learn() -> None:
     page = Page(render_simulation(study_of(told)))
     assert "While they learn: exposure" in page.text
     assert "A 100.0% [100.0%, 100.0%] 1.000 [1.000, 1.000] B n/a n/a" in page.text
-    assert METRICS["coverage"].definition in page.text
+    assert definitions()["coverage"].definition in page.text
     assert page.dead_ends == []
     drawn = next(spec for spec in page.specs if "100.0%" in str(spec))
     steps = {row["step"] for values in drawn["datasets"].values() for row in values}

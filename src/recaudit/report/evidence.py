@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import polars as pl
 
 from recaudit.audits.audit import definitions
-from recaudit.metrics.tables import GROUP_SCHEMA, SUMMARY_SCHEMA
-from recaudit.report.kit.numbers import Estimate, finite
-from recaudit.report.kit.reading import table_of
-from recaudit.report.sections.agency import Agency
-from recaudit.report.sections.calibration import Calibrated
-from recaudit.report.sections.folding import Folded
-from recaudit.report.sections.reach import Reach, told_actions
+from recaudit.errors import InputError
+from recaudit.metrics.metric import Metric
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
+from recaudit.registry import AUDITS
+from recaudit.report.kit.findings import against, between
+from recaudit.report.kit.numbers import Estimate
 from recaudit.runs import Run
 from recaudit.status import Status
 
 QUALITY = "ndcg"
 """The metric that puts models in order: a recommender is there to rank."""
+IMPERSONAL = ("top-pop", "random")
+"""The kinds of models that do not personalise."""
+_NO_RATINGS = "the model's scores rank items and are not ratings"
 
-_ITEM_SCHEMA = {
-    "item": pl.String,
-    "title": pl.String,
-    "ratings": pl.Int64,
-    "mean_rating": pl.Float64,
-    "recommended": pl.Int64,
-}
-_REFERENCE_KINDS = frozenset({"toppop", "random"})
+Read = TypeVar("Read")
+
+
+def columns(text: str = "", numbers: str = "", counts: str = "") -> dict[str, Any]:
+    """A schema of columns by name: of text, as ids are read whatever they were, of numbers and of counts."""
+    kinds = ((text, pl.String), (numbers, pl.Float64), (counts, pl.Int64))
+    return {name: kind for names, kind in kinds for name in names.split()}
 
 
 @final
 @dataclass(frozen=True)
-class Group:
+class GroupEstimate:
     """One group of users or items, and what was measured for it."""
 
     by: str
@@ -61,67 +60,96 @@ class Evidence:
     """A run, ready for questions: every answer comes from its tables."""
 
     run: Run
-    models: tuple[str, ...]
-    """Every model, best ranking first; those without a value after them, references last."""
-    references: tuple[str, ...]
-    """The models that do not personalise: what every other model has to beat."""
-    summaries: Mapping[tuple[str, str], Estimate]
-    """The overall numbers by (model, metric)."""
-    audit_of: Mapping[str, str]
-    """Which audit measured a metric, in the order in which metrics are defined."""
-    grouped: pl.DataFrame
-    """The numbers by group: a column model and those of GROUP_SCHEMA."""
-    items: Mapping[str, pl.DataFrame]
-    """A frame for each model that was audited for exposure, a row an item: item, title (the id where there is
-    none), ratings, mean_rating, recommended."""
-    settings: Mapping[str, Mapping[str, Any]]
-    """What the numbers depend on, by audit."""
-    skipped: Mapping[tuple[str, str], str]
-    """Why there is no answer, by (model, audit) that was skipped."""
-    left_out: Mapping[tuple[str, str], str]
-    """Why there is no value, by (model, metric), where a finished audit says so itself."""
+    _read: dict[object, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, run: Run) -> Evidence:
-        """Read a run's tables."""
-        pairs = [(model, audit) for model in run.models for audit in run.audits(model)]
-        summaries: dict[tuple[str, str], Estimate] = {}
-        audit_of: dict[str, str] = {}
-        for model, audit in pairs:
-            for row in table_of(run, model, audit, "summary", SUMMARY_SCHEMA).iter_rows(named=True):
-                summaries[model, row["metric"]] = _estimate(row)
-                audit_of[row["metric"]] = audit
-        grouped = [
-            table_of(run, model, audit, "groups", GROUP_SCHEMA).insert_column(0, pl.lit(model).alias("model"))
-            for model, audit in pairs
+    # ---- tables ----------------------------------------------------------------------------------------
+
+    def table(self, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
+        """The named columns of a table, ids as text whatever they were; no rows where there is no such table."""
+        try:
+            return self.scan(model, audit, name, schema).collect()
+        except InputError as error:
+            if error.argument not in ("audit", "name"):
+                raise
+            return pl.DataFrame(schema=dict(schema))
+
+    def scan(self, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.LazyFrame:
+        """The same of a finished audit, read no further than it is asked for."""
+        return self.run.scan(model, audit, name).select(pl.col(column).cast(kind) for column, kind in schema.items())
+
+    def each(self, audit: str, read: Callable[[Evidence, str], Read]) -> Mapping[str, Read]:
+        """What `read` takes from the tables of each model that has this audit, in the order of `models`; read once."""
+        if read not in self._read:
+            self._read[read] = {model: read(self, model) for model in self.models if audit in self.run.audits(model)}
+        found: Mapping[str, Read] = self._read[read]
+        return found
+
+    def curve(self, model: str, audit: str, over: str, metrics: list[str]) -> pl.DataFrame:
+        """The points of a series at which all of these were measured: columns `at` and the metrics."""
+        series = self.table(model, audit, "series", SERIES_SCHEMA).filter(pl.col("over") == over)
+        wide = series.pivot("metric", index="at", values="value").sort("at")
+        if not set(metrics) <= set(wide.columns):
+            return pl.DataFrame(schema=dict.fromkeys(["at", *metrics], pl.Float64))
+        return wide.select("at", *metrics).drop_nulls()
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Metric]:
+        """Every metric of every audit, by name."""
+        return definitions()
+
+    @cached_property
+    def owners(self) -> Mapping[str, str]:
+        """The audit that a metric is meant to be of where none is named: the first that measures it."""
+        return {metric.name: name for name, audit in [*AUDITS.items()][::-1] for metric in audit.metrics}
+
+    @cached_property
+    def summaries(self) -> Mapping[tuple[str, str, str], Estimate]:
+        """The overall numbers by (model, audit, metric)."""
+        return {
+            (model, audit, row["metric"]): Estimate.of(self.definitions[row["metric"]], row)
+            for model in self.run.models
+            for audit in self.run.audits(model)
+            for row in self.table(model, audit, "summary", SUMMARY_SCHEMA).iter_rows(named=True)
+            if row["metric"] in self.definitions
+        }
+
+    @cached_property
+    def grouped(self) -> pl.DataFrame:
+        """The numbers by group: columns model, audit and those of GROUP_SCHEMA."""
+        frames = [
+            self.table(model, audit, "groups", GROUP_SCHEMA).with_columns(model=pl.lit(model), audit=pl.lit(audit))
+            for model in self.run.models
+            for audit in self.run.audits(model)
         ]
-        items = {model: _items(run, model) for model, audit in pairs if audit == "exposure"}
-        references = tuple(model.label for model in run.manifest.models if _is_reference(model.kind))
+        return pl.concat(frames or [pl.DataFrame(schema={**GROUP_SCHEMA, "model": pl.String, "audit": pl.String})])
 
-        def place(model: str) -> tuple[bool, bool, float]:
-            found = summaries.get((model, QUALITY))
-            value = None if found is None else found.value
-            return model in references, value is None, -(value or 0.0)
+    @cached_property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the numbers depend on, by audit."""
+        return {step.audit: step.settings for step in self.run.manifest.steps}
 
-        return cls(
-            run=run,
-            models=tuple(sorted(run.models, key=place)),
-            references=references,
-            summaries=summaries,
-            audit_of={name: audit_of[name] for name in definitions() if name in audit_of},
-            grouped=pl.concat(grouped or [pl.DataFrame(schema={"model": pl.String, **GROUP_SCHEMA})]),
-            items={model: frame for model, frame in items.items() if len(frame)},
-            settings={step.audit: step.settings for step in run.manifest.steps},
-            skipped={(skip.model, skip.audit): skip.reason for skip in run.manifest.skipped},
-            left_out={
-                (step.model, metric): reason
-                for step in run.manifest.steps
-                for reason, metrics in step.settings.get("left_out", {}).items()
-                for metric in metrics
-            },
-        )
+    @cached_property
+    def skipped(self) -> Mapping[tuple[str, str], str]:
+        """Why there is no answer, by (model, audit) that was skipped."""
+        return {(skip.model, skip.audit): skip.reason for skip in self.run.manifest.skipped}
 
     # ---- models ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def references(self) -> tuple[str, ...]:
+        """The models that do not personalise: what every other model has to beat."""
+        return tuple(model.label for model in self.run.manifest.models if model.kind in IMPERSONAL)
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Every model, best ranking first; those without a value after them, references last."""
+
+        def place(model: str) -> tuple[bool, bool, float]:
+            found = self.overall(model, QUALITY)
+            value = None if found is None else found.value
+            return model in self.references, value is None, -(value or 0.0)
+
+        return tuple(sorted(self.run.models, key=place))
 
     @property
     def main(self) -> str:
@@ -149,68 +177,43 @@ class Evidence:
         """The model to speak of where this number is meant: the best ranking of those that have it."""
         return next(iter(self.known(metric)), None)
 
-    @cached_property
-    def reach(self) -> Mapping[str, Reach]:
-        """What the models that were audited for reachability let users reach, in the order of `models`."""
-        return {model: Reach.of(self.run, model) for model in self.models if "reachability" in self.run.audits(model)}
-
-    @cached_property
-    def folding(self) -> Mapping[str, Folded]:
-        """What the models that were audited for folding fold, in the order of `models`."""
-        return {model: Folded.of(self.run, model) for model in self.models if "folding" in self.run.audits(model)}
-
-    @cached_property
-    def calibration(self) -> Mapping[str, Calibrated]:
-        """What the models that were audited for calibration say, in the order of `models`."""
-        audited = [model for model in self.models if "calibration" in self.run.audits(model)]
-        return {model: Calibrated.of(self.run, model) for model in audited}
-
-    @property
-    def allowed_actions(self) -> str:
-        """What users may do in the reachability audit, as a verb: "rate ..."."""
-        return told_actions(str(self.settings.get("reachability", {}).get("actions", "")))
-
-    @cached_property
-    def agency(self) -> Mapping[str, Agency]:
-        """What the models that were audited for agency say, in the order of `models`."""
-        return {model: Agency.of(self.run, model) for model in self.models if "agency" in self.run.audits(model)}
-
-    def reason(self, model: str, metric: str) -> str:
-        """Why this model has no value of a metric that was asked for."""
-        found = self.summaries.get((model, metric))
-        if found is None:
-            return self.absence(model, self.audit_of[metric])
-        return self.left_out.get((model, metric), found.reason)
-
-    def absence(self, model: str, audit: str) -> str:
-        """Why this model has no numbers of this audit."""
-        return self.skipped.get((model, audit), f"the {audit} audit of this model has not been run")
+    def unasked(self, *audits: str) -> list[str]:
+        """The models for which one of these audits was skipped."""
+        return [model for model in self.models if any((model, audit) in self.skipped for audit in audits)]
 
     # ---- numbers ---------------------------------------------------------------------------------------
 
-    def known(self, metric: str) -> dict[str, Estimate]:
+    def overall(self, model: str, metric: str, audit: str = "") -> Estimate | None:
+        """The overall number of a model; of `audit` where two have measured it."""
+        return self.summaries.get((model, audit or self.owners.get(metric, ""), metric))
+
+    def known(self, metric: str, audit: str = "") -> dict[str, Estimate]:
         """The overall number of every model that has one, in the order of `models`."""
-        found = {model: self.summaries.get((model, metric)) for model in self.models}
+        found = {model: self.overall(model, metric, audit) for model in self.models}
         return {model: row for model, row in found.items() if row is not None and row.value is not None}
 
     def firm(self, metric: str) -> dict[str, Estimate]:
         """Of `known`, what rests on enough users to be spoken of as a finding."""
         return {model: estimate for model, estimate in self.known(metric).items() if estimate.rests_on_enough}
 
-    def ranked(self, metric: str) -> list[str]:
+    def ranked(self, metric: str, audit: str = "") -> list[str]:
         """The models that have a value, best first."""
-        found = self.known(metric)
-        sign = 1 if definitions()[metric].better == "lower" else -1
+        found = self.known(metric, audit)
+        sign = 1 if self.definitions[metric].better == "lower" else -1
         return sorted(found, key=lambda model: sign * (found[model].value or 0.0))
 
     def metrics(self, audit: str) -> list[str]:
-        """What this audit measured for any model."""
-        return [name for name, source in self.audit_of.items() if source == audit]
+        """What this audit measured for any model, in the order in which it defines them."""
+        measured = {metric for _, own, metric in self.summaries if own == audit}
+        return [metric.name for metric in AUDITS[audit].metrics if metric.name in measured] if audit in AUDITS else []
 
-    def label(self, metric: str, audit: str | None = None) -> str:
+    def label(self, metric: str, audit: str = "") -> str:
         """What the metric is called, with the list length filled in: nDCG@10; of `audit` where two have measured it."""
-        k = self.list_length(audit or self.audit_of.get(metric, "exposure"))
-        return definitions()[metric].label.replace("@k", "" if k is None else f"@{k}")
+        return self.definitions[metric].titled(self.list_length(audit or self.owners[metric]))
+
+    def said(self, metric: str, value: float, audit: str = "") -> str:
+        """A value under the metric's label: nDCG@10 0.312."""
+        return f"{self.label(metric, audit)} {self.definitions[metric].written(value)}"
 
     def list_length(self, audit: str) -> int | None:
         """How many items a list has in this audit."""
@@ -222,17 +225,39 @@ class Evidence:
         levels = (settings.get("confidence") for settings in self.settings.values())
         return next((float(level) for level in levels if level is not None), 0.95)
 
-    def firm_groups(self, model: str, metric: str, by: str) -> list[Group]:
+    def reason(self, model: str, metric: str, audit: str = "") -> str:
+        """Why this model has no value of a metric that was asked for."""
+        audit = audit or self.owners[metric]
+        found = self.overall(model, metric, audit)
+        if found is None:
+            return self.absence(model, audit)
+        own = next(step.settings for step in self.run.manifest.steps if (step.model, step.audit) == (model, audit))
+        told = next((why for why, metrics in own.get("left_out", {}).items() if metric in metrics), None)
+        if told or found.status == Status.FAILED:
+            return told or "the computation failed"
+        return _NO_RATINGS if metric in ("rmse", "mae") else "there was nothing to measure"
+
+    def absence(self, model: str, audit: str) -> str:
+        """Why this model has no numbers of this audit."""
+        return self.skipped.get((model, audit), f"the {audit} audit of this model has not been run")
+
+    # ---- groups ----------------------------------------------------------------------------------------
+
+    def groups(self, model: str, metric: str, by: str, audit: str = "") -> list[GroupEstimate]:
+        """The number of every group that has one, in the table's order."""
+        of = {"model": model, "audit": audit or self.owners[metric], "metric": metric, "by": by}
+        rows = self.grouped.filter(**of).to_dicts()
+        # Numbers that only keep groups in order ("1: 3-9 ratings", "2: ...") are no part of their names.
+        numbered = all(row["group"].startswith(f"{place}: ") for place, row in enumerate(rows, start=1))
+        found = [
+            GroupEstimate(by, name.split(": ", 1)[1] if numbered else name, Estimate.of(self.definitions[metric], row))
+            for name, row in ((row["group"], row) for row in rows)
+        ]
+        return [group for group in found if group.estimate.value is not None]
+
+    def firm_groups(self, model: str, metric: str, by: str) -> list[GroupEstimate]:
         """Of `groups`, those with enough users to be spoken of in a finding."""
         return [group for group in self.groups(model, metric, by) if group.estimate.rests_on_enough]
-
-    def groups(self, model: str, metric: str, by: str) -> list[Group]:
-        """The number of every group that has one, in the table's order."""
-        wanted = (pl.col("model") == model) & (pl.col("metric") == metric) & (pl.col("by") == by)
-        rows = self.grouped.filter(wanted).to_dicts()
-        names = _readable([row["group"] for row in rows])
-        found = [Group(by, name, _estimate(row)) for name, row in zip(names, rows, strict=True)]
-        return [group for group in found if group.estimate.value is not None]
 
     @property
     def user_groupings(self) -> list[str]:
@@ -248,71 +273,40 @@ class Evidence:
         found = [by for by in self.grouped["by"].unique(maintain_order=True) if by in wanted]
         return sorted(found, key=lambda by: by not in ("history", "popularity"))
 
+    def widest_gaps(self, model: str, metric: str) -> list[tuple[GroupEstimate, GroupEstimate]]:
+        """The lowest and highest group of users of every grouping where their intervals are apart, widest gap first.
+
+        Groups with too few users for a finding are not looked at.
+        """
+        gaps = []
+        for by in self.user_groupings:
+            ordered = sorted(self.firm_groups(model, metric, by), key=lambda group: group.estimate.value or 0.0)
+            if len(ordered) > 1 and ordered[0].estimate.apart_from(ordered[-1].estimate):
+                gaps.append((ordered[0], ordered[-1]))
+        return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
+
+    def size(self, *estimates: Estimate, value: float = 0.0) -> tuple[float, int]:
+        """How far the farthest of these lies from a value, in standard deviations, and the fewest users of any."""
+        return max(against(own, value, self.confidence) for own in estimates), min(own.users for own in estimates)
+
+    def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> tuple[float, int]:
+        """How far two groups lie apart, in standard deviations, and how many users the smaller one has."""
+        apart = between(low.estimate, high.estimate, self.confidence)
+        return apart, min(low.estimate.users, high.estimate.users)
+
+    # ---- differences -----------------------------------------------------------------------------------
+
     def difference(self, model: str, other: str, metric: str) -> Estimate | None:
         """How much more the same users get from one model than from the other, with a paired interval.
 
-        mean(d) +- z sd(d) / sqrt(n) over the differences d of users who have both values: two models are
-        compared on the same people, so this interval is tighter than the two separate ones suggest.
+        Two models are compared on the same people, so this interval is tighter than the two separate ones suggest.
         """
         schema = {"user": pl.String, metric: pl.Float64}
-        left, right = (table_of(self.run, name, "accuracy", "users", schema) for name in (model, other))
+        left, right = (self.table(name, self.owners[metric], "users", schema) for name in (model, other))
         gains = left.join(right, on="user").select(pl.col(metric) - pl.col(f"{metric}_right")).to_series()
-        gains = gains.filter(gains.is_finite().fill_null(value=False))
-        mean, spread = gains.mean(), gains.std()
-        if not isinstance(mean, float) or not isinstance(spread, float):
-            return None
-        reach = NormalDist().inv_cdf((1 + self.confidence) / 2) * spread / len(gains) ** 0.5
-        return Estimate(metric, mean, mean - reach, mean + reach, Status.SOLVED, None, len(gains), 0)
+        return Estimate.mean(self.definitions[metric], gains.drop_nulls().to_numpy(), self.confidence)
 
     def predicts_better(self, model: str, other: str) -> bool:
         """Whether the same users' ratings are predicted better by one model than by the other, beyond chance."""
         gain = self.difference(model, other, "rmse")
         return gain is not None and gain.below(0)
-
-
-def widest_gap(groups: list[Group]) -> tuple[Group, Group] | None:
-    """The lowest and the highest group, if their intervals do not overlap."""
-    ordered = sorted(groups, key=lambda group: group.estimate.value or 0.0)
-    if len(ordered) < 2 or not ordered[0].estimate.apart_from(ordered[-1].estimate):
-        return None
-    return ordered[0], ordered[-1]
-
-
-def widest_gaps(evidence: Evidence, model: str, metric: str) -> list[tuple[Group, Group]]:
-    """The lowest and highest group of users of every grouping where their intervals are apart, the widest gap first.
-
-    Groups with too few users for a finding are not looked at.
-    """
-    found = [widest_gap(evidence.firm_groups(model, metric, by)) for by in evidence.user_groupings]
-    gaps = [gap for gap in found if gap is not None]
-    return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
-
-
-def _readable(names: list[str]) -> list[str]:
-    """Group names without the numbers that only keep them in order ("1: 3-9 ratings", "2: ...")."""
-    if all(name.startswith(f"{place}: ") for place, name in enumerate(names, start=1)):
-        return [name.split(": ", 1)[1] for name in names]
-    return names
-
-
-def _is_reference(kind: str) -> bool:
-    return re.sub(r"[^a-z]", "", kind.lower()) in _REFERENCE_KINDS
-
-
-def _items(run: Run, model: str) -> pl.DataFrame:
-    rows = table_of(run, model, "exposure", "items", _ITEM_SCHEMA)
-    return rows.with_columns(pl.coalesce("title", "item").alias("title"))
-
-
-def _estimate(row: dict[str, Any]) -> Estimate:
-    value = finite(row["value"])
-    return Estimate(
-        metric=row["metric"],
-        value=value,
-        lower=finite(row["lower"]),
-        upper=finite(row["upper"]),
-        status=row["status"],
-        baseline=finite(row["baseline"]),
-        users=row["users"] or 0,
-        excluded=row["excluded"] or 0,
-    )

@@ -5,46 +5,26 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from recaudit.audits.audit import definitions
+from markupsafe import Markup
+
 from recaudit.folders import REPORT, keep
-from recaudit.report import charts
-from recaudit.report.evidence import QUALITY, Evidence
-from recaudit.report.findings import findings_of
-from recaudit.report.findings.exposure import SMALLEST_SHARE
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import findings_of, gaps, left_out_lines
 from recaudit.report.headlines import Headline, headlines_of
-from recaudit.report.kit.document import rendered
+from recaudit.report.kit.charts import series_color
+from recaudit.report.kit.document import part, rendered
 from recaudit.report.kit.numbers import FEWEST_USERS, listing
-from recaudit.report.kit.tables import gaps, left_out_lines
-from recaudit.report.sections.agency_section import agency_section
-from recaudit.report.sections.calibration_section import calibration_section
-from recaudit.report.sections.catalogue import ENOUGH_RATINGS
-from recaudit.report.sections.folding_section import folding_section
-from recaudit.report.sections.lists import sections_of
-from recaudit.report.sections.reach_section import reach_section
+from recaudit.report.sections.exposure import SMALLEST_SHARE
+from recaudit.report.sections.section import sections_of
 from recaudit.runs import Run
 
 FIRST_FINDINGS = 5
 """How many findings stand on top; the others are folded away by section."""
 
-_TITLES = {
-    "accuracy": "Accuracy",
-    "people": "People",
-    "shown": "What is shown",
-    "items": "Items",
-    "reach": "Reach",
-    "agency": "Agency",
-    "folding": "Folding",
-    "calibration": "Calibration",
-    "methods": "Definitions",
-    "gaps": "Gaps",
-    "run": "This run",
-}
-"""What the sections are called in the list of contents, in their order."""
-
 
 def headlines(run: Run) -> list[Headline]:
     """The five numbers that matter most, each with a sentence that says what it means."""
-    return headlines_of(Evidence.of(run))
+    return headlines_of(Evidence(run))
 
 
 def write(run: Run) -> Path:
@@ -54,26 +34,27 @@ def write(run: Run) -> Path:
 
 def render(run: Run) -> str:
     """The page as text."""
-    evidence = Evidence.of(run)
-    sections = sections_of(evidence)
-    first = headlines_of(evidence)
-    findings = findings_of(evidence)
-    calibration = calibration_section(evidence)
-    parts = {
-        "accuracy": sections.accuracy,
-        "people": sections.people,
-        "shown": sections.exposure,
-        "items": sections.items,
-        "reach": reach_section(evidence),
-        "agency": agency_section(evidence),
-        "folding": folding_section(evidence),
-        "calibration": calibration,
-    }
-    contents = {name: title for name, title in _TITLES.items() if parts.get(name, True)}
-    shown = {*evidence.audit_of, *(headline.metric for headline in first), *(["share"] if sections.shares else [])}
-    shown |= set(calibration.metrics if calibration else [])
+    evidence = Evidence(run)
+    colors = {model: series_color(place) for place, model in enumerate(evidence.models)}
+    shown = {metric for _, _, metric in evidence.summaries} | set(evidence.grouped["metric"])
+    contents: dict[str, str] = {}
+    sections: list[Markup] = []
+    methods: list[str] = []
+    for section in sections_of(evidence):
+        content = section.content()
+        if content is not None:
+            contents[section.anchor] = section.title
+            sections.append(part(section.template, evidence=evidence, section=content, colors=colors))
+            methods += [content["methods"]] if "methods" in content else []
+            shown |= set(content.get("metrics", ()))
+    contents |= {"methods": "Definitions", "gaps": "Gaps", "run": "This run"}
+    first, findings = headlines_of(evidence), findings_of(evidence)
+    shown |= {headline.metric for headline in first}
+    later = findings[FIRST_FINDINGS:]
+    more = {title: [own for own in later if own.section == anchor] for anchor, title in contents.items()}
     return rendered(
         "page.html.j2",
+        version=run.manifest.recaudit,
         evidence=evidence,
         manifest=run.manifest,
         headlines=first,
@@ -81,26 +62,14 @@ def render(run: Run) -> str:
         folder=shlex.quote(run.path.resolve().name),
         contents=contents,
         findings=findings[:FIRST_FINDINGS],
-        more={
-            title: own
-            for name, title in contents.items()
-            if (own := [finding for finding in findings[FIRST_FINDINGS:] if finding.section == name])
-        },
+        more={title: own for title, own in more.items() if own},
         fewest_users=FEWEST_USERS,
         sections=sections,
-        reach=parts["reach"],
-        agency=parts["agency"],
-        folding=parts["folding"],
-        calibration=calibration,
+        methods=methods,
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),
-        metrics=[metric for name, metric in definitions().items() if name in shown],
-        quality=QUALITY,
-        most_categories=charts.MOST_CATEGORIES,
+        defined=[(name, evidence.label(name), "", own) for name, own in evidence.definitions.items() if name in shown],
         smallest_share=SMALLEST_SHARE,
-        smallest_tail=charts.SMALLEST_TAIL,
-        enough_ratings=ENOUGH_RATINGS,
-        series=[charts.series_color(place) for place in range(len(evidence.models))],
     )
 
 

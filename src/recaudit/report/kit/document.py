@@ -16,24 +16,21 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from recaudit.report.charts import THEME
-from recaudit.report.kit.numbers import chance, count, duration, listing, percent, plural, times
+from recaudit.metrics.numbers import chance, percent, times
+from recaudit.report.kit.charts import THEME
+from recaudit.report.kit.numbers import count, duration, listing, plural, settings_line
 
 
 def rendered(template: str, **content: Any) -> str:
     """A page from its template: with the style, the script and the theme of all pages, and what is its own."""
     script = _script()
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            theme=THEME,
-            style=Markup(_part("style.css")),
-            script=Markup(script),
-            content_policy=_content_policy(script),
-            **content,
-        )
-    )
+    shared = {"theme": THEME, "style": Markup(_file("style.css")), "script": Markup(script)}
+    return _environment().get_template(template).render(content_policy=_content_policy(script), **shared, **content)
+
+
+def part(template: str, **content: Any) -> Markup:
+    """A part of a page from its template, to stand in another."""
+    return Markup(_environment().get_template(template).render(**content))
 
 
 def script_json(value: object) -> Markup:
@@ -59,19 +56,10 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    named = (chance, count, duration, listing, percent, plural, script_json, times, _moment, _split, _unbroken)
+    environment.filters |= {function.__name__.lstrip("_"): function for function in named}
     environment.filters |= {
-        "chance": chance,
-        "count": count,
-        "percent": percent,
-        "plural": plural,
-        "listing": listing,
-        "duration": duration,
-        "times": times,
-        "moment": _moment,
-        "settings": _settings,
-        "split": _split,
-        "unbroken": _unbroken,
-        "script_json": script_json,
+        "settings": settings_line,
         "pretty_json": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
     }
     return environment
@@ -80,10 +68,10 @@ def _environment() -> jinja2.Environment:
 @cache
 def _script() -> str:
     """Vega, Vega-Lite and Vega-Embed, from the package that carries them, with the lines that draw the charts."""
-    return str(vl_convert.javascript_bundle(_part("charts.js")))
+    return str(vl_convert.javascript_bundle(_file("charts.js")))
 
 
-def _part(name: str) -> str:
+def _file(name: str) -> str:
     return (resources.files("recaudit.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -102,20 +90,3 @@ def _split(config: Mapping[str, Any]) -> str:
 def _unbroken(text: str) -> str:
     """The text with intervals that stay on one line."""
     return re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    """Settings in a line; those that are not set are left out, in a part such as `NextK(k=10, ratings=None)` too.
-
-    Tables among them, such as how many pairs of one model were solved, are no settings of the audit.
-    """
-    told = {
-        name: re.sub(r", \w+=None", "", _listed(value))
-        for name, value in settings.items()
-        if value is not None and not isinstance(value, Mapping)
-    }
-    return ", ".join(f"{name} = {value}" for name, value in told.items()) or "none"
-
-
-def _listed(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

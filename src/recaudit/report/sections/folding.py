@@ -1,90 +1,32 @@
-"""What one model folds: the tables of its folding audit, as the page shows them."""
+"""Does it come from nowhere: how much each model folds, cases, which groups fold onto each other, what that buys."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
+import altair as alt
 import polars as pl
 
-from recaudit.metrics.tables import SERIES_SCHEMA
-from recaudit.report.kit.reading import table_of
-from recaudit.runs import Run
+from recaudit.audits.folding.fronts import knee
+from recaudit.report.evidence import Evidence, columns
+from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, figure, in_series, tooltip
+from recaudit.report.kit.findings import Finding, against, between
+from recaudit.report.kit.tables import group_tables, overview
+from recaudit.report.sections.section import Section
 
 AUDIT = "folding"
-
-_CASE_SCHEMA = {
-    "user": pl.String,
-    "title": pl.String,
-    "categories": pl.String,
-    "rank": pl.Int64,
-    "relatedness": pl.Float64,
-    "similarity": pl.Float64,
-    "user_rates": pl.String,
-    "in_common": pl.Float64,
+NOTABLE = 0.01
+"""From this share of the lists on, it is a finding that they hold what is spurious."""
+_CASES = 3
+_FOLDS = 6
+_CASES_KEPT = {
+    **columns("user title categories user_rates", "relatedness similarity in_common", "rank"),
     "nearest_by_model": pl.List(pl.String),
 }
-_FOLD_SCHEMA = {
-    "users": pl.String,
-    "items": pl.String,
-    "overshoot": pl.Float64,
-    "shown_share": pl.Float64,
-    "n_users": pl.Int64,
-    "examples": pl.List(pl.String),
-}
-
-
-@final
-@dataclass(frozen=True)
-class Case:
-    """One spurious recommendation, and what a person needs to judge it."""
-
-    user: str
-    title: str
-    categories: str | None
-    """What the item is about; None where nothing is known."""
-    rank: int
-    """Its place in the user's list."""
-    relatedness: float
-    similarity: float
-    user_rates: str | None
-    """What the user rates most: "Drama 40%, Comedy 25%"."""
-    in_common: float | None
-    """The share of what the user rated that has a category in common with the item."""
-    nearest: tuple[str, ...]
-    """Of what the user rated, the items that the model takes to be most like this one."""
-
-
-@final
-@dataclass(frozen=True)
-class Fold:
-    """A kind of users, and a kind of items that they are placed near."""
-
-    users: str
-    items: str
-    overshoot: float
-    shown_share: float
-    """How much of these users' lists is of that kind."""
-    n_users: int
-    examples: tuple[str, ...]
-    """The best known of the items."""
-
-    @property
-    def apart(self) -> bool:
-        """Whether users and items have no kind in common."""
-        return not _kinds(self.users) & _kinds(self.items)
-
-
-@final
-@dataclass(frozen=True)
-class Point:
-    """The model with another weight of unrated pairs."""
-
-    weight: float
-    rmse: float
-    folding: float
-    shown_folding: float
+_FOLDS_KEPT = {**columns("users items", "overshoot shown_share", "n_users"), "examples": pl.List(pl.String)}
 
 
 @final
@@ -92,37 +34,40 @@ class Point:
 class Folded:
     """One model's audit."""
 
-    cases: tuple[Case, ...]
-    """The clearest first."""
-    folds: tuple[Fold, ...]
-    """The worst first."""
-    curve: tuple[Point, ...]
-    """By weight; empty where it was not asked for."""
+    cases: list[dict[str, Any]]
+    """Spurious recommendations with what a person needs to judge them, the clearest first: keys as in _CASES_KEPT.
+
+    What is not known about an item is None. `user_rates` is what the user rates most ("Drama 40%, Comedy 25%"),
+    `in_common` the share of what the user rated that has a category in common with the item."""
+    folds: list[dict[str, Any]]
+    """Kinds of users and the kinds of items that they are placed near though they have no kind in common, the worst
+    first: keys as in _FOLDS_KEPT."""
+    curve: pl.DataFrame
+    """at, rmse, folding, shown_folding: the model with other weights of unrated pairs, where that was asked for."""
 
     @classmethod
-    def of(cls, run: Run, model: str) -> Folded:
+    def of(cls, evidence: Evidence, model: str) -> Folded:
         """Read a finished audit."""
-        cases = table_of(run, model, AUDIT, "spurious", _CASE_SCHEMA)
-        folds = table_of(run, model, AUDIT, "co_clusters", _FOLD_SCHEMA)
-        series = table_of(run, model, AUDIT, "series", SERIES_SCHEMA)
+        cases = evidence.table(model, AUDIT, "spurious", _CASES_KEPT).with_columns(
+            _listed(pl.col("categories")), pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([])
+        )
+        folds = evidence.table(model, AUDIT, "co_clusters", _FOLDS_KEPT).sort("overshoot", descending=True)
+        named = folds.with_columns(_listed(pl.col("users", "items"))).to_dicts()
         return cls(
-            tuple(_case(row) for row in cases.iter_rows(named=True)),
-            tuple(_fold(row) for row in folds.sort("overshoot", descending=True).iter_rows(named=True)),
-            _curve(series),
+            cases.to_dicts(),
+            [fold for fold in named if not _kinds(fold["users"]) & _kinds(fold["items"])],
+            evidence.curve(model, AUDIT, "unobserved_weight", ["rmse", "folding", "shown_folding"]),
         )
 
 
-def category_system(label: str) -> str:
-    """The category system that relatedness was taken from, from the settings of a result: `categories, genre`."""
-    source, _, rest = label.partition(", ")
-    return rest if source == "categories" else ""
+def folding_by_model(evidence: Evidence) -> Mapping[str, Folded]:
+    """What the models that were audited fold."""
+    return evidence.each(AUDIT, Folded.of)
 
 
-def told_relatedness(label: str) -> str:
-    """What relatedness was taken from, in words."""
-    if system := category_system(label):
-        return f"{system}: how much of what a user rated is of the item's kind"
-    return "who rated what: how much people like the user rate items like this one"
+def _listed(kinds: pl.Expr) -> pl.Expr:
+    """Categories as a person lists them."""
+    return kinds.str.replace_all("|", ", ", literal=True)
 
 
 def _kinds(name: str) -> set[str]:
@@ -131,42 +76,160 @@ def _kinds(name: str) -> set[str]:
     return {kind for part in name.split(", ") if (kind := numbered.sub("", part))}
 
 
-def _named(kinds: str) -> str:
-    """Categories as a person lists them."""
-    return kinds.replace("|", ", ")
+def _category_system(evidence: Evidence) -> str:
+    """The category system that relatedness was taken from; none where it was who rated what."""
+    names = evidence.settings[AUDIT].get("relatedness") or [""]
+    first = names if isinstance(names, str) else str(names[0])
+    return first if first in evidence.run.manifest.data.categories else ""
 
 
-def _case(row: dict[str, Any]) -> Case:
-    categories, nearest = row["categories"], row["nearest_by_model"] or []
-    return Case(
-        user=row["user"],
-        title=row["title"],
-        categories=None if categories is None else _named(categories),
-        rank=row["rank"],
-        relatedness=row["relatedness"],
-        similarity=row["similarity"],
-        user_rates=row["user_rates"],
-        in_common=row["in_common"],
-        nearest=tuple(map(_named, nearest)),
+def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
+    """Which model shows the most that has hardly anything to do with the user?"""
+    shares = evidence.firm("spurious_share")
+    ranked = [model for model in evidence.ranked("spurious_share") if model in shares]
+    if not ranked or not shares[ranked[-1]].above(NOTABLE):
+        return
+    model = ranked[-1]
+    numbers = ", ".join(f"{name} {shares[name].full}" for name in reversed(ranked))
+    cases = folding_by_model(evidence)[model].cases
+    yield Finding(
+        f"{shares[model].text} of what {model} shows has hardly anything to do with the user",
+        f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}",
+        AUDIT,
+        *evidence.size(shares[model]),
     )
 
 
-def _fold(row: dict[str, Any]) -> Fold:
-    return Fold(
-        users=_named(row["users"]),
-        items=_named(row["items"]),
-        overshoot=row["overshoot"],
-        shown_share=row["shown_share"],
-        n_users=row["n_users"],
-        examples=tuple(row["examples"]),
+def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
+    """Does the model that predicts ratings best fold more than another that has vectors too?"""
+    folded, error = evidence.firm("folding"), evidence.firm("rmse")
+    by_error = [model for model in evidence.ranked("rmse") if model in folded and model in error]
+    by_folding = [model for model in evidence.ranked("folding") if model in by_error]
+    if len(by_error) < 2:
+        return
+    precise, least = by_error[0], by_folding[0]
+    if precise == least or not evidence.predicts_better(precise, least):
+        return
+    if folded[precise].apart_from(folded[least]):
+        yield Finding(
+            f"{precise} predicts ratings better than {least}, but folds more",
+            f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
+            f"{error[least].full}.",
+            AUDIT,
+            between(folded[precise], folded[least], evidence.confidence),
+            min(estimate[model].users for estimate in (folded, error) for model in (precise, least)),
+        )
+
+
+def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
+    """Would a model fold less if what users did not rate counted for something?"""
+    for model, own in folding_by_model(evidence).items():
+        error, now = evidence.firm("rmse").get(model), evidence.firm("folding").get(model)
+        if error is None or now is None:
+            continue
+        points = own.curve.to_dicts()
+        less = [point for point in points if now.above(point["folding"])]
+        free = [point for point in less if point["rmse"] <= (error.value or 0.0)]
+        knee_at = knee(own.curve["rmse"].to_numpy(), own.curve["folding"].to_numpy()) if points else None
+        bargain = None if knee_at is None else points[knee_at]
+        point = min(free, key=lambda point: float(point["folding"])) if free else bargain
+        if point is None or point not in less:
+            continue
+        written = {name: evidence.definitions[name].written(point[name]) for name in ("folding", "rmse")}
+        verdict = "RMSE gets no worse." if free else "Of the weights tried, it is the best bargain."
+        yield Finding(
+            f"{model} would fold less if what users left unrated counted for something",
+            f"With a weight of {point['at']:g} on unrated pairs, folding goes from {now.text} to {written['folding']} "
+            f"and RMSE from {error.text} to {written['rmse']}. {verdict}",
+            AUDIT,
+            against(now, point["folding"], evidence.confidence),
+            min(error.users, now.users),
+        )
+
+
+def _example(case: Mapping[str, Any]) -> str:
+    rates = f", who rates {case['user_rates']}," if case["user_rates"] else ""
+    about = f" ({case['categories']})" if case["categories"] else ""
+    return f"For example, {case['user']}{rates} is shown {case['title']}{about}."
+
+
+def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_folding"]) -> Figure | None:
+    """RMSE to the right, folding upwards: a dot for each model, a line along the weights of a model that has them."""
+    error, folded = evidence.known("rmse"), evidence.known(metric)
+    label = evidence.label(metric)
+    models: Rows = [
+        {
+            **in_series(evidence.models, model),
+            "x": error[model].value,
+            "y": folded[model].value,
+            "told": f"RMSE {error[model].full}, {label} {folded[model].full}",
+        }
+        for model in folding_by_model(evidence)
+        if model in error and model in folded
+    ]
+    steps: Rows = []
+    for model, own in folding_by_model(evidence).items():
+        for weight, rmse, height in own.curve.select("at", "rmse", metric).iter_rows():
+            told = f"{evidence.said('rmse', rmse)}, {evidence.said(metric, height)}"
+            row = {**in_series(evidence.models, model), "weight": f"{weight:g}", "order": weight}
+            steps.append({**row, "x": rmse, "y": height, "told": told})
+    if len(models) + len(steps) < 2:
+        return None
+    x = alt.X("x:Q", title="RMSE", scale=alt.Scale(zero=False, nice=True, padding=14), axis=alt.Axis(grid=True))
+    y = alt.Y("y:Q", title=label, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(grid=True, tickCount=4))
+    color = by_series(evidence.models)
+    layers: list[alt.Chart] = []
+    if steps:
+        line = chart(steps)
+        layers += [
+            line.mark_line(strokeWidth=1.5, opacity=0.6).encode(x, y, color, order="order:Q"),
+            line.mark_point(size=28).encode(x, y, color, tooltip=tooltip("model", "weight")),
+            line.mark_text(align="left", dx=6, dy=-7, fill=MUTED).encode(x, y, text="weight:N"),
+        ]
+    if models:
+        layers.append(chart(models).mark_point(size=110).encode(x, y, color, tooltip=tooltip("model")))
+    numbers = [f"{row['model']}: {row['told']}" for row in models]
+    numbers += [f"{row['model']} with weight {row['weight']}: {row['told']}" for row in steps]
+    return figure(
+        f"{label} against RMSE", f"{label} against RMSE, lower is better for both. {'; '.join(numbers)}.", 320, *layers
     )
 
 
-def _curve(series: pl.DataFrame) -> tuple[Point, ...]:
-    """The weights at which everything was measured."""
-    wide = series.filter(pl.col("over") == "unobserved_weight").pivot("metric", index="at", values="value").sort("at")
-    needed = ("rmse", "folding", "shown_folding")
-    if not set(needed) <= set(wide.columns):
-        return ()
-    known = wide.drop_nulls(needed)
-    return tuple(Point(row["at"], *(row[name] for name in needed)) for row in known.iter_rows(named=True))
+@final
+class FoldingSection(Section):
+    """Recommendations that come from nowhere."""
+
+    audits = (AUDIT,)
+    anchor, title, template, place = "folding", "Folding", "folding.html.j2", 70
+    questions = (from_nowhere, precise_but_folded, what_was_left_unrated)
+
+    def content(self) -> dict[str, Any] | None:
+        """Numbers by model, cases and folds of those that show anything spurious, the most spurious first."""
+        evidence = self.evidence
+        if not evidence.metrics(AUDIT):
+            return None
+        spurious = evidence.known("spurious_share")
+        details = [
+            {"model": model, "cases": own.cases[:_CASES], "folds": own.folds[:_FOLDS]}
+            for model in sorted(spurious, key=lambda model: -(spurious[model].value or 0.0))
+            if (own := folding_by_model(evidence)[model]).cases
+        ]
+        system = _category_system(evidence)
+        groupings = [*evidence.user_groupings, *evidence.item_groupings]
+        figures = [folding_against_error(evidence, metric) for metric in ("folding", "shown_folding")]
+        return {
+            "relatedness": f"{system}: how much of what a user rated is of the item's kind"
+            if system
+            else "who rated what: how much people like the user rate items like this one",
+            "kind": system or next(iter(evidence.run.manifest.data.categories), "category"),
+            "overview": overview(evidence, AUDIT),
+            "skipped": evidence.unasked(AUDIT),
+            "figures": [figure for figure in figures if figure],
+            "drawn": [model for model in folding_by_model(evidence) if model in evidence.known("rmse")],
+            "curves": [model for model, own in folding_by_model(evidence).items() if len(own.curve)],
+            "details": details,
+            "groups": [
+                *group_tables(evidence, ["folding"], ["relatedness"]),
+                *group_tables(evidence, ["spurious_share"], groupings),
+            ],
+        }

@@ -6,10 +6,11 @@ the same people and the same chance.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, factorial
+from math import ceil
 from typing import final
 
 import numpy as np
@@ -18,14 +19,16 @@ from scipy import stats
 
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
-from recaudit.report.kit.numbers import Estimate, finite
-from recaudit.report.simulation.finished import Finished, finished_parts
-from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS
+from recaudit.metrics.metric import Metric
+from recaudit.registry import MODELS
+from recaudit.report.evidence import IMPERSONAL
+from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb, written
+from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
 from recaudit.simulate.loop.comparison import Comparison
+from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.simulation import Simulation, interval
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.status import Status
 
 Published = Mapping[tuple[str, str], Mapping[str, float]]
 """Numbers to put beside ours, by environment and recommender: {"ndcg": ..., "rmse": ..., "mean_rating": ...}."""
@@ -37,8 +40,6 @@ LAST = 1000
 
 _POINTS = 50
 """How many points a curve has, at most: more steps are taken together."""
-_ORACLE = "Oracle"
-_IMPERSONAL = ("TopPop", "Random")
 
 
 @final
@@ -59,11 +60,6 @@ class Correlation:
     def agreement(self) -> float:
         """1 for the same order, -1 for the opposite one, whatever the metric."""
         return self.better * (self.estimate.value or 0.0)
-
-    @property
-    def could_tell(self) -> bool:
-        """Whether so many recommenders could be in an order that is more than chance."""
-        return 2 / factorial(self.recommenders) < CHANCE
 
     @property
     def beyond_chance(self) -> bool:
@@ -112,63 +108,49 @@ class Arena:
     def ranked(self, measure: str, *, oracle: bool = True) -> list[str]:
         """Those that have a value, best first."""
         found = self.known(measure)
-        sign = 1 if TERMS[measure].better == "lower" else -1
+        sign = 1 if term(measure).better == "lower" else -1
         names = [name for name in found if oracle or name != self.oracle]
         return sorted(names, key=lambda name: sign * (found[name].value or 0.0))
 
     def difference(self, name: str, other: str, measure: str) -> Estimate:
         """One minus the other, paired."""
         one, two = self.values[name, measure], self.values[other, measure]
-        return _estimate(measure, one - two if len(one) == len(two) else np.zeros(0))
+        return estimated(term(measure), one - two if len(one) == len(two) else np.zeros(0))
 
     @property
     def trials(self) -> int:
         """How many trials stand behind every number."""
-        return self._any.trials
-
-    @property
-    def steps(self) -> int:
-        """How many steps a trial has."""
-        return self._any.steps["step"].n_unique()
-
-    @property
-    def ratings_per_step(self) -> float:
-        """How many ratings are given at a step."""
-        return float(self._any.steps["ratings"].to_numpy().mean())
+        return self.first.trials
 
     @property
     def stride(self) -> int:
         """How many steps are taken together in a curve."""
-        return ceil(self.steps / _POINTS)
+        return ceil(self.first.steps["step"].n_unique() / _POINTS)
 
     @property
-    def _any(self) -> Simulation:
+    def first(self) -> Simulation:
+        """What is the same for all simulations, such as how long they are, is read from the first."""
         return next(iter(self.comparison.simulations.values()))
 
     @property
     def oracle(self) -> str | None:
         """The recommender that knows the truth."""
-        return next((name for name in self.references if self._kind(name) == _ORACLE), None)
-
-    def _kind(self, name: str) -> str:
-        return _kind(self.comparison[name])
+        kind = MODELS.kind_of(Oracle)
+        return next((name for name in self.references if _kind(self.comparison[name]) == kind), None)
 
     def policy(self, name: str) -> str:
         """How it turns scores into what is shown, in words."""
-        return str(self.comparison[name].settings.get("policy", "Top1()"))
-
-    def explores(self, name: str) -> bool:
-        """Whether anything but the highest scores is shown."""
-        return self.comparison[name].explores
+        return written(self.comparison[name].settings.get("policy", {"kind": "top-1"}))
 
     @cached_property
     def explorers(self) -> Mapping[str, list[str]]:
         """For each recommender that always shows the highest score: the same one with policies that explore."""
         same = {name: self.comparison[name].settings.get("recommender") for name in self.recommenders}
-        greedy = [name for name in self.recommenders if not self.explores(name)]
+        explore = {name: self.comparison[name].explores for name in self.recommenders}
         found = {
-            name: [other for other in self.recommenders if self.explores(other) and same[other] == same[name]]
-            for name in greedy
+            name: [other for other in explore if explore[other] and same[other] == same[name]]
+            for name in explore
+            if not explore[name]
         }
         return {name: others for name, others in found.items() if others}
 
@@ -217,7 +199,8 @@ class Study:
     @classmethod
     def of(cls, result: OfflineOnline, published: Published | None = None) -> Study:
         """Take what is finished, and measure it."""
-        parts = finished_parts(result)
+        found = {name: _finished(name, comparison) for name, comparison in result.comparisons.items()}
+        parts = {name: part for name, part in found.items() if part is not None}
         if not parts:
             raise InputError(
                 "result",
@@ -225,8 +208,10 @@ class Study:
                 expected="at least one finished trial",
                 remedy="Let the study go on, and make the page then.",
             )
-        arenas = tuple(_arena(place, part, result, published or {}) for place, part in enumerate(parts, start=1))
-        begun = {arena.name for arena in arenas}
+        arenas = tuple(
+            _arena(f"environment-{place}", name, comparison, result, published or {})
+            for place, (name, (comparison, _)) in enumerate(parts.items(), start=1)
+        )
         names = dict.fromkeys(name for arena in arenas for name in arena.recommenders)
         references = dict.fromkeys(name for arena in arenas for name in arena.references)
         return cls(
@@ -235,8 +220,8 @@ class Study:
             references=tuple(references),
             k=result.k,
             notes=(
-                *(line for part in parts for line in part.left_out),
-                *(f"{name}: no trial is finished yet." for name in result.comparisons if name not in begun),
+                *(line for _, left_out in parts.values() for line in left_out),
+                *(f"{name}: no trial is finished yet." for name in found if name not in parts),
                 *(
                     f"{arena.name}: {name} was tuned to {edge}. It might do better beyond."
                     for arena in arenas
@@ -253,12 +238,52 @@ class Study:
 
     def label(self, measure: str) -> str:
         """What the measure is called, with the k of nDCG filled in."""
-        return TERMS[measure].label.replace("@k", f"@{self.k}")
+        return term(measure).titled(self.k)
 
 
-def _arena(place: int, part: Finished, result: OfflineOnline, published: Published) -> Arena:
-    simulations = part.comparison.simulations
-    folds = result.folds.filter(pl.col("environment") == part.environment)
+def _finished(environment: str, comparison: Comparison) -> tuple[Comparison, list[str]] | None:
+    """The trials that all of some recommenders have run to the end, and what is missing, in sentences."""
+    simulations = comparison.simulations
+    lengths = {
+        name: dict(simulation.steps.group_by("trial").agg(pl.col("step").n_unique()).iter_rows())
+        for name, simulation in simulations.items()
+    }
+    whole = max((steps for trials in lengths.values() for steps in trials.values()), default=0)
+    ended = {name: {trial for trial, steps in trials.items() if steps == whole} for name, trials in lengths.items()}
+    times = Counter(trial for trials in ended.values() for trial in sorted(trials))
+    if not times:
+        return None
+    # Trials are run in order: the one that most have finished is among the first of each of them.
+    shared = times.most_common(1)[0][0]
+    kept = [name for name, trials in ended.items() if shared in trials]
+    common = sorted(set.intersection(*(ended[name] for name in kept)))
+    begun = {trial for trials in lengths.values() for trial in trials}
+    left_out = []
+    if missing := [name for name in simulations if name not in kept]:
+        left_out.append(
+            f"{environment}: {listing(missing)} {verb(missing, 'has', 'have')} not finished the trials that "
+            "the others have, and cannot be compared yet."
+        )
+    if len(common) < len(begun):
+        left_out.append(
+            f"{environment}: numbers are those of the {plural(len(common), 'trial')} that everybody on this page has "
+            f"finished, of {len(begun)} begun."
+        )
+    kept_trials = pl.col("trial").is_in(common)
+    ended_parts = {
+        name: replace(
+            simulations[name],
+            steps=simulations[name].steps.filter(kept_trials).sort("trial", "step"),
+            audits=simulations[name].audits.filter(kept_trials),
+        )
+        for name in kept
+    }
+    return Comparison(ended_parts), left_out
+
+
+def _arena(anchor: str, where: str, comparison: Comparison, result: OfflineOnline, published: Published) -> Arena:
+    simulations = comparison.simulations
+    folds = result.folds.filter(environment=where)
     given = next(iter(simulations.values())).steps.group_by("trial").agg(pl.col("ratings").sum())["ratings"].min()
     last = max(1, min(LAST, int(given) // 2 if isinstance(given, int) else 1))
     values = {
@@ -266,33 +291,37 @@ def _arena(place: int, part: Finished, result: OfflineOnline, published: Publish
         for name, simulation in simulations.items()
         for measure in (*OFFLINE, *ONLINE, "final_mean_rating", "final_shown_rmse")
     }
-    estimates = {(name, measure): _estimate(measure, own) for (name, measure), own in values.items()}
-    references = [name for name, simulation in simulations.items() if _kind(simulation) in (_ORACLE, *_IMPERSONAL)]
+    estimates = {(name, measure): estimated(term(measure), own) for (name, measure), own in values.items()}
+    beside = (MODELS.kind_of(Oracle), *IMPERSONAL)
+    references = [name for name, simulation in simulations.items() if _kind(simulation) in beside]
 
     def liked(name: str) -> tuple[bool, bool, float]:
         value = estimates[name, "mean_rating"].value
         return name in references, value is None, -(value or 0.0)
 
-    rows = result.recommenders.filter(pl.col("environment") == part.environment).iter_rows(named=True)
-    told = {row["recommender"]: (str(row["settings"]), bool(row["tuned"]), str(row["edge"])) for row in rows}
-    own = {name: (str(each.settings.get("recommender", "")), False, "") for name, each in simulations.items()}
+    rows = result.recommenders.filter(environment=where).iter_rows(named=True)
+    tuned = {row["recommender"]: (bool(row["tuned"]), str(row["edge"])) for row in rows}
     return Arena(
-        name=part.environment,
-        anchor=f"environment-{place}",
-        comparison=part.comparison,
+        name=where,
+        anchor=anchor,
+        comparison=comparison,
         folds=max((len(own) for (_, measure), own in values.items() if measure in OFFLINE), default=0),
         recommenders=tuple(sorted(simulations, key=liked)),
         references=tuple(sorted(references, key=liked)),
         values=values,
         estimates=estimates,
         last=last,
-        settings=own | told,
-        published={name: row for (where, name), row in published.items() if where == part.environment},
+        settings={
+            name: (written(simulation.settings.get("recommender", "")), *tuned.get(name, (False, "")))
+            for name, simulation in simulations.items()
+        },
+        published={name: row for (place, name), row in published.items() if place == where},
     )
 
 
 def _kind(simulation: Simulation) -> str:
-    return str(simulation.settings.get("recommender", "")).split("(", 1)[0]
+    recommender = simulation.settings.get("recommender")
+    return str(recommender["kind"]) if isinstance(recommender, Mapping) else ""
 
 
 def _values(simulation: Simulation, folds: pl.DataFrame, name: str, measure: str, last: int) -> FloatArray:
@@ -304,11 +333,10 @@ def _values(simulation: Simulation, folds: pl.DataFrame, name: str, measure: str
     return simulation.by_trial(ONLINE[measure])
 
 
-def _estimate(measure: str, values: FloatArray) -> Estimate:
+def estimated(metric: Metric, values: FloatArray) -> Estimate:
+    """The mean of what was measured in trials or folds, with Student's interval."""
     found = interval(values)
-    value, lower, upper = (finite(found[name]) for name in ("value", "lower", "upper"))
-    status = Status.NOT_APPLICABLE if value is None else Status.SOLVED
-    return Estimate(measure, value, lower, upper, status, None, int(found["trials"] or 0), 0)
+    return Estimate.around(metric, found, int(found["trials"] or 0))
 
 
 def _correlation(
@@ -327,14 +355,12 @@ def _correlation(
         both = [np.stack([own[name] for name in names]) for own in (offline, online)]
         found = rank_correlation(both[0], both[1], rng=0)
     repeated = folds > 1 and all(len(online[name]) > 1 for name in names)
-    value, p_value = finite(found["value"]), finite(found["p_value"])
-    lower, upper = (finite(found[end]) if repeated else None for end in ("lower", "upper"))
-    status = Status.NOT_APPLICABLE if value is None else Status.SOLVED
+    ends = {} if repeated else {"lower": None, "upper": None}
     return Correlation(
-        estimate=Estimate("spearman", value, lower, upper, status, None, len(names), 0),
-        p_value=p_value,
+        estimate=Estimate.around(term("spearman"), {**found, **ends}, len(names)),
+        p_value=finite(found["p_value"]),
         recommenders=len(names),
-        better=-1 if TERMS[metric].better == "lower" else 1,
+        better=-1 if term(metric).better == "lower" else 1,
         published=_published_correlation(metric, [published.get(name, {}) for name in names]),
     )
 

@@ -11,16 +11,8 @@ from recaudit.simulate.loop.measures import MEASURES
 OFFLINE = ("ndcg", "rmse")
 """Measured on the log, by the name of the column of `OfflineOnline.folds`."""
 
-ONLINE: Mapping[str, str] = MappingProxyType(
-    {
-        "mean_rating": "mean_rating",
-        "distinct_items": "distinct_items",
-        "shown_rmse": "rmse",
-        "population_rmse": "population_rmse",
-        "gini": "gini",
-        "drift": "drift",
-    }
-)
+_IN_LOOP = ("mean_rating", "distinct_items", "shown_rmse", "population_rmse", "gini", "drift")
+ONLINE: Mapping[str, str] = {name: "rmse" if name == "shown_rmse" else name for name in _IN_LOOP}
 """Measured in the loop: the name on the page, where there is another RMSE, and that of the simulation's measure."""
 
 TERMS: Mapping[str, Metric] = MappingProxyType(
@@ -87,6 +79,7 @@ TERMS: Mapping[str, Metric] = MappingProxyType(
                 "number of different items shown at a step",
                 "1 and up, at most as many as were shown.",
                 "neither",
+                decimals=1,
             ),
             Metric(
                 "gini",
@@ -108,3 +101,8 @@ TERMS: Mapping[str, Metric] = MappingProxyType(
     }
 )
 """In the order of the page's definitions."""
+
+
+def term(measure: str) -> Metric:
+    """What a measure is; that of the last ratings of a trial is the same as that of all."""
+    return TERMS[measure.removeprefix("final_")]

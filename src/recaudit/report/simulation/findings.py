@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import factorial
 from typing import final
 
-from recaudit.report.findings.finding import Finding
-from recaudit.report.kit.numbers import Estimate, listing, ordinal, plural, verb
-from recaudit.report.simulation.evidence import Arena, Correlation, Study
-from recaudit.report.simulation.terms import OFFLINE, TERMS
+from recaudit.report.headlines import Headline
+from recaudit.report.kit.findings import Finding
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
+from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, Study
+from recaudit.report.simulation.terms import OFFLINE, term
 
 FAR_APART = 2
 """From so many places on, a different standing is worth a sentence though it may be chance."""
@@ -72,7 +74,7 @@ def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
     if not found:
         return
     numbers = [
-        f"{study.label(metric)} {own.estimate.full}{f' ({told_p(own.p_value)})' if arena.trials > 1 else ''}"
+        f"{study.label(metric)} {own.estimate.full}{f' ({p_value_text(own.p_value)})' if arena.trials > 1 else ''}"
         for metric, own in found.items()
     ]
     many = max(own.recommenders for own in found.values())
@@ -80,7 +82,7 @@ def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
     detail += "The same order would be 1 for nDCG and \N{MINUS SIGN}1 for RMSE."
     if arena.trials == 1:
         claim = f"One trial of {arena.name} shows how offline metrics and people order recommenders, not how firmly"
-    elif not any(own.could_tell for own in found.values()):
+    elif 2 / factorial(many) >= CHANCE:  # not even the same order would be more than chance
         claim = f"{plural(many, 'recommender')} are too few to say whether offline metrics foresee the order in "
         claim += arena.name
     else:
@@ -105,7 +107,7 @@ def _verdict(own: Correlation) -> str:
     return next(how for least, how in _STRENGTHS if own.agreement >= least)
 
 
-def told_p(p_value: float | None) -> str:
+def p_value_text(p_value: float | None) -> str:
     """A p-value as a person reads it."""
     if p_value is None:
         return "no p-value"
@@ -143,7 +145,7 @@ def most_misjudged(arena: Arena) -> Misjudged | None:
 
 def _turned(arena: Arena, metric: str, name: str, others: list[str]) -> str | None:
     """The one whom people put furthest on the other side of it, beyond chance twice."""
-    sign = -1 if TERMS[metric].better == "lower" else 1
+    sign = -1 if term(metric).better == "lower" else 1
     turned: dict[str, float] = {}
     for other in others:
         if other != name:
@@ -194,12 +196,12 @@ def explored(study: Study, arena: Arena) -> Iterator[Finding]:
             claim = f"Exploring did not pay for {greedy} in {arena.name}"
         else:
             claim = f"Whether exploring pays for {greedy} in {arena.name} cannot be told from chance"
-        told = [f"{name} {gain.signed}{_knowledge(arena, name, greedy)}" for name, gain in gains.items()]
+        told = [f"{name} {gain.signed}{_population_error(arena, name, greedy)}" for name, gain in gains.items()]
         detail = f"Against {greedy}, over the last {plural(arena.last, 'rating')}: {'; '.join(told)}."
         yield Finding(claim, detail, arena.anchor)
 
 
-def _knowledge(arena: Arena, name: str, greedy: str) -> str:
+def _population_error(arena: Arena, name: str, greedy: str) -> str:
     known = arena.difference(name, greedy, "population_rmse")
     return "" if known.value is None else f" (population RMSE {known.signed})"
 
@@ -230,3 +232,73 @@ def unmoved(study: Study) -> Iterator[Finding]:
         names = [arena.name for arena in still]
         detail = "From the first step to the last, with every recommender."
         yield Finding(f"Nobody's tastes moved in {listing(names)}", detail, still[0].anchor)
+
+
+def headlines_of(study: Study) -> list[Headline]:
+    """Exactly five: who is liked best, do nDCG and RMSE foresee the order, whom do they misjudge, did tastes move."""
+    return [_liked(study), _foreseen(study, "ndcg"), _foreseen(study, "rmse"), _misjudged(study), _moved(study)]
+
+
+def _liked(study: Study) -> Headline:
+    title, arena = "Mean rating of the best", study.main
+    ranked, liked = arena.ranked("mean_rating", oracle=False), arena.known("mean_rating")
+    if not ranked:
+        return Headline(title, NOT_AVAILABLE, f"Nobody rated anything in {arena.name}.", "mean_rating")
+    first = ranked[0]
+    meaning = f"What {first} showed in {arena.name}"
+    if len(ranked) > 1:
+        lead = arena.difference(first, ranked[1], "mean_rating")
+        meaning += f": {lead.full} more than {ranked[1]}, the next"
+        meaning += "" if lead.above(0) else ", which may be chance"
+    others = [other.ranked("mean_rating", oracle=False)[:1] for other in study.arenas[1:]]
+    if elsewhere := list(dict.fromkeys(name for best in others for name in best)):
+        meaning += f". The best elsewhere: {listing(elsewhere)}"
+    return Headline(title, liked[first].text, f"{meaning}.", "mean_rating", liked[first].interval)
+
+
+def _foreseen(study: Study, metric: str) -> Headline:
+    own, label = study.main.correlations[metric], study.label(metric)
+    title = f"Does {label} foresee the order?"
+    if own.estimate.value is None:
+        meaning = f"It takes two recommenders with both numbers, and different ones, in {study.main.name}."
+        return Headline(title, NOT_AVAILABLE, meaning, "spearman")
+    same = "1" if own.better > 0 else "\N{MINUS SIGN}1"
+    meaning = f"Spearman with the mean rating in {study.main.name}, over {plural(own.recommenders, 'recommender')}; "
+    meaning += f"{same}: the same order. "
+    if study.main.trials == 1:
+        meaning += "One trial: no interval."
+    elif own.beyond_chance:
+        meaning += f"More than chance ({p_value_text(own.p_value)})."
+    else:
+        meaning += f"It may be chance ({p_value_text(own.p_value)})."
+    others = [arena.correlations[metric].estimate for arena in study.arenas[1:]]
+    if known := sorted((other for other in others if other.value is not None), key=lambda other: other.value or 0.0):
+        ends = known[0].text if len(known) == 1 else f"{known[0].text} to {known[-1].text}"
+        meaning += f" Elsewhere: {ends}."
+    return Headline(title, own.estimate.text, meaning, "spearman", own.estimate.interval)
+
+
+def _misjudged(study: Study) -> Headline:
+    title, most = "Standing that differs most", most_misjudged(study.main)
+    if most is None:
+        meaning = f"Offline metrics and people put everybody in the same place in {study.main.name}."
+        return Headline(title, "none", meaning, "spearman")
+    label = study.label(most.metric)
+    meaning = f"{most.name} by {label} and by mean rating in {study.main.name}"
+    meaning += "." if most.other else "; it may be chance."
+    return Headline(title, f"{ordinal(most.offline)} → {ordinal(most.online)}", meaning, most.metric)
+
+
+def _moved(study: Study) -> Headline:
+    """Of all environments: where they moved most."""
+    title = "How far tastes moved"
+    drift = {(arena.name, name): own for arena in study.arenas for name, own in arena.known("drift").items()}
+    if not drift:
+        return Headline(title, NOT_AVAILABLE, "Tastes were not observed.", "drift")
+    where, most = max(drift, key=lambda at: drift[at].value or 0.0)
+    found = drift[where, most]
+    if not found.value:
+        names = listing(list(dict.fromkeys(name for name, _ in drift)))
+        return Headline(title, "not at all", f"Nobody's tastes changed in {names}.", "drift")
+    meaning = f"Rating points, root mean square, until the end of {where} with {most}, the most."
+    return Headline(title, found.text, meaning, "drift", found.interval)

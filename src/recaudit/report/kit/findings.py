@@ -1,4 +1,4 @@
-"""How large something is, on one scale for all findings: in standard deviations between users.
+"""What a finding is, and how large: on one scale for all of them, in standard deviations between users.
 
 What findings are put in order by. A mean is set against a value, or against another mean, in units of the standard
 deviation that its interval implies (Cohen's d); a share of things that were counted, which has no interval, by the
@@ -8,15 +8,30 @@ with the number of users.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import asin, inf, log, sqrt
 from statistics import NormalDist
+from typing import final
 
 from recaudit.report.kit.numbers import Estimate
 
 LARGEST = 10.0
 """Where everybody is the same there is no deviation to measure by; nothing counts as larger than this."""
 _TINY = 1e-300
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth knowing: the claim, its numbers, and the section that shows them."""
+
+    claim: str
+    detail: str
+    section: str
+    effect: float = 0.0
+    """How large it is, in standard deviations between users."""
+    users: int | None = None
+    """The fewest users that a number of the claim rests on; None where it is about no users, as what failed is."""
 
 
 def against(estimate: Estimate, value: float, confidence: float) -> float:
