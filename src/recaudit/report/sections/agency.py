@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import FloatArray
-from recaudit.audits.agency.parts import EDITOR_CONTRAST, ITEM_CONTRAST
+from recaudit.audits.agency.definitions import EDITOR_CONTRAST, ITEM_CONTRAST
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import TIMES, percent, times
 from recaudit.metrics.tables import SERIES_SCHEMA
