@@ -32,21 +32,14 @@ def observed_log(model: FittedModel, data: Interactions | None, actions: Actions
     """
     if data is None or data is model.data or data.fingerprint == model.data.fingerprint:
         return model.data
+    expected, fitted_to = f"the log that the model was fitted to, {model.data!r}", "this log"
     if isinstance(actions, Past):
         if actions.before(data).fingerprint == model.data.fingerprint:
             return data
-        raise InputError(
-            "data",
-            received=f"{data!r}",
-            expected=f"the log of which the model saw all but the last {actions.k} ratings of each user",
-            remedy=f"Fit the model to Past({actions.k}).before(data), or leave data out.",
-        )
-    raise InputError(
-        "data",
-        received=f"{data!r}",
-        expected=f"the log that the model was fitted to, {model.data!r}",
-        remedy="Fit the model to this log, or leave data out.",
-    )
+        expected = f"the log of which the model saw all but the last {actions.k} ratings of each user"
+        fitted_to = f"Past({actions.k}).before(data)"
+    remedy = f"Fit the model to {fitted_to}, or leave data out."
+    raise InputError("data", received=f"{data!r}", expected=expected, remedy=remedy)
 
 
 def rating_facts(

@@ -159,8 +159,10 @@ def worked_example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
     climbing = pairs.lazy().filter(pl.col("rank_gain") > 0).with_row_index("row")
     rounded = pl.col("value").round_sig_figs(9)
     best = climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False]).head(1).collect()
-    if best.is_empty() or method.audit.best_actions:
-        return best.drop("row") if len(best) else pl.DataFrame()
+    if best.is_empty():
+        return pl.DataFrame()
+    if method.audit.best_actions:
+        return best.drop("row")
     audit = method.audit.model_copy(update={"best_actions": True})
     user, target = method.log.users_at(best["user"]), method.log.items_at(best["item"])
     return replace(method, audit=audit, targets=target)(user)
