@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         recommend,
         rerank,
         rerank_file,
+        reranking,
         sweep_beta,
         sweep_horizon,
     )
@@ -82,6 +83,7 @@ _HOME = {
     "report": "recaudit",
     "rerank": "recaudit.audits",
     "rerank_file": "recaudit.audits",
+    "reranking": "recaudit.audits",
     "runs": "recaudit",
     "simulate": "recaudit",
     "solvers": "recaudit",
@@ -125,6 +127,7 @@ __all__ = [
     "report",
     "rerank",
     "rerank_file",
+    "reranking",
     "runs",
     "simulate",
     "solvers",

@@ -90,8 +90,8 @@ class TestGrid:
         truth = Relatedness.from_blocks(small.user_group, small.item_group, small.related)
         row = found.cells.row(0, named=True)
         assert row["rmse"] == accuracy(model, small.held_out)["rmse"]
-        assert row["folding"] == folding(model, truth)["folding"]
-        assert row["shown_folding"] == folding(model, truth)["shown_folding"]
+        assert row["folding"] == folding(model, relatedness=truth)["folding"]
+        assert row["shown_folding"] == folding(model, relatedness=truth)["shown_folding"]
         assert found.best().recommender == recommender
 
     def test_every_model_has_a_row(self, small: BlockWorld) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from recaudit.audits.folding.tuning import Tuning, folding_tuning
+from recaudit.audits import MeasuredModels, folding_tuning
 from recaudit.data import Interactions
 from recaudit.data.synthetic import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -23,7 +23,7 @@ def log() -> Interactions:
     return blocks(users=60, items=50, user_groups=3, item_groups=3, on_share=0.34, on_density=0.5, rng=1).data
 
 
-def search(data: Interactions, **settings: object) -> Tuning:
+def search(data: Interactions, **settings: object) -> MeasuredModels:
     chosen = {"trials": 14, "factors": (2, 6), "regularization": (0.1, 10.0), "iterations": 3, **settings}
     return folding_tuning(data, **chosen)  # type: ignore[arg-type]  # settings as a test names them
 

@@ -4,23 +4,20 @@ from recaudit.audits.access import Access, compare_access, compare_access_instab
 from recaudit.audits.agency.audit import agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.audit import Audit
-from recaudit.audits.calibration.audit import calibration
-from recaudit.audits.calibration.curve import calibration_curve
+from recaudit.audits.calibration.audit import Calibration, calibration
+from recaudit.audits.calibration.curve import CalibrationCurve, calibration_curve
 from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
+from recaudit.audits.calibration.reranking import Reranking, RerankingResult, reranking
 from recaudit.audits.fidelity.audit import fidelity
 from recaudit.audits.fidelity.instability import instability_fidelity
 from recaudit.audits.fidelity.result import Fidelity
-from recaudit.audits.folding import (
-    Folding,
-    Relatedness,
-    Tradeoff,
-    Tuning,
-    folding,
-    folding_tradeoff,
-    folding_tuning,
-    neighbours,
-)
+from recaudit.audits.folding.audit import Folding, FoldingResult, folding
+from recaudit.audits.folding.explanations import neighbours
+from recaudit.audits.folding.fronts import MeasuredModels
+from recaudit.audits.folding.relatedness import Relatedness
+from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff
+from recaudit.audits.folding.tuning import folding_tuning
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.lists.accuracy import accuracy
@@ -37,18 +34,23 @@ from recaudit.metrics.metric import Metric
 __all__ = [
     "Access",
     "Audit",
+    "Calibration",
+    "CalibrationCurve",
     "Fidelity",
     "Folding",
+    "FoldingResult",
     "Geometry",
     "Instability",
     "ListColumns",
+    "MeasuredModels",
     "Metric",
     "Reachability",
     "Relatedness",
+    "Reranking",
+    "RerankingResult",
     "Result",
     "Sweep",
     "Tradeoff",
-    "Tuning",
     "accuracy",
     "agency",
     "best_beta",
@@ -71,6 +73,7 @@ __all__ = [
     "recommend",
     "rerank",
     "rerank_file",
+    "reranking",
     "sweep_beta",
     "sweep_horizon",
     "user_tiers",

@@ -8,6 +8,7 @@ follow from it.
 from __future__ import annotations
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
@@ -40,6 +41,10 @@ class Subject:
     """The whole log; the model's own where it is None."""
     test: Interactions | None = None
     """What was held out."""
+    lists: object | None = None
+    """Lists that a system has shown, in the place of a model: a frame or a file with user, item, and rank or score."""
+    history: Interactions | None = None
+    """The log that lists are compared with; the model's own where it is None."""
 
 
 @final
@@ -63,7 +68,9 @@ class Audit(Specification, ABC):
     needs: ClassVar[tuple[str, ...]] = ("model",)
     """What a subject must have: "model", "test" (held-out ratings), "recommender" (to fit others), "data" (a log)."""
     second: ClassVar[str] = "data"
-    """What the verb's second argument is: "data" or "test"."""
+    """What the verb's second argument is: "data", "test" or "history"."""
+    takes_lists: ClassVar[bool] = False
+    """Whether it can be asked about lists without their model."""
     uses_device: ClassVar[bool] = False
     """Whether it can be computed on another device than the CPU."""
     not_in_loop: ClassVar[tuple[str, ...]] = ()
@@ -123,7 +130,7 @@ class Audit(Specification, ABC):
         check_argument("model", subject.model, FittedModel | None)
         check_argument("rng", rng, int)
         for need in self.needs:
-            if getattr(subject, need) is None:
+            if getattr(subject, need) is None and not (self.takes_lists and subject.lists is not None):
                 raise InputError(
                     need, received="nothing", expected=f"{_NEEDED[need]}, which {type(self).__name__} needs"
                 )
@@ -175,7 +182,7 @@ class Verb(Generic[AnyResult]):
 
     def __init__(self, audit: type[Audit], result: type[AnyResult]) -> None:
         self.audit = audit
-        self.__name__ = self.__qualname__ = audit.__name__.lower()
+        self.__name__ = self.__qualname__ = re.sub(r"\B(?=[A-Z])", "_", audit.__name__).lower()
         self.__doc__ = _documented(audit)
         kinds = inspect.Parameter
         first = "recommender" if "model" not in audit.needs else "model"
@@ -194,7 +201,7 @@ class Verb(Generic[AnyResult]):
 
     def __call__(
         self,
-        model: FittedModel | Recommender | Subject,
+        model: FittedModel | Recommender | Subject | object,
         data: Interactions | None = None,
         *,
         rng: int = 0,
@@ -211,6 +218,8 @@ class Verb(Generic[AnyResult]):
             subject = Subject(recommender=model, **{self.audit.second: data})
         elif isinstance(model, Subject):
             subject = model
+        elif self.audit.takes_lists and not isinstance(model, FittedModel):
+            subject = Subject(lists=model, **{self.audit.second: data})
         else:
             check_argument("model", model, FittedModel)
             subject = Subject(model=model, **{self.audit.second: data})

@@ -2,67 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.calibration.measures import rank_weights
-from recaudit.audits.calibration.target import Target, Taste
+from recaudit.audits.calibration.target import Target
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.ranking import ranks
 from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.category_vectors import CategoryVectors
+from recaudit.solvers.lists.objective import rank_weights
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Calibrator:
-    """The policy with everything that it takes from a log, made once for all blocks of users."""
+    """The policy with everything that it takes from a log, made once for all blocks of users; a `Lister`."""
 
     policy: Calibrated
-    target: Target
-    vectors: CategoryVectors
-    caps: IntArray
+    data: Interactions
+    target: Target = field(init=False)
+    vectors: CategoryVectors = field(init=False)
+    caps: IntArray = field(init=False)
     """(genres,)"""
-    must: BoolArray
+    must: BoolArray = field(init=False)
     """(items,)"""
-    must_not: BoolArray
+    must_not: BoolArray = field(init=False)
     """(items,)"""
 
-    @classmethod
-    def of(cls, policy: Calibrated, data: Interactions) -> Calibrator:
-        """The calibrator of this log."""
-        taste = Taste(policy.history_weights, policy.half_life, policy.prior_weight, policy.prior)
-        target = Target.of(data, policy.categories, taste)
-        return cls(
-            policy,
-            target,
-            CategoryVectors.of(target.shares),
-            _caps(policy.at_most, target.names),
-            _named("must", policy.must, data),
-            _named("must_not", policy.must_not, data),
-        )
+    def __post_init__(self) -> None:
+        self.target = Target.of(self.data, self.policy)
+        self.vectors = CategoryVectors.of(self.target.shares)
+        self.caps = _caps(self.policy.at_most, self.target.names)
+        self.must, self.must_not = (_named(name, self.policy, self.data) for name in ("must", "must_not"))
 
-    def lists(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int) -> IntArray:
-        """(users, n): item positions; -1 where none is left.
+    def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
+        """(users, n): the lists; a user at position -1 is unknown to the log."""
+        return self.lists(scores.numpy(), allowed.numpy(), users, n, self.policy.weight)
 
-        `scores`, `allowed` (users, items); `users` (users,): positions in the log, -1 for somebody unknown to it.
-        """
-        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, False).lists
+    def lists(
+        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, weight: float | tuple[float, ...]
+    ) -> IntArray:
+        """(users, n): the lists under any weight."""
+        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, weight).lists
 
     def pooled_lists(
         self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, certify: bool = False
     ) -> tuple[IntArray, FloatArray | None]:
-        """(users, n): as `lists`, out of `items` alone, ascending; `scores` and `allowed` are (users, len(items)).
+        """(users, n): lists out of `items` alone, ascending; `scores` and `allowed` are (users, len(items)).
 
         With `certify` also (users,): how far each list's objective may be below the best one's.
         """
-        found = self._solve(scores, allowed, users, n, items, _only(self.vectors, items), certify)
+        only = _only(self.vectors, items)
+        found = self._solve(scores, allowed, users, n, items, only, self.policy.weight, certify)
         missed = None if found.certificate is None else found.certificate.gap
         return np.where(found.lists >= 0, items[np.maximum(found.lists, 0)], -1), missed
 
@@ -74,7 +72,8 @@ class Calibrator:
         n: int,
         items: IntArray,
         vectors: CategoryVectors,
-        certify: bool,
+        weight: float | tuple[float, ...],
+        certify: bool = False,
     ) -> CalibratedLists:
         policy = self.policy
         allowed = allowed & ~self.must_not[items]
@@ -83,7 +82,7 @@ class Calibrator:
             allowed,
             vectors,
             self.target.interests[users],
-            weight=_by_rank(policy.weight, n),
+            weight=np.array([*weight, *weight[-1:] * n][:n]) if isinstance(weight, tuple) else weight,
             size=n,
             rank_weights=rank_weights(policy.rank_weights, n),
             smoothing=policy.smoothing,
@@ -116,12 +115,6 @@ def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) ->
     return np.asarray(np.where(allowed, scores - low, 0.0) / np.where(span > 0, span, 1.0))
 
 
-def _by_rank(weight: float | tuple[float, ...], length: int) -> float | FloatArray:
-    if not isinstance(weight, tuple):
-        return weight
-    return np.array([weight[min(rank, len(weight) - 1)] for rank in range(length)])
-
-
 def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
     caps = np.full(len(names), NO_CAP)
     for name, most in at_most.items():
@@ -132,11 +125,11 @@ def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
     return caps
 
 
-def _named(argument: str, ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
-    """(items,): which items these ids are."""
+def _named(setting: str, policy: Calibrated, data: Interactions) -> BoolArray:
+    """(items,): which items the ids in this setting are."""
     mask = np.zeros(data.n_items, dtype=np.bool_)
-    if ids:
-        mask[data.items_at(ids, argument)] = True
+    if ids := getattr(policy, setting):
+        mask[data.items_at(ids, setting)] = True
     return mask
 
 

@@ -8,30 +8,13 @@ a finite number without meaning: `measurable` says which rows to leave out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
-
 import numpy as np
-from numpy.typing import NDArray
 
-from recaudit.arrays import FloatArray
-from recaudit.errors import InputError
-from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution, rank_weights
-
-__all__ = [
-    "SMOOTHING",
-    "Representation",
-    "hellinger",
-    "kl",
-    "list_distribution",
-    "measurable",
-    "rank_weights",
-    "representation",
-    "total_variation",
-]
+from recaudit.arrays import BoolArray, FloatArray
+from recaudit.solvers.lists.objective import SMOOTHING, divergence
 
 
-def measurable(p: FloatArray, q: FloatArray) -> NDArray[np.bool_]:
+def measurable(p: FloatArray, q: FloatArray) -> BoolArray:
     """(users,): whether the user has interests and the list has items with genres."""
     return np.asarray((p.sum(axis=1) > 0) & (q.sum(axis=1) > 0))
 
@@ -43,8 +26,6 @@ def kl(p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING) -> FloatArray
     proportions) to log(1 / alpha) (nothing that the user is interested in; 4.6 for 0.01). Most sensitive to small
     interests that the list leaves out. It depends on `smoothing`: values compare only under the same alpha.
     """
-    if not 0 < smoothing < 1:
-        raise InputError("smoothing", received=smoothing, expected="alpha above 0 and below 1; the paper has 0.01")
     return np.maximum(divergence(p, q, smoothing), 0.0)
 
 
@@ -66,22 +47,11 @@ def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
     return np.asarray((np.abs(p - q).sum(axis=1) + missing) / 2)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Representation:
-    """How some users' lists treat each genre, as in the paper's Figure 3; each (genres,)."""
+def representation(p: FloatArray, q: FloatArray) -> dict[str, FloatArray]:
+    """How some users' lists treat each genre (genres,), as in the paper's Figure 3; zeros without any users.
 
-    history: FloatArray
-    """The mean of p."""
-    over: FloatArray
-    """The mean of max(0, q - p): how far the genre is above its share on average, 0 where it is not."""
-    under: FloatArray
-    """The mean of max(0, p - q). Above `over`: the genre is under-represented on average."""
-
-
-def representation(p: FloatArray, q: FloatArray) -> Representation:
-    """Over- and under-representation of each genre over the given users; zeros without any."""
-    count = max(1, len(p))
-    return Representation(
-        p.sum(axis=0) / count, np.maximum(q - p, 0).sum(axis=0) / count, np.maximum(p - q, 0).sum(axis=0) / count
-    )
+    `history`: the mean of p. `over`: the mean of max(0, q - p), how far the genre is above its share on average, 0
+    where it is not. `under`: the mean of max(0, p - q); above `over` the genre is under-represented on average.
+    """
+    parts = {"history": p, "over": np.maximum(q - p, 0), "under": np.maximum(p - q, 0)}
+    return {name: values.sum(axis=0) / max(1, len(p)) for name, values in parts.items()}

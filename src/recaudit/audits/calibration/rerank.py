@@ -138,7 +138,7 @@ class _Reranker:
     def of(
         cls, policy: Calibrated | None, data: Interactions, columns: ListColumns | None, certify: bool = False
     ) -> _Reranker:
-        return cls(Calibrator.of(policy or Calibrated(), data), data.item_ids, columns or ListColumns(), certify)
+        return cls(Calibrator(policy or Calibrated(), data), data.item_ids, columns or ListColumns(), certify)
 
     def __call__(self, given: GivenLists) -> pl.DataFrame:
         """The calibrated lists as rows."""

@@ -1,4 +1,4 @@
-"""One recommender measured for both: how well it predicts what was held out, and how much it folds."""
+"""Recommenders measured for both, each once: how well they predict what was held out, and how much they fold."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ import numpy as np
 import polars as pl
 
 from recaudit.atomic import write
-from recaudit.audits.folding.folding import Similarity, folding
+from recaudit.audits.folding.audit import Folding, accuracy_and_folding
+from recaudit.audits.folding.definitions import FOLDING
 from recaudit.audits.folding.relatedness import Relatedness
-from recaudit.audits.lists.accuracy import accuracy
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import DamageWarning, InputError
-from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.base import Recommender
 from recaudit.version import __version__
 
-FOLDING = ("folding", "overshoot_share", "shown_folding", "spurious_share")
-MEASURED = {"relatedness": pl.String, "rmse": pl.Float64, "ndcg": pl.Float64, **dict.fromkeys(FOLDING, pl.Float64)}
-"""What is measured of one recommender, a row for each relatedness; `rmse` is null for scores that are no ratings."""
+VALUES = dict.fromkeys(("rmse", "ndcg", *(metric.name for metric in FOLDING)), pl.Float64)
+"""What is measured of one recommender; `rmse` is null for scores that are no ratings."""
 
 Row = dict[str, Any]
 
@@ -40,8 +39,8 @@ class Bench:
     train: Interactions
     test: Interactions
     relatedness: Mapping[str, Relatedness]
-    similarity: Similarity
-    k: int
+    folding: Folding
+    """How folding is measured, against each relatedness."""
     cache: Path | None
     engine: Engine
 
@@ -51,9 +50,7 @@ class Bench:
         data: Interactions,
         test: Interactions | None,
         relatedness: Relatedness | Mapping[str, Relatedness] | None,
-        *,
-        similarity: Similarity,
-        k: int,
+        folding: Folding,
         cache: str | Path | None,
         rng: int,
         engine: Engine,
@@ -69,53 +66,32 @@ class Bench:
             relatedness = {relatedness.label: relatedness}
         elif not relatedness:
             raise InputError("relatedness", received="none at all", expected="at least one, by name")
-        return cls(train, test, dict(relatedness), similarity, k, None if cache is None else Path(cache), engine)
+        return cls(train, test, dict(relatedness), folding, None if cache is None else Path(cache), engine)
 
     def measure(self, recommender: Recommender, rng: int) -> list[Row]:
-        """Fit and measure: a row for each relatedness, columns as in MEASURED.
+        """Fit and measure: a row for each relatedness, with its name and VALUES.
 
         What was measured before, with the same data, settings and version, is read from the cache: the same numbers. A
         damaged file is measured again, and a warning names it.
         """
-        file = None if self.cache is None else self.cache / f"{self._key(recommender, rng)}.json"
+        settings = (type(recommender).__name__, recommender.model_dump(mode="json"), rng)
+        key = hashlib.sha256(json.dumps([self._fingerprint, settings], sort_keys=True).encode()).hexdigest()
+        file = None if self.cache is None else self.cache / f"{key}.json"
         known = None if file is None else _read(file)
         if known is not None:
             return known
-        rows = self._measure(recommender.fit(self.train, rng=rng), rng)
+        fitted = recommender.fit(self.train, rng=rng)
+        rows = accuracy_and_folding(fitted, self.test, self.relatedness, self.folding, rng, self.engine)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            settings = recommender.model_dump(mode="json")
-            content = {"recommender": type(recommender).__name__, "settings": settings, "rng": rng, "measured": rows}
-            write(file, _written(content))
+            content = dict(zip(("recommender", "settings", "rng"), settings, strict=True))
+            write(file, _written({**content, "measured": rows}))
         return rows
-
-    def _measure(self, model: FittedModel, rng: int) -> list[Row]:
-        # Intervals over users are not asked for: two draws are the fewest that there are.
-        found = accuracy(model, self.test, k=self.k, by=(), samples=2, rng=rng, engine=self.engine)
-        whole: Row = {"rmse": found["rmse"] if model.predicts_ratings else None, "ndcg": found["ndcg"]}
-        rows = []
-        for name, relatedness in self.relatedness.items():
-            folded = folding(
-                model,
-                relatedness,
-                similarity=self.similarity,
-                k=self.k,
-                by=(),
-                samples=2,
-                rng=rng,
-                engine=self.engine,
-            )
-            rows.append({"relatedness": name, **whole, **{metric: folded[metric] for metric in FOLDING}})
-        return rows
-
-    def _key(self, recommender: Recommender, rng: int) -> str:
-        settings = (type(recommender).__name__, recommender.model_dump(mode="json"), rng)
-        return hashlib.sha256(json.dumps([self._fingerprint, settings], sort_keys=True).encode()).hexdigest()
 
     @cached_property
     def _fingerprint(self) -> str:
         """Everything but the recommender that the numbers depend on."""
-        digest = hashlib.sha256(repr((__version__, self.similarity, self.k)).encode())
+        digest = hashlib.sha256(json.dumps([__version__, self.folding.model_dump(mode="json")]).encode())
         for log in (self.train, self.test):
             digest.update(log.fingerprint.encode())
         for name, relatedness in self.relatedness.items():

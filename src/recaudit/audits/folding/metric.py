@@ -8,22 +8,18 @@ is double precision: in single, a user's sum would differ by 1e-7 from processor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from recaudit.arithmetic import core_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.engines import Engine
 from recaudit.engines.base import blocks
-
-Counts = NDArray[np.int64]
 
 STRIPE = 256
 """Items in a stripe: its vectors (80 dimensions: 160 KB) stay in the second-level cache while users pass by."""
@@ -42,11 +38,11 @@ class Overshoot:
 
     user_sums: FloatArray
     """(asked users,): over all items."""
-    user_counts: Counts
+    user_counts: IntArray
     """(asked users,): how many items overshoot."""
     item_sums: FloatArray
     """(items,): over the asked users."""
-    item_counts: Counts
+    item_counts: IntArray
     """(items,)"""
     group_sums: FloatArray
     """(asked users, groups): over items, each weighing as much as it belongs to the group."""
@@ -66,15 +62,10 @@ def overshoot(
     (items, groups) asks for sums by group of items too.
     """
     work = _Piece.of(user_vectors, item_vectors, relatedness, item_groups)
-    parts = engine.map(work, blocks(users, PIECE), "folding")
-    return _together(parts, len(item_vectors))
-
-
-def _together(parts: Iterable[Overshoot], items: int) -> Overshoot:
-    """One after the other, in order: nothing but running sums of the items is kept."""
-    item_sums, item_counts = np.zeros(items), np.zeros(items, dtype=np.int64)
+    item_sums, item_counts = np.zeros(len(item_vectors)), np.zeros(len(item_vectors), dtype=np.int64)
     rows = []
-    for part in parts:
+    for part in engine.map(work, blocks(users, PIECE), "folding"):
+        # One after the other, in order: nothing but running sums of the items is kept.
         item_sums += part.item_sums
         item_counts += part.item_counts
         rows.append((part.user_sums, part.user_counts, part.group_sums))
@@ -171,9 +162,9 @@ def _stripe(
     groups: FloatArray,
     resolution: float,
     user_sums: FloatArray,
-    user_counts: Counts,
+    user_counts: IntArray,
     item_sums: FloatArray,
-    item_counts: Counts,
+    item_counts: IntArray,
     group_sums: FloatArray,
 ) -> None:
     """All users of a piece against the items of a stripe; adds to the sums and counts."""
@@ -218,9 +209,9 @@ def _reduce(
     r: FloatArray,
     resolution: float,
     user_sums: FloatArray,
-    user_counts: Counts,
+    user_counts: IntArray,
     item_sums: FloatArray,
-    item_counts: Counts,
+    item_counts: IntArray,
 ) -> None:
     """s becomes the overshoot of each pair; its sums and counts go to the users and the items."""
     for row in range(ROWS):

@@ -1,35 +1,74 @@
-"""Relatedness r_ij in [0, 1]: how likely user i and item j are to meet at all, whatever the rating (paper 002, 3.4).
+"""What folding compares: a model's user and item vectors, and the relatedness r_ij in [0, 1] (paper 002, 3.4).
 
-Never a users x items matrix: a pair of small factors, or rows made when they are asked for.
+Relatedness is how likely user i and item j are to meet at all, whatever the rating. It is never a users x items matrix:
+a pair of small factors, or rows made when they are asked for.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import svds
 from torch import Tensor
 
+from recaudit.arguments import checked
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.models.arrays import checked_array
+from recaudit.models.base import FittedModel
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import generator
 
 RANK = 30
 """The paper's l: 15, 30 and 35 lead to the same conclusions on MovieLens."""
+MIN_RATINGS = 5
+"""Items with fewer ratings are no evidence: hardly anything holds their vectors in place."""
 
 _REGULARIZATION = 0.1
 """Of the factorisation by WALS; small beside the weight 1 of every pair."""
+
+
+@runtime_checkable
+class HasVectors(Protocol):
+    """A fitted model with a vector for every user and every item, whose products make its scores."""
+
+    @property
+    def data(self) -> Interactions:
+        """The log that the model was fitted to."""
+
+    @property
+    def user_factors(self) -> FloatArray:
+        """(users, factors)"""
+
+    @property
+    def item_factors(self) -> FloatArray:
+        """(items, factors)"""
+
+
+def vectors_of(model: FittedModel) -> tuple[FloatArray, FloatArray]:
+    """The user vectors (users, factors) and item vectors (items, factors) of a model; biases have no part in them."""
+    if not isinstance(model, HasVectors):
+        raise NotSupportedError(
+            f"{type(model).__name__}: it has no user and item vectors, so that nothing can fold. Models that have "
+            "them: BiasedMF, ALS, WALS, what models.from_factors returns, and any other with user_factors and "
+            "item_factors."
+        )
+    U = checked_array("model.user_factors", model.user_factors, (model.data.n_users, "factors"))
+    return U, checked_array("model.item_factors", model.item_factors, (model.data.n_items, U.shape[1]))
+
+
+def unit_rows(vectors: FloatArray) -> FloatArray:
+    """(rows, d): each row divided by its length; a row of zeros, which points nowhere, stays zero."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 0, length, 1.0))
 
 
 class Relatedness(ABC):
@@ -80,6 +119,7 @@ class Relatedness(ABC):
         return FactorRelatedness(unit_rows(X), unit_rows(Y), label)
 
     @staticmethod
+    @checked
     def from_log(
         data: Interactions, rank: int | None = None, *, method: Literal["svd", "wals"] = "svd", rng: int = 0
     ) -> Relatedness:
@@ -99,12 +139,7 @@ class Relatedness(ABC):
                 received=chosen,
                 expected=f"1 to {smaller - 1}, below the smaller of {data.n_users} users and {data.n_items} items",
             )
-        if method == "svd":
-            X, Y = _svd(data, chosen)
-        elif method == "wals":
-            X, Y = _wals(data, chosen, rng)
-        else:
-            raise InputError("method", received=method, expected="'svd' or 'wals'")
+        X, Y = _svd(data, chosen) if method == "svd" else _wals(data, chosen, rng)
         return FactorRelatedness(unit_rows(X), unit_rows(Y), f"log, {method} of rank {chosen}")
 
     @staticmethod
@@ -115,14 +150,9 @@ class Relatedness(ABC):
         (paper 002, section 4.3). An item without categories, and a user who rated no other, is related to nothing.
         """
         if system not in data.categories:
-            raise InputError(
-                "system",
-                received=system,
-                expected="a category system of the log",
-                remedy=did_you_mean(system, data.categories)
-                if data.categories
-                else "This log has none: add one with data.with_items or data.with_categories.",
-            )
+            none = "This log has none: add one with data.with_items or data.with_categories."
+            remedy = did_you_mean(system, data.categories) if data.categories else none
+            raise InputError("system", received=system, expected="a category system of the log", remedy=remedy)
         belongs = data.categories[system].weights.astype(bool).astype(np.float64)
         return FactorRelatedness(
             unit_rows((_indicator(data) @ belongs).toarray()), unit_rows(belongs.toarray()), f"categories, {system}"
@@ -137,19 +167,13 @@ class Relatedness(ABC):
         """
         table = np.asarray(related)
         if table.ndim != 2 or not np.isin(table, (0, 1)).all():
-            raise InputError(
-                "related",
-                received=f"an array of shape {table.shape}",
-                expected="(user groups, item groups) of booleans",
-            )
+            received = f"an array of shape {table.shape}"
+            raise InputError("related", received=received, expected="(user groups, item groups) of booleans")
         rows = _group_numbers("user_group", user_group, table.shape[0])
         columns = _group_numbers("item_group", item_group, table.shape[1])
         # related[g_i, g_j] as a product: the row of the user's group times the indicator of the item's.
-        return FactorRelatedness(
-            table.astype(np.float64)[rows],
-            np.eye(table.shape[1])[columns],
-            f"blocks, {table.shape[0]} x {table.shape[1]}",
-        )
+        label = f"blocks, {table.shape[0]} x {table.shape[1]}"
+        return FactorRelatedness(table.astype(np.float64)[rows], np.eye(table.shape[1])[columns], label)
 
     @staticmethod
     def given(matrix: ArrayLike) -> Relatedness:
@@ -176,7 +200,7 @@ class FactorRelatedness(Relatedness):
 
     @property
     def factors(self) -> tuple[FloatArray, FloatArray]:
-        """(users, d) and (items, d)."""
+        """See `Relatedness`."""
         return self.user_vectors, self.item_vectors
 
     def block(self, users: IntArray) -> Tensor:
@@ -227,7 +251,7 @@ def _indicator(data: Interactions) -> sparse.csr_array:
     return rated
 
 
-def _group_numbers(name: str, values: ArrayLike, groups: int) -> NDArray[np.int64]:
+def _group_numbers(name: str, values: ArrayLike, groups: int) -> IntArray:
     """Group numbers (units,) from 0 to groups - 1."""
     numbers = np.asarray(values)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or ((numbers < 0) | (numbers >= groups)).any():

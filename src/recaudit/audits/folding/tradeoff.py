@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
-from recaudit.arguments import checked
+from recaudit.arguments import check_count, checked
 from recaudit.arrays import FloatArray
-from recaudit.audits.folding.bench import FOLDING, MEASURED, Bench, Row
-from recaudit.audits.folding.folding import Similarity
-from recaudit.audits.folding.fronts import knee, on_front
+from recaudit.audits.folding.audit import Folding
+from recaudit.audits.folding.bench import VALUES, Bench, Row
+from recaudit.audits.folding.fronts import Folded, MeasuredModels, ModelChoice
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
@@ -25,12 +25,8 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import derive
 
-Folded = Literal["folding", "shown_folding"]
-"""Over all pairs, or over what would be shown."""
-
-CELLS = {"repetition": pl.Int64, "factors": pl.Int64, "unobserved_weight": pl.Float64, **MEASURED}
-_MODEL = ("factors", "unobserved_weight")
-_VALUES = ("rmse", "ndcg", *FOLDING)
+_MODEL = {"factors": pl.Int64, "unobserved_weight": pl.Float64}
+CELLS = {"repetition": pl.Int64, **_MODEL, "relatedness": pl.String, **VALUES}
 
 
 @checked
@@ -45,7 +41,7 @@ def folding_tradeoff(
     prior: Literal["item"] | float | None = None,
     center: Literal["none", "mean"] = "mean",
     iterations: int = 15,
-    similarity: Similarity = "cosine",
+    similarity: Literal["cosine", "dot"] = "cosine",
     k: int = 10,
     repetitions: int = 1,
     cache: str | Path | None = None,
@@ -61,9 +57,24 @@ def folding_tradeoff(
 
     Each repetition after the first has another random start and, without `test`, another split. With a `cache` (a
     folder) every model measured is a small file there, found again by data, settings and version: an interrupted study
-    goes on where it stopped and gives the same numbers, and a larger grid measures only what is new.
+    continues where it stopped and gives the same numbers, and a larger grid measures only what is new.
     """
-    benches, seeds = _benches(data, test, relatedness, repetitions, similarity, k, cache, rng, engine or Serial())
+    check_count("repetitions", repetitions)
+    if isinstance(data, Sequence) and repetitions > 1:
+        raise InputError("repetitions", received=repetitions, expected="1 beside several worlds: each is a repetition")
+    cases: list[Interactions | BlockWorld] = [*data] if isinstance(data, Sequence) else [data] * repetitions
+    if not cases:
+        raise InputError("data", received="no world at all", expected="at least one")
+    seeds = [rng if number == 0 else derive(rng, "repetition", number) for number in range(len(cases))]
+    asked = Folding(similarity=similarity, k=k)
+    benches = []
+    for case, seed in zip(cases, seeds, strict=True):
+        log, held, related = case, test, relatedness
+        if isinstance(case, BlockWorld):
+            log, held = case.data, case.held_out if test is None else test
+            truth = Relatedness.from_blocks(case.user_group, case.item_group, case.related)
+            related = {"truth": truth} if relatedness is None else relatedness
+        benches.append(Bench.of(log, held, related, asked, cache, seed, engine or Serial()))
     grid = [
         WALS(
             factors=size,
@@ -86,63 +97,6 @@ def folding_tradeoff(
     return Tradeoff(pl.DataFrame(rows, CELLS), grid[0])
 
 
-def _benches(
-    data: Interactions | BlockWorld | Sequence[BlockWorld],
-    test: Interactions | None,
-    relatedness: Relatedness | Mapping[str, Relatedness] | None,
-    repetitions: int,
-    similarity: Similarity,
-    k: int,
-    cache: str | Path | None,
-    rng: int,
-    engine: Engine,
-) -> tuple[list[Bench], list[int]]:
-    """One for each repetition, and its seed."""
-    if repetitions < 1:
-        raise InputError("repetitions", received=repetitions, expected="a whole number of 1 or more")
-    if isinstance(data, Sequence) and repetitions > 1:
-        raise InputError("repetitions", received=repetitions, expected="1 beside several worlds: each is a repetition")
-    cases: list[Interactions | BlockWorld] = [*data] if isinstance(data, Sequence) else [data] * repetitions
-    if not cases:
-        raise InputError("data", received="no world at all", expected="at least one")
-    seeds = [rng if number == 0 else derive(rng, "repetition", number) for number in range(len(cases))]
-    benches = []
-    for case, seed in zip(cases, seeds, strict=True):
-        log, held, related = (
-            (case.data, case.held_out, _truth(case)) if isinstance(case, BlockWorld) else (case, None, None)
-        )
-        benches.append(
-            Bench.of(
-                log,
-                held if test is None else test,
-                related if relatedness is None else relatedness,
-                similarity=similarity,
-                k=k,
-                cache=cache,
-                rng=seed,
-                engine=engine,
-            )
-        )
-    return benches, seeds
-
-
-def _truth(world: BlockWorld) -> dict[str, Relatedness]:
-    return {"truth": Relatedness.from_blocks(world.user_group, world.item_group, world.related)}
-
-
-@final
-@dataclass(frozen=True)
-class Choice:
-    """One recommender, and both its numbers."""
-
-    recommender: WALS
-    rmse: float
-    folding: float
-    """Over all pairs."""
-    shown_folding: float
-    """Over what would be shown."""
-
-
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Tradeoff:
@@ -163,8 +117,8 @@ class Tradeoff:
     def frame(self) -> pl.DataFrame:
         """One row a model and relatedness: the mean over repetitions, and `_sd`, the standard deviation between them
         (null of a single one)."""
-        means = [pl.col(name).mean() for name in _VALUES]
-        spreads = [pl.col(name).std().alias(f"{name}_sd") for name in _VALUES]
+        means = [pl.col(name).mean() for name in VALUES]
+        spreads = [pl.col(name).std().alias(f"{name}_sd") for name in VALUES]
         grouped = self.cells.group_by("relatedness", *_MODEL, maintain_order=True)
         return grouped.agg(*means, *spreads, repetitions=pl.len().cast(pl.Int64))
 
@@ -173,22 +127,15 @@ class Tradeoff:
 
         `relatedness` names what folding is measured against, by default the first.
         """
-        rows = self._models(relatedness)
-        return rows.filter(on_front(rows["rmse"].to_numpy(), rows[metric].to_numpy())).sort("rmse", metric)
+        return self._models(relatedness, metric).front
 
-    def best(self, relatedness: str | None = None) -> Choice:
+    def best(self, relatedness: str | None = None) -> ModelChoice:
         """The lowest RMSE, whatever it folds."""
-        return self._choice(self._models(relatedness).sort("rmse", "folding").row(0, named=True))
+        return self._models(relatedness).best()
 
-    def knee(self, relatedness: str | None = None, *, metric: Folded = "folding") -> Choice | None:
-        """The model of the front after which a lower RMSE costs the most folding, or the other way round.
-
-        Both are scaled to [0, 1] along the front; the knee lies farthest from the chord between its ends, on the side
-        where both are low. None where no model lies there.
-        """
-        rows = self._models(relatedness)
-        place = knee(rows["rmse"].to_numpy(), rows[metric].to_numpy())
-        return None if place is None else self._choice(rows.row(place, named=True))
+    def knee(self, relatedness: str | None = None, *, metric: Folded = "folding") -> ModelChoice | None:
+        """The model of the front after which a lower RMSE costs the most folding: see `MeasuredModels.knee`."""
+        return self._models(relatedness, metric).knee()
 
     def correlations(self) -> pl.DataFrame:
         """Spearman's correlation of RMSE with folding, and with folding of lists, over the weights at fixed factors.
@@ -217,7 +164,8 @@ class Tradeoff:
         """
         rows = []
         for first, second in combinations(self.relatedness, 2):
-            both = self._models(first).join(self._models(second), on=_MODEL, suffix="_second", maintain_order="left")
+            models, others = self._models(first).frame, self._models(second).frame
+            both = models.join(others, on=[*_MODEL], suffix="_second", maintain_order="left")
             within = [
                 spearman(group["folding"].to_numpy(), group["folding_second"].to_numpy())
                 for _, group in both.group_by("factors", maintain_order=True)
@@ -237,25 +185,21 @@ class Tradeoff:
 
     def summary(self) -> str:
         """The two choices that matter: the lowest RMSE, and the knee."""
-        models = len(self._models(None))
+        models = len(self._models(None).frame)
         lines = [f"folding trade-off ({models} models, relatedness: {', '.join(self.relatedness)})"]
         for name in self.relatedness:
-            for told, choice in (("lowest RMSE", self.best(name)), ("knee", self.knee(name))):
-                lines.append(f"  {name}, {told}: {_told(choice)}")
+            lines.append(f"  {name}, lowest RMSE: {self.best(name)}")
+            lines.append(f"  {name}, knee: {self.knee(name) or 'none: every gain is paid for in full'}")
         return "\n".join(lines)
 
     __repr__ = summary
 
-    def _models(self, relatedness: str | None) -> pl.DataFrame:
+    def _models(self, relatedness: str | None, metric: Folded = "folding") -> MeasuredModels:
         name = self.relatedness[0] if relatedness is None else relatedness
         if name not in self.relatedness:
             remedy = did_you_mean(name, self.relatedness)
             raise InputError("relatedness", received=name, expected="one that was measured", remedy=remedy)
-        return self.frame.filter(pl.col("relatedness") == name)
-
-    def _choice(self, row: Row) -> Choice:
-        recommender = self.base.model_copy(update={name: row[name] for name in _MODEL})
-        return Choice(recommender, row["rmse"], row["folding"], row["shown_folding"])
+        return MeasuredModels(self.frame.filter(pl.col("relatedness") == name), self.base, tuple(_MODEL), metric)
 
 
 def spearman(first: FloatArray, second: FloatArray) -> float | None:
@@ -263,13 +207,3 @@ def spearman(first: FloatArray, second: FloatArray) -> float | None:
     if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
-
-
-def _told(choice: Choice | None) -> str:
-    if choice is None:
-        return "none: every gain is paid for in full"
-    model = choice.recommender
-    return (
-        f"{model.factors} factors, unobserved weight {model.unobserved_weight:g}: RMSE {choice.rmse:.4f}, "
-        f"folding {choice.folding:.4f}, of lists {choice.shown_folding:.4f}"
-    )

@@ -1,0 +1,250 @@
+"""Re-ranking in the eyes of other audits: what becomes of accuracy, calibration, exposure and folding (paper 004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, final
+
+import numpy as np
+import polars as pl
+from pydantic import Field, NonNegativeInt
+
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.calibration.audit import WORST, Calibration
+from recaudit.audits.calibration.curve import WEIGHTS, CalibrationCurve, Lambdas
+from recaudit.audits.calibration.definitions import CALIBRATION
+from recaudit.audits.calibration.measures import representation
+from recaudit.audits.calibration.target import Target, systems_of, with_system
+from recaudit.audits.folding.definitions import LOG_FOLDING
+from recaudit.audits.folding.judged import JudgedLists, Space
+from recaudit.audits.folding.relatedness import HasVectors, Relatedness, unit_rows, vectors_of
+from recaudit.audits.lists.accuracy import Accuracy
+from recaudit.audits.lists.definitions import ACCURACY, EXPOSURE
+from recaudit.audits.lists.exposure import Exposure
+from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
+from recaudit.audits.result import Result
+from recaudit.data.interactions import Interactions
+from recaudit.metrics.intervals import aggregate, mean
+from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA
+from recaudit.models.base import FittedModel
+from recaudit.policies import Top1
+from recaudit.policies.calibrated import Calibrated, CalibrationTarget, ScoreTransform, Share
+from recaudit.solvers.lists.objective import list_distribution, rank_weights
+
+_DISTANCES = ("calibration_kl", "calibration_hellinger", "calibration_tv")
+_QUALITIES = ("ndcg", "recall")
+_NAMES = (
+    *_DISTANCES,
+    "uncalibrated_share",
+    *_QUALITIES,
+    "coverage",
+    "gini",
+    "popularity_lift",
+    "novelty",
+    "log_folding",
+)
+_KNOWN = {metric.name: metric for metric in (*CALIBRATION, *ACCURACY, *EXPOSURE, *LOG_FOLDING)}
+
+
+@final
+class RerankingResult(Result):
+    """What re-ranking does to a model's lists."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Every metric after re-ranking, its value before as the baseline; columns as in SUMMARY_SCHEMA."""
+        return self.table("reranked")
+
+
+@final
+class Reranking(ListAudit, CalibrationTarget):
+    """What becomes of accuracy, calibration, exposure and folding when lists are re-ranked to be calibrated.
+
+    The model's own lists beside those of the policy `Calibrated`. Tables: "reranked", every metric after re-ranking,
+    its value before as the baseline; "worst", the paper's Figure 3 for the tenth of users with the highest C_KL, the
+    same users before and after; "example", its Figure 2, one user of them; `series`, recall and C_KL at every weight,
+    its Table 2, without rows where no user has both; `users`, each metric of the user's own list beside that of the
+    re-ranked one. Folding is against who rated what alone (by the categories that lists are calibrated to it would
+    fall by construction), and left out for a model without vectors.
+    """
+
+    metrics = tuple(_KNOWN[name] for name in _NAMES)
+    needs = ("model", "test")
+    second = "test"
+    result = RerankingResult
+
+    k: Annotated[int, Field(ge=1)] = 50
+    """How many items a list has."""
+    weight: Share = 0.99
+    """Lambda of the re-ranked lists: from 0, the scores alone, to 1, calibration alone."""
+    transform: ScoreTransform = "minmax"
+    """What becomes of a user's scores before they are weighed: on one scale, a weight means much the same for all."""
+    curve: Lambdas = WEIGHTS
+    """Lambdas along which recall and calibration are measured."""
+    relevant: float | None = None
+    """The rating from which on a held-out item counts as relevant."""
+    tested: NonNegativeInt = 1000
+    """How many users, drawn at random, are tested for a difference between list and history beyond chance."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is, without any intervention."""
+        return Recipe(Nothing(), RecommendedList(self.k), Measured(CALIBRATION[0]))
+
+    def check(self, data: Interactions) -> None:
+        """Groupings and category systems."""
+        super().check(data)
+        if self.categories is not None:
+            systems_of(data, self.categories)
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Look at everybody's list as ranked and re-ranked; held-out ratings count for accuracy alone."""
+        model, rng, engine = subject.model, context.rng, context.engine
+        assert model is not None
+        wanted = self._only(with_system(self, model.data), *CalibrationTarget.model_fields)
+        policy = Calibrated(weight=self.weight, size=self.k, transform=self.transform, **wanted)
+        own, reranked = (
+            lists_of(model, chosen, self.k, rng, engine, "calibrated lists") for chosen in (Top1(), policy)
+        )
+        judge = _Judge(self, wanted, subject, context)
+        before, after = judge(own), judge(reranked)
+        people = before.people.join(
+            after.people.select("user", *_DISTANCES, *_QUALITIES),
+            on="user",
+            how="left",
+            suffix="_reranked",
+            maintain_order="left",
+        )
+        shares = _Shares.of(model.data, policy, own, reranked)
+
+        def curve() -> pl.DataFrame:
+            if people.select("calibration_kl", "recall").drop_nulls().is_empty():
+                return pl.DataFrame(schema=SERIES_SCHEMA)
+            asked = self._only(self, "relevant", "confidence", "samples")
+            audit = CalibrationCurve(weights=self.curve, k=(self.k,), policy=policy, **asked)
+            found = audit.run(subject, rng=rng, engine=engine).series
+            return found.with_columns(pl.col("metric").str.strip_suffix(f"@{self.k}"))
+
+        tables = {
+            "reranked": _compared(before.frame, after.frame),
+            "worst": shares.represented(_worst(people)),
+            "example": shares.of_user(_example(people), people["user"]),
+            "series": curve,
+            "users": people,
+        }
+        return RerankingResult(self, tables, rng=rng, facts={"categories": wanted["categories"]})
+
+    @staticmethod
+    def _only(settings: CalibrationTarget, *names: str) -> dict[str, Any]:
+        return {name: getattr(settings, name) for name in names}
+
+
+reranking = Verb(Reranking, RerankingResult)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    frame: pl.DataFrame
+    """As SUMMARY_SCHEMA, of every audit."""
+    people: pl.DataFrame
+    """A row a user: the test for chance, lengths and status, the distances, and what is kept of accuracy."""
+
+
+@final
+class _Judge:
+    """What the other audits say about lists (users, k)."""
+
+    def __init__(self, audit: Reranking, wanted: dict[str, Any], subject: Subject, context: Context) -> None:
+        assert subject.model is not None
+        assert subject.test is not None
+        self.model: FittedModel = subject.model
+        self.test, self.context = subject.test, context
+        self.bootstrap = audit.bootstrap(context.rng)
+        common = {"k": audit.k, "by": (), "confidence": audit.confidence, "samples": audit.samples}
+        self.calibration = Calibration(tested=audit.tested, **wanted, **common)
+        self.accuracy = Accuracy(relevant=audit.relevant, **common)
+        self.exposure = Exposure(**common)
+        self.space = None
+        if isinstance(self.model, HasVectors):
+            U, V = map(unit_rows, vectors_of(self.model))
+            self.space = Space(self.model, U, V, Relatedness.from_log(self.model.data))
+
+    def __call__(self, lists: IntArray) -> _Judged:
+        data, rng = self.model.data, self.context.rng
+        calibrated = self.calibration.of_lists(data, lists, rng, self.context.engine)
+        accurate = self.accuracy.of_lists(data, self.test, lists, rng)
+        exposed = self.exposure.of_lists(data, lists, rng)
+        frame = pl.concat([calibrated.frame, accurate.frame, exposed.frame, self._folding(lists)])
+        people = calibrated.users.select(pl.exclude(_DISTANCES), *_DISTANCES)
+        found = accurate.users.select("user", *_QUALITIES)
+        return _Judged(frame, people.join(found, on="user", how="left", maintain_order="left"))
+
+    def _folding(self, lists: IntArray) -> pl.DataFrame:
+        """How far what is shown is nearer than related; no row for a model without vectors."""
+        if self.space is None:
+            return pl.DataFrame(schema=SUMMARY_SCHEMA)
+        folded = JudgedLists.of(self.space, np.arange(len(lists)), lists).folding
+        return aggregate([mean("log_folding", folded, np.ones(len(lists)))], self.bootstrap)[0]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """What part of each user's history, list and re-ranked list is of which category; (users, categories) each."""
+
+    names: tuple[str, ...]
+    history: FloatArray
+    own: FloatArray
+    reranked: FloatArray
+
+    @classmethod
+    def of(cls, data: Interactions, policy: Calibrated, own: IntArray, reranked: IntArray) -> _Shares:
+        target = Target.of(data, policy)
+        ranks = rank_weights(policy.rank_weights, policy.size)
+        before, after = (list_distribution(lists, target.shares, ranks) for lists in (own, reranked))
+        return cls(target.labels, target.interests[: data.n_users], before, after)
+
+    def represented(self, users: IntArray) -> pl.DataFrame:
+        """How far each category is above and below its share of these users' histories on average."""
+        before = representation(self.history[users], self.own[users])
+        after = representation(self.history[users], self.reranked[users])
+        columns = {**before, "over_reranked": after["over"], "under_reranked": after["under"]}
+        return pl.DataFrame({"category": pl.Series(self.names, dtype=pl.String), **columns})
+
+    def of_user(self, users: IntArray, ids: pl.Series) -> pl.DataFrame:
+        """The shares of one user, if any, by category."""
+        return pl.DataFrame(
+            {
+                "user": ids.gather(np.repeat(users, len(self.names))),
+                "category": pl.Series(self.names * len(users), dtype=pl.String),
+                "history": self.history[users].ravel(),
+                "own": self.own[users].ravel(),
+                "reranked": self.reranked[users].ravel(),
+            }
+        )
+
+
+def _worst(people: pl.DataFrame) -> IntArray:
+    """The positions of the users with the least calibrated lists, worst first."""
+    ranked = people.with_row_index("at").drop_nulls("calibration_kl")
+    ranked = ranked.sort("calibration_kl", descending=True, maintain_order=True)
+    return ranked.head(int(np.ceil(WORST * len(ranked))))["at"].to_numpy().astype(np.int64)
+
+
+def _example(people: pl.DataFrame) -> IntArray:
+    """Of the users with the least calibrated lists the one with the longest history: no accident of a few items."""
+    worst = _worst(people)
+    histories = people["history"].to_numpy()[worst]
+    return worst[np.argmax(histories)][None] if len(worst) else worst
+
+
+def _compared(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """What is kept of the numbers after re-ranking, the numbers before as their baseline."""
+    values = dict(before.select("metric", "value").iter_rows())
+    order = {metric: place for place, metric in enumerate(_NAMES)}
+    kept = after.filter(pl.col("metric").is_in(_NAMES)).sort(pl.col("metric").replace_strict(order))
+    baselines = pl.Series("baseline", [values[metric] for metric in kept["metric"]], dtype=pl.Float64)
+    return kept.with_columns(baselines)
