@@ -69,7 +69,7 @@ def test_every_relatedness_stands_beside_the_first(result: FoldingResult, halves
 def test_one_relatedness_needs_no_list(halves: Split) -> None:
     found = run(AUDIT.model_copy(update={"unobserved_weights": ()}), ALS(factors=3), halves)
     assert "relatedness" in found.groups["by"].to_list()
-    alone = run(Folding(relatedness="log", k=5, samples=5), ALS(factors=3), halves)
+    alone = run(Folding(relatedness=("log",), k=5, samples=5), ALS(factors=3), halves)
     assert "relatedness" not in alone.groups["by"].to_list()
 
 
@@ -132,6 +132,6 @@ def test_an_unknown_relatedness_is_named_before_anything_is_fitted(world: World,
         ("sample", 1),
     ],
 )
-def test_settings_that_cannot_be_are_named(setting: str, value: object) -> None:
+def test_settings_that_cannot_be_are_named(setting: str, value: Any) -> None:
     with pytest.raises(InputError, match=setting):
         Folding(**{setting: value})

@@ -11,7 +11,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import recaudit as ra
-from recaudit.audits import Calibration, Reranking, RerankingResult, Result
+from recaudit.audits import RerankingResult, Result
+from recaudit.audits.audit import Subject
+from recaudit.audits.calibration.audit import Calibration, calibration
+from recaudit.audits.calibration.curve import calibration_curve
+from recaudit.audits.calibration.reranking import Reranking, reranking
+from recaudit.audits.folding.audit import folding
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.data import Interactions, splits
@@ -47,7 +52,7 @@ def model(halves: Split) -> Any:
 
 @pytest.fixture(scope="module")
 def result(model: Any, halves: Split) -> RerankingResult:
-    return ra.reranking(model, halves.test, **SETTINGS, rng=3)
+    return reranking(model, halves.test, **SETTINGS, rng=3)
 
 
 def numbers(result: Result, column: str = "value") -> dict[str, float]:
@@ -57,7 +62,7 @@ def numbers(result: Result, column: str = "value") -> dict[str, float]:
 def test_re_ranked_lists_are_those_of_the_policy_in_the_eyes_of_every_audit(
     result: RerankingResult, model: Any
 ) -> None:
-    calibrated = ra.calibration(model, policy=POLICY, smoothing=0.02, tested=20, **OVERALL)
+    calibrated = calibration(model, policy=POLICY, smoothing=0.02, tested=20, **OVERALL)
     exposed = ra.exposure(model, policy=POLICY, **OVERALL)
     assert dict(result.frame.schema) == SUMMARY_SCHEMA
     after = numbers(result)
@@ -70,7 +75,7 @@ def test_re_ranked_lists_are_those_of_the_policy_in_the_eyes_of_every_audit(
 def test_the_baseline_of_a_re_ranked_number_is_that_of_the_own_lists(
     result: RerankingResult, model: Any, halves: Split
 ) -> None:
-    own = ra.calibration(model, smoothing=0.02, tested=20, **OVERALL)
+    own = calibration(model, smoothing=0.02, tested=20, **OVERALL)
     accurate = ra.accuracy(model, halves.test, relevant=3, **OVERALL)
     exposed = ra.exposure(model, **OVERALL)
     before = numbers(result, "baseline")
@@ -89,8 +94,8 @@ def test_re_ranking_makes_lists_more_calibrated(result: RerankingResult) -> None
 def test_a_model_with_vectors_is_also_asked_what_its_lists_fold(result: RerankingResult, halves: Split) -> None:
     als = ALS(factors=3).fit(halves.train, rng=3)
     # Against who rated what: the lists are calibrated to the genres.
-    folded = ra.folding(als, relatedness="log", **OVERALL)
-    row = ra.reranking(als, halves.test, **SETTINGS, rng=3).frame.filter(pl.col("metric") == "log_folding")
+    folded = folding(als, relatedness="log", **OVERALL)
+    row = reranking(als, halves.test, **SETTINGS, rng=3).frame.filter(pl.col("metric") == "log_folding")
     assert row["baseline"].item() == pytest.approx(folded["shown_folding"], rel=1e-9)
     assert "log_folding" not in result.frame["metric"]
 
@@ -101,7 +106,7 @@ def test_users_have_their_numbers_before_and_after(result: RerankingResult) -> N
 
 
 def test_the_curve_is_that_of_the_audit(result: RerankingResult, model: Any, halves: Split) -> None:
-    found = ra.calibration_curve(
+    found = calibration_curve(
         model, halves.test, weights=[0.0, 0.9], k=[8], policy=POLICY, relevant=3, samples=5, rng=3
     )
     assert dict(result.series.schema) == SERIES_SCHEMA
@@ -138,7 +143,7 @@ def test_the_settings_name_the_smoothing_the_weight_and_the_categories(result: R
 
 
 def test_without_anything_to_find_there_is_no_curve_and_the_rest_stands(model: Any, halves: Split) -> None:
-    found = ra.reranking(model, halves.test, **(SETTINGS | {"relevant": 9}), rng=3)
+    found = reranking(model, halves.test, **(SETTINGS | {"relevant": 9}), rng=3)
     assert found.series.is_empty()
     assert found.frame.filter(pl.col("value").is_null())["metric"].to_list() == ["ndcg", "recall"]
 
@@ -154,7 +159,7 @@ def test_it_is_kept_and_read_again(result: RerankingResult, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("audit", [Reranking(), Calibration()])
 def test_a_log_without_categories_cannot_be_asked_about(audit: Reranking | Calibration, tiny: Interactions) -> None:
-    subject = ra.audits.audit.Subject(model=EASE().fit(tiny), test=tiny)
+    subject = Subject(model=EASE().fit(tiny), test=tiny)
     with pytest.raises(NotSupportedError, match="the log has no categories"):
         audit.run(subject)
 
@@ -171,7 +176,7 @@ def test_an_unknown_category_system_is_named_before_anything_is_fitted(
     ("setting", "value"),
     [("k", 0), ("weight", 1.5), ("smoothing", 0.0), ("curve", [0.5]), ("transform", "log"), ("tested", -1)],
 )
-def test_settings_that_cannot_be_are_named(setting: str, value: object) -> None:
+def test_settings_that_cannot_be_are_named(setting: str, value: Any) -> None:
     with pytest.raises(InputError, match=setting):
         Reranking(**{setting: value})
 
@@ -196,7 +201,7 @@ class TestGivenLists:
 
     def test_accuracy(self, model: Any, lists: Any, halves: Split) -> None:
         audit = Accuracy(k=8, samples=5, relevant=3)
-        expected = audit.run(ra.audits.audit.Subject(model, test=halves.test), rng=3)
+        expected = audit.run(Subject(model, test=halves.test), rng=3)
         found = audit.of_lists(model.data, halves.test, lists, rng=3)
         for name, table in expected.tables.items():
             assert_frame_equal(found.tables[name], table)

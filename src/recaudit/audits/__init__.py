@@ -16,8 +16,7 @@ from recaudit.audits.folding.audit import Folding, FoldingResult, folding
 from recaudit.audits.folding.explanations import neighbours
 from recaudit.audits.folding.fronts import MeasuredModels
 from recaudit.audits.folding.relatedness import Relatedness
-from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff
-from recaudit.audits.folding.tuning import folding_tuning
+from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff, folding_tuning
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.instability.result import Instability
 from recaudit.audits.lists.accuracy import accuracy

@@ -102,13 +102,13 @@ class Audit(Specification, ABC):
 
     def check_loop(self) -> None:
         """That nothing is asked for that a simulation's loop cannot give."""
-        lacking = [need for need in self.needs if need != "model"]
+        lacking = [_NEEDED[need] for need in self.needs if need != "model"]
         kind = AUDITS.kind_of(self)
         if lacking:
             raise InputError(
                 kind,
                 received="an audit inside a simulation",
-                expected=f"one of {', '.join(loop_audits())}: {kind} needs {' and '.join(map(_NEEDED.get, lacking))}, "
+                expected=f"one of {', '.join(loop_audits())}: {kind} needs {' and '.join(lacking)}, "
                 "which a loop does not have",
             )
         if self.by:
@@ -201,7 +201,7 @@ class Verb(Generic[AnyResult]):
 
     def __call__(
         self,
-        model: FittedModel | Recommender | Subject | object,
+        model: FittedModel | Recommender | Subject | Any,
         data: Interactions | None = None,
         *,
         rng: int = 0,
@@ -214,15 +214,16 @@ class Verb(Generic[AnyResult]):
             data = settings.pop(self.audit.second)
         check_argument(self.audit.second, data, Interactions | None)
         audit = self.audit(**settings)
+        second: dict[str, Any] = {self.audit.second: data}
         if isinstance(model, Recommender):
-            subject = Subject(recommender=model, **{self.audit.second: data})
+            subject = Subject(recommender=model, **second)
         elif isinstance(model, Subject):
             subject = model
         elif self.audit.takes_lists and not isinstance(model, FittedModel):
-            subject = Subject(lists=model, **{self.audit.second: data})
+            subject = Subject(lists=model, **second)
         else:
             check_argument("model", model, FittedModel)
-            subject = Subject(model=model, **{self.audit.second: data})
+            subject = Subject(model=model, **second)
         return audit.run(subject, rng=rng, engine=engine, device=device)  # type: ignore[return-value]  # its own class
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ from recaudit.audits.calibration.homogeneity import Homogeneity
 from recaudit.audits.calibration.lists import ListColumns, given_lists
 from recaudit.audits.calibration.measures import hellinger, kl, representation, total_variation
 from recaudit.audits.calibration.target import Target, systems_of, with_system
+from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
 from recaudit.audits.lists.exposure import incidence, shares
 from recaudit.audits.lists.recommend import lists_of
@@ -94,7 +95,8 @@ class Calibration(ListAudit, CalibrationTarget):
         if subject.lists is not None:
             return self._of_given(subject, context)
         assert subject.model is not None
-        data = subject.model.data if subject.history is None else _same_ids(subject.model.data, subject.history)
+        data = subject.model.data if subject.history is None else subject.history
+        check_same_ids(subject.model.data, data, "data")
         lists = lists_of(subject.model, self.policy, self.k, context.rng, context.engine, "calibration")
         return self.of_lists(data, lists, context.rng, context.engine)
 
@@ -132,34 +134,38 @@ class Calibration(ListAudit, CalibrationTarget):
         measured = _Distances.of(shown, target, self)
         p_value = self._p_values(data, shown, target, measured.known, rng, engine)
         own = {name: target.mean(values) for name, values in measured.distances.items()}
-        own["uncalibrated_share"] = np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)
+        numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
         recommended, bootstrap = incidence(shown.lists, data.n_items), self.bootstrap(rng)
         everybody = np.ones(len(shown.lists))
-        ratios = [mean(name, values, everybody) for name, values in own.items()]
-        for system, part in enumerate(target.systems if len(target.systems) > 1 else ()):
+        ratios = [mean(name, values, everybody) for name, values in numbers.items()]
+        for place, system in enumerate(target.systems if len(target.systems) > 1 else ()):
             for name, values in measured.distances.items():
-                ratios.append(mean(name, values[system], everybody, "category system", part))
+                ratios.append(mean(name, values[place], everybody, "category system", system))
         for grouping in groupings(data, self.by):
             if grouping.over == "users":
                 members_of = np.where((shown.at >= 0)[:, None], grouping.weights[shown.at], 0.0)
                 for group, members in zip(grouping.names, members_of.T, strict=True):
-                    ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
+                    ratios += [mean(name, values, members, grouping.by, group) for name, values in numbers.items()]
             else:
                 ratios += shares(recommended, grouping, data)
         averages, groups = aggregate(ratios, bootstrap)
-        system = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
+        systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
         return Result(
             self,
             {
                 "summary": pl.concat([averages, _item_row(recommended, data, bootstrap)]),
                 "groups": groups,
-                "users": _users(shown, data, own, p_value),
+                "users": user_table(shown.user_ids, {**own, "p_value": p_value}).with_columns(
+                    history=pl.Series(np.where(shown.at >= 0, data.user_counts[shown.at], 0)),
+                    list=pl.Series((shown.lists >= 0).sum(axis=1)),
+                    status=pl.Series(np.where(measured.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
+                ),
                 "items": _items(recommended, data),
                 "categories": lambda: _categories(measured, target),
                 "worst_users": lambda: _worst_users(shown, measured, target),
             },
             rng=rng,
-            facts={**facts, "categories": system, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
+            facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
         )
 
     def _p_values(
@@ -252,16 +258,6 @@ def _item_row(recommended: sparse.csr_array, data: Interactions, bootstrap: Boot
     return pl.DataFrame([{"metric": "item_calibration_tv", **numbers}], SUMMARY_SCHEMA)
 
 
-def _users(shown: _Shown, data: Interactions, own: dict[str, FloatArray], p_value: FloatArray) -> pl.DataFrame:
-    known = np.isfinite(own["calibration_kl"])
-    distances = {name: values for name, values in own.items() if name != "uncalibrated_share"}
-    return user_table(shown.user_ids, {**distances, "p_value": p_value}).with_columns(
-        history=pl.Series(np.where(shown.at >= 0, data.user_counts[shown.at], 0)),
-        list=pl.Series((shown.lists >= 0).sum(axis=1)),
-        status=pl.Series(np.where(known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
-    )
-
-
 def _items(recommended: sparse.csr_array, data: Interactions) -> pl.DataFrame:
     counts = recommended.sum(axis=0).astype(np.int64)
     return item_table(data).with_columns(
@@ -295,14 +291,3 @@ def _worst_users(shown: _Shown, measured: _Distances, target: Target) -> pl.Data
             "recommended": measured.q[users].ravel(),
         }
     )
-
-
-def _same_ids(fitted: Interactions, data: Interactions) -> Interactions:
-    if not (fitted.user_ids.equals(data.user_ids) and fitted.item_ids.equals(data.item_ids)):
-        raise InputError(
-            "data",
-            received=f"{data!r}",
-            expected=f"the users and items of the model's log, {fitted!r}",
-            remedy="Leave data out to compare with the log that the model was fitted to.",
-        )
-    return data

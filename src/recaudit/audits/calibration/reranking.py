@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -17,18 +16,17 @@ from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import representation
 from recaudit.audits.calibration.target import Target, systems_of, with_system
 from recaudit.audits.folding.definitions import LOG_FOLDING
-from recaudit.audits.folding.judged import JudgedLists, Space
+from recaudit.audits.folding.metric import JudgedLists, Space
 from recaudit.audits.folding.relatedness import HasVectors, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.definitions import ACCURACY, EXPOSURE
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
-from recaudit.audits.result import Result
+from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.intervals import aggregate, mean
-from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.models.base import FittedModel
+from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.policies import Top1
 from recaudit.policies.calibrated import Calibrated, CalibrationTarget, ScoreTransform, Share
 from recaudit.solvers.lists.objective import list_distribution, rank_weights
@@ -101,56 +99,44 @@ class Reranking(ListAudit, CalibrationTarget):
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Look at everybody's list as ranked and re-ranked; held-out ratings count for accuracy alone."""
-        model, rng, engine = subject.model, context.rng, context.engine
+        model, rng = subject.model, context.rng
         assert model is not None
-        wanted = self._only(with_system(self, model.data), *CalibrationTarget.model_fields)
+        resolved = with_system(self, model.data)
+        wanted = {name: getattr(resolved, name) for name in CalibrationTarget.model_fields}
         policy = Calibrated(weight=self.weight, size=self.k, transform=self.transform, **wanted)
         own, reranked = (
-            lists_of(model, chosen, self.k, rng, engine, "calibrated lists") for chosen in (Top1(), policy)
+            lists_of(model, chosen, self.k, rng, context.engine, "calibrated lists") for chosen in (Top1(), policy)
         )
         judge = _Judge(self, wanted, subject, context)
-        before, after = judge(own), judge(reranked)
-        people = before.people.join(
-            after.people.select("user", *_DISTANCES, *_QUALITIES),
-            on="user",
-            how="left",
-            suffix="_reranked",
-            maintain_order="left",
-        )
-        shares = _Shares.of(model.data, policy, own, reranked)
+        (before, people), (after, changed) = judge(own), judge(reranked)
+        numbers = changed.select("user", *_DISTANCES, *_QUALITIES)
+        people = people.join(numbers, on="user", how="left", suffix="_reranked", maintain_order="left")
+        target, ranks = Target.of(model.data, policy), rank_weights(policy.rank_weights, self.k)
+        shares = {
+            "history": target.interests[:-1],
+            "own": list_distribution(own, target.shares, ranks),
+            "reranked": list_distribution(reranked, target.shares, ranks),
+        }
 
         def curve() -> pl.DataFrame:
             if people.select("calibration_kl", "recall").drop_nulls().is_empty():
                 return pl.DataFrame(schema=SERIES_SCHEMA)
-            asked = self._only(self, "relevant", "confidence", "samples")
+            asked = {"relevant": self.relevant, "confidence": self.confidence, "samples": self.samples}
             audit = CalibrationCurve(weights=self.curve, k=(self.k,), policy=policy, **asked)
-            found = audit.run(subject, rng=rng, engine=engine).series
+            found = audit.run(subject, rng=rng, engine=context.engine).series
             return found.with_columns(pl.col("metric").str.strip_suffix(f"@{self.k}"))
 
-        tables = {
-            "reranked": _compared(before.frame, after.frame),
-            "worst": shares.represented(_worst(people)),
-            "example": shares.of_user(_example(people), people["user"]),
+        tables: dict[str, Table] = {
+            "reranked": _compared(before, after),
+            "worst": _represented(target.labels, shares, _worst(people)),
+            "example": _example(target.labels, shares, people),
             "series": curve,
             "users": people,
         }
         return RerankingResult(self, tables, rng=rng, facts={"categories": wanted["categories"]})
 
-    @staticmethod
-    def _only(settings: CalibrationTarget, *names: str) -> dict[str, Any]:
-        return {name: getattr(settings, name) for name in names}
-
 
 reranking = Verb(Reranking, RerankingResult)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    frame: pl.DataFrame
-    """As SUMMARY_SCHEMA, of every audit."""
-    people: pl.DataFrame
-    """A row a user: the test for chance, lengths and status, the distances, and what is kept of accuracy."""
 
 
 @final
@@ -160,10 +146,9 @@ class _Judge:
     def __init__(self, audit: Reranking, wanted: dict[str, Any], subject: Subject, context: Context) -> None:
         assert subject.model is not None
         assert subject.test is not None
-        self.model: FittedModel = subject.model
-        self.test, self.context = subject.test, context
+        self.model, self.test, self.context = subject.model, subject.test, context
         self.bootstrap = audit.bootstrap(context.rng)
-        common = {"k": audit.k, "by": (), "confidence": audit.confidence, "samples": audit.samples}
+        common: dict[str, Any] = {"k": audit.k, "by": (), "confidence": audit.confidence, "samples": audit.samples}
         self.calibration = Calibration(tested=audit.tested, **wanted, **common)
         self.accuracy = Accuracy(relevant=audit.relevant, **common)
         self.exposure = Exposure(**common)
@@ -172,59 +157,18 @@ class _Judge:
             U, V = map(unit_rows, vectors_of(self.model))
             self.space = Space(self.model, U, V, Relatedness.from_log(self.model.data))
 
-    def __call__(self, lists: IntArray) -> _Judged:
+    def __call__(self, lists: IntArray) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Every number, as SUMMARY_SCHEMA; and a row a user: the test for chance, lengths, status, and own numbers."""
         data, rng = self.model.data, self.context.rng
         calibrated = self.calibration.of_lists(data, lists, rng, self.context.engine)
         accurate = self.accuracy.of_lists(data, self.test, lists, rng)
-        exposed = self.exposure.of_lists(data, lists, rng)
-        frame = pl.concat([calibrated.frame, accurate.frame, exposed.frame, self._folding(lists)])
+        frames = [calibrated.frame, accurate.frame, self.exposure.of_lists(data, lists, rng).frame]
+        if self.space is not None:
+            folded = JudgedLists.of(self.space, np.arange(len(lists)), lists).folding
+            frames.append(aggregate([mean("log_folding", folded, np.ones(len(lists)))], self.bootstrap)[0])
         people = calibrated.users.select(pl.exclude(_DISTANCES), *_DISTANCES)
         found = accurate.users.select("user", *_QUALITIES)
-        return _Judged(frame, people.join(found, on="user", how="left", maintain_order="left"))
-
-    def _folding(self, lists: IntArray) -> pl.DataFrame:
-        """How far what is shown is nearer than related; no row for a model without vectors."""
-        if self.space is None:
-            return pl.DataFrame(schema=SUMMARY_SCHEMA)
-        folded = JudgedLists.of(self.space, np.arange(len(lists)), lists).folding
-        return aggregate([mean("log_folding", folded, np.ones(len(lists)))], self.bootstrap)[0]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Shares:
-    """What part of each user's history, list and re-ranked list is of which category; (users, categories) each."""
-
-    names: tuple[str, ...]
-    history: FloatArray
-    own: FloatArray
-    reranked: FloatArray
-
-    @classmethod
-    def of(cls, data: Interactions, policy: Calibrated, own: IntArray, reranked: IntArray) -> _Shares:
-        target = Target.of(data, policy)
-        ranks = rank_weights(policy.rank_weights, policy.size)
-        before, after = (list_distribution(lists, target.shares, ranks) for lists in (own, reranked))
-        return cls(target.labels, target.interests[: data.n_users], before, after)
-
-    def represented(self, users: IntArray) -> pl.DataFrame:
-        """How far each category is above and below its share of these users' histories on average."""
-        before = representation(self.history[users], self.own[users])
-        after = representation(self.history[users], self.reranked[users])
-        columns = {**before, "over_reranked": after["over"], "under_reranked": after["under"]}
-        return pl.DataFrame({"category": pl.Series(self.names, dtype=pl.String), **columns})
-
-    def of_user(self, users: IntArray, ids: pl.Series) -> pl.DataFrame:
-        """The shares of one user, if any, by category."""
-        return pl.DataFrame(
-            {
-                "user": ids.gather(np.repeat(users, len(self.names))),
-                "category": pl.Series(self.names * len(users), dtype=pl.String),
-                "history": self.history[users].ravel(),
-                "own": self.own[users].ravel(),
-                "reranked": self.reranked[users].ravel(),
-            }
-        )
+        return pl.concat(frames), people.join(found, on="user", how="left", maintain_order="left")
 
 
 def _worst(people: pl.DataFrame) -> IntArray:
@@ -234,11 +178,28 @@ def _worst(people: pl.DataFrame) -> IntArray:
     return ranked.head(int(np.ceil(WORST * len(ranked))))["at"].to_numpy().astype(np.int64)
 
 
-def _example(people: pl.DataFrame) -> IntArray:
-    """Of the users with the least calibrated lists the one with the longest history: no accident of a few items."""
+def _represented(labels: tuple[str, ...], shares: dict[str, FloatArray], users: IntArray) -> pl.DataFrame:
+    """How far each category is above and below its share of these users' histories on average.
+
+    `shares` (users, categories) each: of the history, the own list and the re-ranked one.
+    """
+    before, after = (representation(shares["history"][users], shares[name][users]) for name in ("own", "reranked"))
+    columns = {**before, "over_reranked": after["over"], "under_reranked": after["under"]}
+    return pl.DataFrame({"category": pl.Series(labels, dtype=pl.String), **columns})
+
+
+def _example(labels: tuple[str, ...], shares: dict[str, FloatArray], people: pl.DataFrame) -> pl.DataFrame:
+    """The shares of one user, if any, by category.
+
+    Of those with the least calibrated lists the one with the longest history: no accident of a few items.
+    """
     worst = _worst(people)
-    histories = people["history"].to_numpy()[worst]
-    return worst[np.argmax(histories)][None] if len(worst) else worst
+    users = worst[[np.argmax(people["history"].to_numpy()[worst])]] if len(worst) else worst
+    named = {
+        "user": people["user"].gather(np.repeat(users, len(labels))),
+        "category": pl.Series(labels * len(users), dtype=pl.String),
+    }
+    return pl.DataFrame(named | {name: values[users].ravel() for name, values in shares.items()})
 
 
 def _compared(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:

@@ -148,7 +148,8 @@ def with_prior(p: FloatArray, beta: float, prior: FloatArray) -> FloatArray:
 
     `p` (users, genres) of one category system, `prior` (genres,). A user without interests gets the prior.
     """
-    return np.where(p.any(axis=1)[:, None], beta * prior + (1 - beta) * p, prior)
+    known = p.sum(axis=1, keepdims=True) > 0
+    return np.where(known, beta * prior + (1 - beta) * p, prior)
 
 
 def recency_weights(times: FloatArray, latest: FloatArray | float, half_life: float) -> FloatArray:
@@ -192,7 +193,7 @@ def _prior(wanted: CalibrationTarget, names: tuple[str, ...], p: FloatArray, *, 
     """(genres,): p0; `p` (users, genres) are the interests of everybody."""
     prior = wanted.prior
     if isinstance(prior, str):
-        known = p.any(axis=1)
+        known = p.sum(axis=1) > 0
         # Without anybody's history nothing is known about the population.
         return p[known].mean(axis=0) if prior == "population" and known.any() else np.full(len(names), 1 / len(names))
     if not one:

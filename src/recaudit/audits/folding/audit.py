@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
@@ -14,8 +15,7 @@ from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.folding.clusters import co_clusters
 from recaudit.audits.folding.definitions import FOLDING
 from recaudit.audits.folding.explanations import About, cases, clearest, least_related
-from recaudit.audits.folding.judged import SIMILAR, UNRELATED, JudgedLists, Space
-from recaudit.audits.folding.metric import Overshoot, overshoot
+from recaudit.audits.folding.metric import SIMILAR, UNRELATED, JudgedLists, Overshoot, Space, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.recommend import lists_of
@@ -254,7 +254,7 @@ folding = Verb(Folding, FoldingResult)
 
 
 def accuracy_and_folding(
-    model: FittedModel, test: Interactions, related: dict[str, Relatedness], asked: Folding, rng: int, engine: Engine
+    model: FittedModel, test: Interactions, related: Mapping[str, Relatedness], asked: Folding, rng: int, engine: Engine
 ) -> list[dict[str, Any]]:
     """One model measured for both: a row for each relatedness, with its name, RMSE, nDCG and the metrics of folding.
 

@@ -19,6 +19,7 @@ from recaudit.audits.folding.audit import Folding, accuracy_and_folding
 from recaudit.audits.folding.definitions import FOLDING
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.data import splits
+from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import DamageWarning, InputError
@@ -47,7 +48,7 @@ class Bench:
     @classmethod
     def of(
         cls,
-        data: Interactions,
+        data: Interactions | BlockWorld,
         test: Interactions | None,
         relatedness: Relatedness | Mapping[str, Relatedness] | None,
         folding: Folding,
@@ -55,10 +56,14 @@ class Bench:
         rng: int,
         engine: Engine,
     ) -> Bench:
-        """Where no `test` is given, a tenth of the ratings is held out at random.
+        """A world brings held-out ratings and the true relatedness, where none are given.
 
-        Where no `relatedness` is given, it is that of the training log.
+        Without it, a tenth of the ratings is held out at random, and relatedness is that of the training log.
         """
+        if isinstance(data, BlockWorld):
+            truth = Relatedness.from_blocks(data.user_group, data.item_group, data.related)
+            relatedness = {"truth": truth} if relatedness is None else relatedness
+            data, test = data.data, data.held_out if test is None else test
         train, test = splits.random(data, 0.1, rng=rng) if test is None else (data, test)
         if relatedness is None:
             relatedness = {"log": Relatedness.from_log(train)}
@@ -95,7 +100,7 @@ class Bench:
         for log in (self.train, self.test):
             digest.update(log.fingerprint.encode())
         for name, relatedness in self.relatedness.items():
-            digest.update(repr((name, type(relatedness).__name__, relatedness.shape)).encode())
+            digest.update(repr((name, relatedness.matrix is None, relatedness.shape)).encode())
             for vectors in (relatedness.user_vectors, relatedness.item_vectors):
                 digest.update(np.ascontiguousarray(vectors).tobytes())
         return digest.hexdigest()

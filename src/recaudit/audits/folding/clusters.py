@@ -8,8 +8,7 @@ import polars as pl
 from recaudit.arguments import check_count
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.folding.explanations import About
-from recaudit.audits.folding.judged import JudgedLists, Space
-from recaudit.audits.folding.metric import overshoot
+from recaudit.audits.folding.metric import JudgedLists, Space, overshoot
 from recaudit.audits.folding.relatedness import unit_rows
 from recaudit.engines import Engine
 from recaudit.seeding import generator

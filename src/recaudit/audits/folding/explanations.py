@@ -11,7 +11,7 @@ from scipy import sparse
 
 from recaudit.arguments import check_count, checked
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.folding.judged import JudgedLists, Space
+from recaudit.audits.folding.metric import JudgedLists, Space
 from recaudit.audits.folding.relatedness import MIN_RATINGS, unit_rows, vectors_of
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
@@ -67,11 +67,8 @@ class About:
 
     def of_item(self, item: int) -> str | None:
         """The item's categories, the weightiest first: "Horror|Thriller"; None where it has none."""
-        weights = self.categories.weights
-        row = slice(weights.indptr[item], weights.indptr[item + 1])
-        names, values = weights.indices[row], weights.data[row]
-        order = np.argsort(-values, kind="stable")
-        return "|".join(self.categories.names[g] for g in names[order]) or None
+        row = self.categories.weights[[item]]
+        return "|".join(self.categories.names[g] for g in row.indices[np.argsort(-row.data, kind="stable")]) or None
 
     def labels(self, items: IntArray) -> list[str]:
         """What to call these items in front of a person who has to judge: title and categories."""
@@ -81,10 +78,8 @@ class About:
     def rated_by(self, user: int, most: int = 3) -> str | None:
         """The categories that the user rates most: "Drama 40%, Comedy 25%"; None where none is known."""
         shares = self.shares_rated(np.array([user]))
-        if not shares.any():
-            return None
         best = [g for g in np.argsort(-shares, kind="stable")[:most] if shares[g] > 0]
-        return ", ".join(f"{self.categories.names[g]} {shares[g]:.0%}" for g in best)
+        return ", ".join(f"{self.categories.names[g]} {shares[g]:.0%}" for g in best) or None
 
     def in_common(self, user: int, items: IntArray) -> FloatArray:
         """(len(items),): the share of what the user rated that has a category in common with each item.
@@ -100,14 +95,13 @@ class About:
 
     def shares_rated(self, users: IntArray) -> FloatArray:
         """(categories,): the share of each category in what these users rated, all their ratings together."""
-        rows = np.concatenate([np.arange(self.data.indptr[u], self.data.indptr[u + 1]) for u in users])
-        return self.shares(np.bincount(self.data.items[rows], minlength=self.data.n_items).astype(np.float64))
+        rated = np.concatenate([self.data.history(user)[0] for user in users])
+        return self.shares(np.bincount(rated, minlength=self.data.n_items).astype(np.float64))
 
     def shares(self, weights: FloatArray) -> FloatArray:
         """(categories,): the share of each category in the items, each weighing `weights` (items,)."""
         totals = np.asarray(weights @ self.categories.weights)
-        whole = float(totals.sum())
-        return np.asarray(totals / whole) if whole > 0 else totals
+        return np.asarray(totals / (totals.sum() or 1.0))
 
     def distinctive(self, shares: FloatArray, everywhere: FloatArray, most: int = 2) -> str:
         """The categories that set these shares apart from those `everywhere`; "" where none does.
@@ -141,15 +135,10 @@ def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tupl
         if len(own):
             common = about.in_common(int(lists.users[row[own[0]]]), items[own])
             clarity[own] *= 1 - np.nan_to_num(common)
-    chosen, users, taken = [], set(), set()
+    picked: list[int] = []
     for at in np.lexsort((place, row, -clarity)):
-        if row[at] not in users and items[at] not in taken:
-            chosen.append(at)
-            users.add(row[at])
-            taken.add(items[at])
-            if len(chosen) == n:
-                break
-    picked = np.array(chosen, dtype=np.int64)
+        if len(picked) < n and row[at] not in row[picked] and items[at] not in items[picked]:
+            picked.append(at)
     return row[picked], place[picked]
 
 
@@ -210,7 +199,8 @@ def neighbours(
 ) -> pl.DataFrame:
     """The n items whose vectors have the largest cosine with this item's, under each of two models.
 
-    As in paper 002, Table 1. Of the items with at least `min_ratings` in the first model's log: hardly anything holds the vectors of others.
+    As in paper 002, Table 1; of the items with at least `min_ratings` in the first model's log: hardly anything holds
+    the vectors of others in place.
 
     Columns rank (0 is the item itself), then item, title, categories and cosine of the first model as
     `first_item`, ..., and of the second as `second_item`, .... Equal cosines go by the order of the ids. Titles and

@@ -62,7 +62,7 @@ class Accuracy(ListAudit):
         assert model is not None
         assert test is not None
         check_length(self.k, "k")
-        check_same_ids(model.data, test)
+        _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
         work = _Evaluate(model, test, Recommend(model, self.policy, self.k, context.rng))
         parts = list(context.engine.map(work, blocks(users), "accuracy"))
@@ -75,7 +75,7 @@ class Accuracy(ListAudit):
 
         Lists predict no ratings: RMSE and MAE are not applicable.
         """
-        check_same_ids(data, test)
+        _check_held_out(data, test)
         found = lists[test.users] == test.items[:, None]
         return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)
 
@@ -206,14 +206,18 @@ def _item_groups(
     ]
 
 
-def check_same_ids(train: Interactions, test: Interactions) -> None:
-    """That held-out ratings are there, and are of the users and items of the model's log."""
-    if len(test) == 0:
-        raise InputError("test", received="a log without ratings", expected="held-out ratings")
-    if not (train.user_ids.equals(test.user_ids) and train.item_ids.equals(test.item_ids)):
+def check_same_ids(fitted: Interactions, other: Interactions, argument: str = "test") -> None:
+    """That both logs have the same users and items; `argument` is what the other one is called."""
+    if not (fitted.user_ids.equals(other.user_ids) and fitted.item_ids.equals(other.item_ids)):
         raise InputError(
-            "test",
-            received=f"{test!r}",
-            expected=f"the users and items of the model's log, {train!r}",
+            argument,
+            received=f"{other!r}",
+            expected=f"the users and items of the model's log, {fitted!r}",
             remedy="Make both halves with recaudit.data.splits, which keeps ids.",
         )
+
+
+def _check_held_out(data: Interactions, test: Interactions) -> None:
+    if len(test) == 0:
+        raise InputError("test", received="a log without ratings", expected="held-out ratings")
+    check_same_ids(data, test)
