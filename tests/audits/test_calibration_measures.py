@@ -12,8 +12,14 @@ from scipy import sparse, stats
 
 from audits.paper_comparators import binomial_diversity, disproportionality, genre_counts
 from recaudit.arrays import FloatArray
-from recaudit.audits.calibration.homogeneity import Homogeneity
-from recaudit.audits.calibration.measures import hellinger, kl, measurable, representation, total_variation
+from recaudit.audits.calibration.measures import (
+    Homogeneity,
+    hellinger,
+    kl,
+    measurable,
+    representation,
+    total_variation,
+)
 from recaudit.audits.calibration.target import Target, interests, recency_weights, with_prior
 from recaudit.data import Interactions
 from recaudit.errors import InputError

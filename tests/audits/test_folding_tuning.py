@@ -24,7 +24,13 @@ def log() -> Interactions:
 
 
 def search(data: Interactions, **settings: object) -> MeasuredModels:
-    chosen = {"trials": 14, "factors": (2, 6), "regularization": (0.1, 10.0), "iterations": 3, **settings}
+    chosen = {
+        "trials": 14,
+        "factors": (2, 6),
+        "regularization": (0.1, 10.0),
+        "recommender": WALS(iterations=3),
+        **settings,
+    }
     return folding_tuning(data, **chosen)  # type: ignore[arg-type]  # settings as a test names them
 
 
@@ -53,7 +59,7 @@ def test_nothing_on_the_front_is_beaten(log: Interactions) -> None:
 
 
 def test_a_choice_is_a_recommender_that_gives_the_numbers_again(log: Interactions) -> None:
-    found = search(log, prior=2.0)
+    found = search(log, recommender=WALS(iterations=3, prior=2.0))
     chosen = found.knee() or found.best()
     assert isinstance(chosen.recommender, WALS)
     assert chosen.recommender.prior == 2.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -14,9 +13,8 @@ from scipy import sparse
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.calibration.definitions import CALIBRATION
-from recaudit.audits.calibration.homogeneity import Homogeneity
 from recaudit.audits.calibration.lists import ListColumns, given_lists
-from recaudit.audits.calibration.measures import hellinger, kl, representation, total_variation
+from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
 from recaudit.audits.calibration.target import Target, systems_of, with_system
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
@@ -102,7 +100,7 @@ class Calibration(ListAudit, CalibrationTarget):
 
     def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, engine: Engine | None = None) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
-        return self._result(data, _Shown(data.user_ids, np.arange(data.n_users), lists), rng, engine or Serial(), {})
+        return self._result(data, data.user_ids, np.arange(data.n_users), lists, {}, Context(rng, engine or Serial()))
 
     def _of_given(self, subject: Subject, context: Context) -> Result:
         """About lists that a system has shown."""
@@ -124,26 +122,30 @@ class Calibration(ListAudit, CalibrationTarget):
             "emptied": given.emptied,
             "against_rank": int(given.against_rank.sum()),
         }
-        shown = _Shown(given.user_ids, given.at, lists)
-        return self._result(subject.history, shown, context.rng, context.engine, facts)
+        return self._result(subject.history, given.user_ids, given.at, lists, facts, context)
 
     def _result(
-        self, data: Interactions, shown: _Shown, rng: int, engine: Engine, facts: Mapping[str, object]
+        self,
+        data: Interactions,
+        user_ids: pl.Series,
+        at: IntArray,
+        lists: IntArray,
+        facts: Mapping[str, object],
+        context: Context,
     ) -> Result:
-        target = Target.of(data, with_system(self, data))
-        measured = _Distances.of(shown, target, self)
-        p_value = self._p_values(data, shown, target, measured.known, rng, engine)
-        own = {name: target.mean(values) for name, values in measured.distances.items()}
+        target, bootstrap = Target.of(data, with_system(self, data)), self.bootstrap(context.rng)
+        shown = _Compared(user_ids, at, lists, target, self)
+        p_value = self._p_values(data, shown, context)
+        own = {name: target.mean(values) for name, values in shown.distances.items()}
         numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
-        recommended, bootstrap = incidence(shown.lists, data.n_items), self.bootstrap(rng)
-        everybody = np.ones(len(shown.lists))
+        recommended, everybody = incidence(lists, data.n_items), np.ones(len(lists))
         ratios = [mean(name, values, everybody) for name, values in numbers.items()]
         for place, system in enumerate(target.systems if len(target.systems) > 1 else ()):
-            for name, values in measured.distances.items():
+            for name, values in shown.distances.items():
                 ratios.append(mean(name, values[place], everybody, "category system", system))
         for grouping in groupings(data, self.by):
             if grouping.over == "users":
-                members_of = np.where((shown.at >= 0)[:, None], grouping.weights[shown.at], 0.0)
+                members_of = np.where((at >= 0)[:, None], grouping.weights[at], 0.0)
                 for group, members in zip(grouping.names, members_of.T, strict=True):
                     ratios += [mean(name, values, members, grouping.by, group) for name, values in numbers.items()]
             else:
@@ -155,34 +157,32 @@ class Calibration(ListAudit, CalibrationTarget):
             {
                 "summary": pl.concat([averages, _item_row(recommended, data, bootstrap)]),
                 "groups": groups,
-                "users": user_table(shown.user_ids, {**own, "p_value": p_value}).with_columns(
-                    history=pl.Series(np.where(shown.at >= 0, data.user_counts[shown.at], 0)),
-                    list=pl.Series((shown.lists >= 0).sum(axis=1)),
-                    status=pl.Series(np.where(measured.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
+                "users": user_table(user_ids, {**own, "p_value": p_value}).with_columns(
+                    history=pl.Series(np.where(at >= 0, data.user_counts[at], 0)),
+                    list=pl.Series((lists >= 0).sum(axis=1)),
+                    status=pl.Series(np.where(shown.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
                 ),
                 "items": _items(recommended, data),
-                "categories": lambda: _categories(measured, target),
-                "worst_users": lambda: _worst_users(shown, measured, target),
+                "categories": lambda: _categories(shown),
+                "worst_users": lambda: _worst_users(shown),
             },
-            rng=rng,
+            rng=context.rng,
             facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
         )
 
-    def _p_values(
-        self, data: Interactions, shown: _Shown, target: Target, known: BoolArray, rng: int, engine: Engine
-    ) -> FloatArray:
+    def _p_values(self, data: Interactions, shown: _Compared, context: Context) -> FloatArray:
         """(users,): of the test of list against history; NaN for those not tested."""
-        draws = uniforms(derive(rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
+        draws = uniforms(derive(context.rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
         # With a prior, users without a history can be measured, but have nothing to be tested against.
-        with_history = known & (shown.at >= 0)
+        with_history = shown.known & (shown.at >= 0)
         order = np.argsort(np.where(with_history, draws, np.inf), kind="stable")
         users = np.sort(order[: min(self.tested, int(with_history.sum()))])
         p_value = np.full(len(shown.lists), np.nan)
         if len(users):
             ones = sparse.csr_array((np.ones(len(data)), data.items, data.indptr), shape=(data.n_users, data.n_items))
             keys = shown.user_ids.gather(users).to_list()
-            work = Homogeneity(shown.lists[users], ones[shown.at[users]], target.shares, keys, DRAWS, rng)
-            parts = engine.map(work, blocks(np.arange(len(users)), 64), "list and taste")
+            work = Homogeneity(shown.lists[users], ones[shown.at[users]], shown.target.shares, keys, DRAWS, context.rng)
+            parts = context.engine.map(work, blocks(np.arange(len(users)), 64), "list and taste")
             p_value[users] = np.concatenate([part[1] for part in parts])
         return p_value
 
@@ -191,44 +191,31 @@ calibration = Verb(Calibration, Result)
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """The lists that are audited."""
+class _Compared:
+    """Lists and histories side by side, and the distances between them."""
 
-    user_ids: pl.Series
-    at: IntArray
-    """(users,): positions in the log, -1 for users that it does not know."""
-    lists: IntArray
-    """(users, k): item positions, -1 where there is none."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Distances:
-    p: FloatArray
-    """(users, genres)"""
-    q: FloatArray
-    """(users, genres)"""
-    distances: dict[str, FloatArray]
-    """(systems, users) each: NaN for users without interests, or a list, with categories of the system."""
-    kl: FloatArray
-    """(users,): C_KL over all systems; NaN where one that counts has none."""
-
-    @classmethod
-    def of(cls, shown: _Shown, target: Target, wanted: CalibrationTarget) -> _Distances:
-        p = target.interests[shown.at]
-        q = list_distribution(shown.lists, target.shares, rank_weights(wanted.rank_weights, shown.lists.shape[1]))
-        distances = {
+    def __init__(
+        self, user_ids: pl.Series, at: IntArray, lists: IntArray, target: Target, wanted: CalibrationTarget
+    ) -> None:
+        self.user_ids = user_ids
+        self.at = at
+        """(users,): positions in the log, -1 for users that it does not know."""
+        self.lists = lists
+        """(users, k): item positions, -1 where there is none."""
+        self.target = target
+        self.p = p = target.interests[at]
+        self.q = q = list_distribution(lists, target.shares, rank_weights(wanted.rank_weights, lists.shape[1]))
+        """p and q (users, genres)"""
+        self.distances = {
             "calibration_kl": target.each(lambda p, q: kl(p, q, wanted.smoothing), p, q),
             "calibration_hellinger": target.each(hellinger, p, q),
             "calibration_tv": target.each(total_variation, p, q),
         }
-        return cls(p, q, distances, target.mean(distances["calibration_kl"]))
-
-    @property
-    def known(self) -> BoolArray:
+        """(systems, users) each: NaN for users without interests, or a list, with categories of the system."""
+        self.kl = target.mean(self.distances["calibration_kl"])
+        """(users,): C_KL over all systems; NaN where one that counts has none."""
+        self.known: BoolArray = ~np.isnan(self.kl)
         """(users,): who has interests and a list with categories."""
-        return ~np.isnan(self.kl)
 
     def worst(self, count: int) -> IntArray:
         """The users with the highest C_KL, worst first; of equal ones the first."""
@@ -267,27 +254,27 @@ def _items(recommended: sparse.csr_array, data: Interactions) -> pl.DataFrame:
     )
 
 
-def _categories(measured: _Distances, target: Target) -> pl.DataFrame:
+def _categories(shown: _Compared) -> pl.DataFrame:
     """The paper's Figure 3, for all users and for the worst tenth."""
-    everybody = np.flatnonzero(measured.known)
-    worst = measured.worst(int(np.ceil(WORST * len(everybody))))
+    everybody = np.flatnonzero(shown.known)
+    worst = shown.worst(int(np.ceil(WORST * len(everybody))))
     tables = []
     for group, users in (("all", everybody), ("worst", worst)):
-        found: dict[str, Any] = representation(measured.p[users], measured.q[users])
-        shown = measured.q[users].sum(axis=0) / max(1, len(users))
-        columns = {"category": pl.Series(target.labels, dtype=pl.String), **found, "recommended": shown}
+        found: dict[str, Any] = representation(shown.p[users], shown.q[users])
+        found["recommended"] = shown.q[users].sum(axis=0) / max(1, len(users))
+        columns = {"category": pl.Series(shown.target.labels, dtype=pl.String), **found}
         tables.append(pl.DataFrame(columns).with_columns(group=pl.lit(group), users=pl.lit(len(users), pl.Int64)))
     return pl.concat(tables).select("group", "category", "history", "recommended", "over", "under", "users")
 
 
-def _worst_users(shown: _Shown, measured: _Distances, target: Target) -> pl.DataFrame:
+def _worst_users(shown: _Compared) -> pl.DataFrame:
     """Each category of the worst users: its share of the history and of the list."""
-    users = measured.worst(SHOWN)
+    users, labels = shown.worst(SHOWN), shown.target.labels
     return pl.DataFrame(
         {
-            "user": shown.user_ids.gather(np.repeat(users, len(target.labels))),
-            "category": pl.Series(target.labels * len(users), dtype=pl.String),
-            "history": measured.p[users].ravel(),
-            "recommended": measured.q[users].ravel(),
+            "user": shown.user_ids.gather(np.repeat(users, len(labels))),
+            "category": pl.Series(labels * len(users), dtype=pl.String),
+            "history": shown.p[users].ravel(),
+            "recommended": shown.q[users].ravel(),
         }
     )

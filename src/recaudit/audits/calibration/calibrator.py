@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -21,26 +20,15 @@ from recaudit.solvers.lists.objective import rank_weights
 
 
 @final
-@dataclass(eq=False)
 class Calibrator:
     """The policy with everything that it takes from a log, made once for all blocks of users; a `Lister`."""
 
-    policy: Calibrated
-    data: Interactions
-    target: Target = field(init=False)
-    vectors: CategoryVectors = field(init=False)
-    caps: IntArray = field(init=False)
-    """(genres,)"""
-    must: BoolArray = field(init=False)
-    """(items,)"""
-    must_not: BoolArray = field(init=False)
-    """(items,)"""
-
-    def __post_init__(self) -> None:
-        self.target = Target.of(self.data, self.policy)
-        self.vectors = CategoryVectors.of(self.target.shares)
-        self.caps = _caps(self.policy.at_most, self.target.names)
-        self.must, self.must_not = (_named(name, self.policy, self.data) for name in ("must", "must_not"))
+    def __init__(self, policy: Calibrated, data: Interactions) -> None:
+        self.policy, self.data = policy, data
+        self.target = Target.of(data, policy)
+        self._vectors = CategoryVectors.of(self.target.shares)
+        self._caps = _caps(policy.at_most, self.target.names)
+        self._must, self._must_not = (_named(name, policy, data) for name in ("must", "must_not"))
 
     def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
         """(users, n): the lists; a user at position -1 is unknown to the log."""
@@ -50,7 +38,7 @@ class Calibrator:
         self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, weight: float | tuple[float, ...]
     ) -> IntArray:
         """(users, n): the lists under any weight."""
-        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, weight).lists
+        return self._solve(scores, allowed, users, n, np.arange(self._vectors.n_items), self._vectors, weight).lists
 
     def pooled_lists(
         self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, certify: bool = False
@@ -59,7 +47,7 @@ class Calibrator:
 
         With `certify` also (users,): how far each list's objective may be below the best one's.
         """
-        only = _only(self.vectors, items)
+        only = _only(self._vectors, items)
         found = self._solve(scores, allowed, users, n, items, only, self.policy.weight, certify)
         missed = None if found.certificate is None else found.certificate.gap
         return np.where(found.lists >= 0, items[np.maximum(found.lists, 0)], -1), missed
@@ -76,7 +64,7 @@ class Calibrator:
         certify: bool = False,
     ) -> CalibratedLists:
         policy = self.policy
-        allowed = allowed & ~self.must_not[items]
+        allowed = allowed & ~self._must_not[items]
         return calibrated_lists(
             transformed(scores, allowed, policy.transform),
             allowed,
@@ -87,8 +75,8 @@ class Calibrator:
             rank_weights=rank_weights(policy.rank_weights, n),
             smoothing=policy.smoothing,
             importance=self.target.importance,
-            caps=self.caps,
-            must=allowed & self.must[items] if self.must.any() else None,
+            caps=self._caps,
+            must=allowed & self._must[items] if self._must.any() else None,
             horizon=policy.horizon,
             certify=certify,
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, final
 
 import numpy as np
 import polars as pl
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
 
 from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
@@ -104,20 +104,16 @@ class FoldingResult(Result):
 
 def _several(value: object) -> object:
     """A single one stands for a list of one."""
+    if isinstance(value, np.ndarray):
+        remedy = "Wrap a matrix (users, items) as Relatedness.given(matrix)."
+        raise mistake((), "an array", "the name of one, or a Relatedness", remedy)
     return (value,) if isinstance(value, str | Relatedness) else value
 
 
-def _relatedness(value: object) -> str | Relatedness:
-    if isinstance(value, str | Relatedness):
-        return value
-    expected, remedy = "the name of one, or a Relatedness", "Wrap a matrix (users, items) as Relatedness.given(matrix)."
-    raise mistake((), value, expected, remedy)
-
-
 AnyRelatedness = Annotated[
-    str | Relatedness,
-    PlainValidator(_relatedness),
-    PlainSerializer(lambda related: related.label if isinstance(related, Relatedness) else related),
+    tuple[str | InstanceOf[Relatedness], ...],
+    BeforeValidator(_several),
+    PlainSerializer(lambda each: [related if isinstance(related, str) else related.label for related in each]),
 ]
 
 
@@ -140,7 +136,7 @@ class Folding(ListAudit):
     not_in_loop = ("unobserved_weights",)
     result = FoldingResult
 
-    relatedness: Annotated[tuple[AnyRelatedness, ...], BeforeValidator(_several), Field(min_length=1)] = (LOG,)
+    relatedness: Annotated[AnyRelatedness, Field(min_length=1)] = (LOG,)
     """From who rated what ("log"), from what items are about (the name of a category system), or one of your own (a
     `Relatedness`); of several the first is what the numbers stand on, the others are set beside it."""
     similarity: Literal["cosine", "dot"] = "cosine"

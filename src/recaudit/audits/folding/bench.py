@@ -23,6 +23,7 @@ from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine
 from recaudit.errors import DamageWarning, InputError
+from recaudit.folders.manifest import Manifest, decoded
 from recaudit.models.base import Recommender
 from recaudit.version import __version__
 
@@ -79,18 +80,21 @@ class Bench:
         What was measured before, with the same data, settings and version, is read from the cache: the same numbers. A
         damaged file is measured again, and a warning names it.
         """
-        settings = (type(recommender).__name__, recommender.model_dump(mode="json"), rng)
-        key = hashlib.sha256(json.dumps([self._fingerprint, settings], sort_keys=True).encode()).hexdigest()
+        plan = {"kind": type(recommender).__name__, "settings": recommender.model_dump(mode="json"), "rng": rng}
+        key = hashlib.sha256(json.dumps([self._fingerprint, plan], sort_keys=True).encode()).hexdigest()
         file = None if self.cache is None else self.cache / f"{key}.json"
-        known = None if file is None else _read(file)
-        if known is not None:
-            return known
+        if file is not None and file.is_file():
+            if known := decoded(file.read_bytes()):
+                rows: list[Row] = known.record["measured"]
+                return rows
+            warnings.warn(f"{file} is not as it was written, and is measured again.", DamageWarning, stacklevel=2)
         fitted = recommender.fit(self.train, rng=rng)
         rows = accuracy_and_folding(fitted, self.test, self.relatedness, self.folding, rng, self.engine)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            content = dict(zip(("recommender", "settings", "rng"), settings, strict=True))
-            write(file, _written({**content, "measured": rows}))
+            record = {"measured": rows}
+            cell = Manifest(kind="result", recaudit=__version__, status="complete", plan=plan, record=record)
+            write(file, cell.encoded())
         return rows
 
     @cached_property
@@ -104,25 +108,3 @@ class Bench:
             for vectors in (relatedness.user_vectors, relatedness.item_vectors):
                 digest.update(np.ascontiguousarray(vectors).tobytes())
         return digest.hexdigest()
-
-
-def _read(file: Path) -> list[Row] | None:
-    """What was measured before; None where nothing was, or where the file is not, byte by byte, as it was written."""
-    if not file.is_file():
-        return None
-    content = file.read_bytes()
-    try:
-        found = json.loads(content)
-        del found["sha256"]
-        if content == _written(found):
-            rows: list[Row] = found["measured"]
-            return rows
-    except (ValueError, LookupError, TypeError, RecursionError):
-        pass
-    warnings.warn(f"{file} is not as it was written, and is measured again.", DamageWarning, stacklevel=3)
-    return None
-
-
-def _written(content: Row) -> bytes:
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    return json.dumps({**content, "sha256": digest}, indent=1, allow_nan=False).encode()

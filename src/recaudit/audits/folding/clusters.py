@@ -54,7 +54,11 @@ def co_clusters(
     summed = overshoot(space.user_vectors, space.item_vectors, relatedness, asked, engine, films)
     sizes, counts = members.sum(axis=0), films.sum(axis=0)
     overshoots = members.T @ summed.group_sums / np.outer(sizes, counts)
-    places, spilled = _in_lists(lists, of_user, of_item)
+    row, place = np.nonzero(lists.items >= 0)
+    cell = of_user[row], of_item[lists.items[row, place]]
+    places, spilled = np.zeros(overshoots.shape), np.zeros(overshoots.shape)
+    np.add.at(places, cell, 1.0)
+    np.add.at(spilled, cell, lists.overshoot[row, place])
     shares = places / np.maximum(1.0, places.sum(axis=1, keepdims=True))
 
     everybody = about.shares_rated(asked)
@@ -127,28 +131,11 @@ def _lloyd(points: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
     return labels, float(((points - centres[labels]) ** 2).sum())
 
 
-def _in_lists(lists: JudgedLists, of_user: IntArray, of_item: IntArray) -> tuple[FloatArray, FloatArray]:
-    """(user clusters, item clusters) each: places in lists, and the overshoot there, summed."""
-    row, place = np.nonzero(lists.items >= 0)
-    shape = (int(of_user.max()) + 1, int(of_item.max()) + 1)
-    cell = of_user[row] * shape[1] + of_item[lists.items[row, place]]
-    size = shape[0] * shape[1]
-    places = np.bincount(cell, minlength=size).astype(np.float64)
-    spilled = np.bincount(cell, lists.overshoot[row, place], size).astype(np.float64)
-    return places.reshape(shape), spilled.reshape(shape)
-
-
 def _distinct(names: list[str]) -> list[str]:
     """Each name once: a number sets apart those that are alike, and stands for those without."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        if not name:
-            out.append(f"group {seen[name]}")
-        else:
-            out.append(name if names.count(name) == 1 else f"{name} ({seen[name]})")
-    return out
+    numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    several = [f"{name} ({number})" if name else f"group {number}" for name, number in zip(names, numbers, strict=True)]
+    return [name if name and names.count(name) == 1 else other for name, other in zip(names, several, strict=True)]
 
 
 def _most_rated(about: About, members: BoolArray, kinds: str, taste: str) -> list[str]:

@@ -134,7 +134,7 @@ def overshoot(
     Vectors are (users, factors) and (items, factors), of length one where s is the cosine. `item_groups`
     (items, groups) asks for sums by group of items too.
     """
-    work = _Piece.of(user_vectors, item_vectors, relatedness, item_groups)
+    work = _Piece(user_vectors, item_vectors, relatedness, item_groups)
     item_sums, item_counts = np.zeros(len(item_vectors)), np.zeros(len(item_vectors), dtype=np.int64)
     rows = []
     for part in engine.map(work, blocks(users, PIECE), "folding"):
@@ -147,37 +147,16 @@ def overshoot(
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class _Piece:
     """Users in, their sums out; picklable, and pure."""
 
-    relatedness: Relatedness
-    U: FloatArray
-    """(users, factors)"""
-    V: FloatArray
-    """(stripes, factors, STRIPE)"""
-    X: FloatArray
-    """(users, d), or without columns where the relatedness is no product."""
-    Y: FloatArray
-    """(stripes, d, STRIPE)"""
-    groups: FloatArray
-    """(stripes, groups, STRIPE)"""
-    items: int
-
-    @classmethod
-    def of(cls, U: FloatArray, V: FloatArray, relatedness: Relatedness, item_groups: FloatArray | None) -> _Piece:
-        nothing = np.empty((len(U), 0)), np.empty((len(V), 0))
-        X, Y = nothing if relatedness.matrix is not None else (relatedness.user_vectors, relatedness.item_vectors)
-        weights = np.empty((len(V), 0)) if item_groups is None else item_groups
-        return cls(
-            relatedness,
-            _padded(U, ROWS),
-            _striped(_padded(V, ROWS)),
-            _padded(X, ROWS),
-            _striped(_padded(Y, ROWS)),
-            _striped(weights),
-            len(V),
-        )
+    def __init__(self, U: FloatArray, V: FloatArray, related: Relatedness, item_groups: FloatArray | None) -> None:
+        no_product = np.empty((len(U), 0)), np.empty((len(V), 0))
+        X, Y = no_product if related.matrix is not None else (related.user_vectors, related.item_vectors)
+        self.relatedness, self.items = related, len(V)
+        self.U, self.X = _padded(U), _padded(X)  # (users, factors)
+        self.V, self.Y = _striped(_padded(V)), _striped(_padded(Y))  # (stripes, factors, STRIPE)
+        self.groups = _striped(np.empty((len(V), 0)) if item_groups is None else item_groups)
 
     def __call__(self, users: IntArray) -> Overshoot:
         count, stripes = len(users), len(self.V)
@@ -208,9 +187,9 @@ class _Piece:
         )
 
 
-def _padded(vectors: FloatArray, multiple: int) -> FloatArray:
+def _padded(vectors: FloatArray) -> FloatArray:
     """(rows, d rounded up): zeros at the end of each vector change no product."""
-    return np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % multiple)))
+    return np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % ROWS)))
 
 
 def _rows(vectors: FloatArray, users: IntArray, rows: int) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Literal, final
 
@@ -13,7 +13,6 @@ import polars as pl
 from scipy.stats import rankdata
 
 from recaudit.arguments import check_count, checked
-from recaudit.arrays import FloatArray
 from recaudit.audits.folding.audit import Folding
 from recaudit.audits.folding.bench import VALUES, Bench, Row
 from recaudit.audits.folding.fronts import Folded, MeasuredModels, ModelChoice
@@ -39,10 +38,7 @@ def folding_tradeoff(
     factors: Sequence[int] = (8, 16, 32, 64),
     unobserved_weights: Sequence[float] = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
     relatedness: Relatedness | Mapping[str, Relatedness] | None = None,
-    regularization: float = 10.0,
-    prior: Literal["item"] | float | None = None,
-    center: Literal["none", "mean"] = "mean",
-    iterations: int = 15,
+    recommender: WALS | None = None,
     similarity: Literal["cosine", "dot"] = "cosine",
     k: int = 10,
     repetitions: int = 1,
@@ -55,7 +51,7 @@ def folding_tradeoff(
     `data` is the log to learn from and `test` what is held out; without it a tenth of the log, at random. A
     `BlockWorld` brings both, and the true relatedness; of several worlds each is a repetition, as in the paper's
     section 4.1. `relatedness` is by default that of the training log; several, by name, are measured on the same
-    models and compared. `regularization`, `prior`, `center` and `iterations` are those of `WALS`.
+    models and compared. `recommender` has the settings that all models share.
 
     Each repetition after the first has another random start and, without `test`, another split. With a `cache` (a
     folder) every model measured is a small file there, found again by data, settings and version: an interrupted study
@@ -73,26 +69,16 @@ def folding_tradeoff(
         Bench.of(case, test, relatedness, asked, cache, seed, engine or Serial())
         for case, seed in zip(cases, seeds, strict=True)
     ]
-    grid = [
-        WALS(
-            factors=size,
-            unobserved_weight=weight,
-            regularization=regularization,
-            prior=prior,
-            center=center,
-            iterations=iterations,
-        )
-        for size in factors
-        for weight in unobserved_weights
-    ]
+    grid = [dict(zip(_MODEL, point, strict=True)) for point in product(factors, unobserved_weights)]
     if not grid:
         raise InputError("factors, unobserved_weights", received="an empty grid", expected="at least one of each")
-    jobs = [(number, model) for number in range(len(benches)) for model in grid]
+    base = recommender or WALS()
+    jobs = [(number, WALS(**(base.model_dump() | point))) for number in range(len(benches)) for point in grid]
     rows: list[Row] = []
     for number, model in track(jobs, "folding trade-off", len(jobs)):
-        place = {"repetition": number, "factors": model.factors, "unobserved_weight": model.unobserved_weight}
+        place = {"repetition": number, **{name: getattr(model, name) for name in _MODEL}}
         rows += [place | measured for measured in benches[number].measure(model, seeds[number])]
-    return Tradeoff(pl.DataFrame(rows, CELLS), grid[0])
+    return Tradeoff(pl.DataFrame(rows, CELLS), base)
 
 
 @checked
@@ -106,9 +92,7 @@ def folding_tuning(
     unobserved_weight: tuple[float, float] = (1e-4, 1.0),
     regularization: tuple[float, float] = (0.1, 100.0),
     metric: Folded = "folding",
-    prior: Literal["item"] | float | None = None,
-    center: Literal["none", "mean"] = "mean",
-    iterations: int = 15,
+    recommender: WALS | None = None,
     similarity: Literal["cosine", "dot"] = "cosine",
     k: int = 10,
     cache: str | Path | None = None,
@@ -131,7 +115,7 @@ def folding_tuning(
             raise InputError(name, received=(low, high), expected=expected)
     asked = Folding(similarity=similarity, k=k)
     bench = Bench.of(data, test, relatedness, asked, cache, rng, engine or Serial())
-    base = WALS(prior=prior, center=center, iterations=iterations)
+    base = recommender or WALS()
     rows: list[Row] = []
     with quiet_study(rng, objectives=2, instead="folding_tradeoff measures a grid without it.") as study:
         for number in track(range(trials), "folding tuning", trials):
@@ -195,17 +179,11 @@ class Tradeoff:
         alike. Below 0: what predicts better folds more.
         """
         rows = [
-            {
-                "relatedness": name,
-                "factors": size,
-                "weights": len(group),
-                "folding": spearman(group["rmse"].to_numpy(), group["folding"].to_numpy()),
-                "shown_folding": spearman(group["rmse"].to_numpy(), group["shown_folding"].to_numpy()),
-            }
-            for (name, size), group in self.frame.group_by("relatedness", "factors", maintain_order=True)
+            (*names, len(group), *(spearman(group["rmse"], group[metric]) for metric in ("folding", "shown_folding")))
+            for names, group in self.frame.group_by("relatedness", "factors", maintain_order=True)
         ]
         kinds = {"relatedness": pl.String, "factors": pl.Int64, "weights": pl.Int64}
-        return pl.DataFrame(rows, kinds | {"folding": pl.Float64, "shown_folding": pl.Float64})
+        return pl.DataFrame(rows, kinds | dict.fromkeys(("folding", "shown_folding"), pl.Float64), orient="row")
 
     def agreement(self) -> pl.DataFrame:
         """Whether two choices of relatedness put the models in the same order (paper 002, section 4.3).
@@ -217,22 +195,16 @@ class Tradeoff:
         for first, second in combinations(self.relatedness, 2):
             models, others = self._models(first).frame, self._models(second).frame
             both = models.join(others, on=[*_MODEL], suffix="_second", maintain_order="left")
-            within = [
-                spearman(group["folding"].to_numpy(), group["folding_second"].to_numpy())
-                for _, group in both.group_by("factors", maintain_order=True)
-            ]
-            known = [value for value in within if value is not None]
+            whole, *within = (
+                spearman(group["folding"], group["folding_second"])
+                for group in (both, *both.partition_by("factors", maintain_order=True))
+            )
             rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "models": len(both),
-                    "spearman": spearman(both["folding"].to_numpy(), both["folding_second"].to_numpy()),
-                    "lowest_at_fixed_factors": min(known, default=None),
-                }
+                (first, second, len(both), whole, min((each for each in within if each is not None), default=None))
             )
         kinds = {"first": pl.String, "second": pl.String, "models": pl.Int64}
-        return pl.DataFrame(rows, kinds | {"spearman": pl.Float64, "lowest_at_fixed_factors": pl.Float64})
+        numbers = dict.fromkeys(("spearman", "lowest_at_fixed_factors"), pl.Float64)
+        return pl.DataFrame(rows, kinds | numbers, orient="row")
 
     def summary(self) -> str:
         """The two choices that matter: the lowest RMSE, and the knee."""
@@ -253,8 +225,8 @@ class Tradeoff:
         return MeasuredModels(self.frame.filter(pl.col("relatedness") == name), self.base, tuple(_MODEL), metric)
 
 
-def spearman(first: FloatArray, second: FloatArray) -> float | None:
+def spearman(first: pl.Series, second: pl.Series) -> float | None:
     """The correlation of the ranks; None where there are fewer than three points, or one side is all alike."""
-    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+    if len(first) < 3 or min(first.n_unique(), second.n_unique()) == 1:
         return None
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
