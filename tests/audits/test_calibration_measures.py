@@ -20,7 +20,7 @@ from recaudit.audits.calibration.measures import (
     representation,
     total_variation,
 )
-from recaudit.audits.calibration.target import Target, interests, recency_weights, with_prior
+from recaudit.audits.calibration.target import Target, interests
 from recaudit.data import Interactions
 from recaudit.errors import InputError
 from recaudit.policies.calibrated import CalibrationTarget
@@ -54,14 +54,15 @@ class TestInterests:
             interests(sparse.csr_array(np.array([[-1.0, 0.0, 0.0, 0.0]])), SHARES)
 
     def test_a_half_life_ago_counts_half(self) -> None:
-        days = np.array([10.0, 9.0, 4.0, 12.0]) * 86_400
-        np.testing.assert_allclose(recency_weights(days, 10 * 86_400, half_life=2 * 86_400), [1, 2**-0.5, 1 / 8, 1])
-
-    def test_the_prior_mixes_in(self) -> None:
-        """Equation 7; the third user has no history, and gets the prior."""
-        p = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
-        np.testing.assert_allclose(with_prior(p, 0.2, np.full(2, 0.5)), [[0.9, 0.1], [0.5, 0.5], [0.5, 0.5]])
-        np.testing.assert_allclose(with_prior(p, 1.0, np.array([0.1, 0.9])), [[0.1, 0.9]] * 3)
+        """The latest item with a genre counts 1; what has none, and comes after it, counts nothing."""
+        days = {"r": 10, "s": 9, "x": 4, "none": 12}
+        frame = pl.DataFrame({"user": ["u"] * 4, "item": [*days], "time": [day * 86_400 for day in days.values()]})
+        genres = pl.DataFrame({"item": ["r", "s", "x"], "genre": ["romance", "science", "action"]})
+        log = Interactions.from_frame(frame, rating=None, time="time").with_items(genres, categories={"genre": "genre"})
+        found = Target.of(log, CalibrationTarget(history_weights="recency", half_life=2 * 86_400))
+        weights = {"romance": 1, "science": 2**-0.5, "action": 1 / 8}
+        expected = [weights[name] / sum(weights.values()) for name in found.names]
+        np.testing.assert_allclose(found.interests[0], expected)
 
     @pytest.mark.parametrize(
         ("prior", "expected"),
@@ -71,8 +72,8 @@ class TestInterests:
             ({"action": 1.0}, [[0.8, 0.2], [0.4, 0.6], [0.0, 1.0]]),
         ],
     )
-    def test_the_prior_follows_the_settings(self, prior: Any, expected: list[list[float]]) -> None:
-        """The last row is of somebody whom the log does not know."""
+    def test_the_prior_mixes_in(self, prior: Any, expected: list[list[float]]) -> None:
+        """Equation 7; the last row is of somebody whom the log does not know, who gets the prior."""
         frame = pl.DataFrame({"user": ["u", "v", "v"], "item": ["r", "r", "x"]})
         genres = pl.DataFrame({"item": ["r", "x"], "genre": ["romance", "action"]})
         data = Interactions.from_frame(frame, rating=None).with_items(genres, categories={"genre": "genre"})

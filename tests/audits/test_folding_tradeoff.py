@@ -23,7 +23,7 @@ from recaudit.models import WALS, FactorModel
 
 GRID = {"factors": (2, 3), "unobserved_weights": (0.0, 0.1, 1.0)}
 BASE = WALS(iterations=4, regularization=0.1, center="none")
-MILD = BASE.model_copy(update={"regularization": 0.2})
+MILD, SHORT = (BASE.model_copy(update=change) for change in ({"regularization": 0.2}, {"iterations": 3}))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from typing import Annotated, Any, final
 
@@ -44,8 +45,28 @@ SHOWN = 10
 """Users with the highest C_KL whose categories are listed, as in the paper's Figure 2."""
 
 
+class CalibrationAudit(ListAudit, CalibrationTarget, ABC):
+    """An audit of whether lists keep users' interests in proportion."""
+
+    k: Annotated[int, Field(ge=1)] = 50
+    """How many items a list has."""
+    tested: NonNegativeInt = 1000
+    """How many users, drawn at random, are tested for a difference between list and history beyond chance."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is, without any intervention."""
+        return Recipe(Nothing(), RecommendedList(self.k), Measured(CALIBRATION[0]))
+
+    def check(self, data: Interactions) -> None:
+        """Groupings and category systems."""
+        super().check(data)
+        if self.categories is not None:
+            systems_of(data, self.categories)
+
+
 @final
-class Calibration(ListAudit, CalibrationTarget):
+class Calibration(CalibrationAudit):
     """Whether lists keep users' interests in proportion.
 
     C_KL, Hellinger distance and total variation between the categories of each user's list and history. The lists are
@@ -66,27 +87,12 @@ class Calibration(ListAudit, CalibrationTarget):
     takes_lists = True
     not_in_loop = ("columns", "unknown")
 
-    k: Annotated[int, Field(ge=1)] = 50
-    """How many items a list has."""
     policy: AnyListPolicy = Top1()
     """How scores become a list."""
-    tested: NonNegativeInt = 1000
-    """How many users, drawn at random, are tested for a difference between list and history beyond chance."""
     columns: ListColumns = ListColumns()
     """What the columns are called, of lists that a system has shown."""
     unknown: Unknown = "error"
     """What becomes of their items that the log does not know: an error, or left out ("ignore") and counted."""
-
-    @property
-    def recipe(self) -> Recipe:
-        """What is, without any intervention."""
-        return Recipe(Nothing(), RecommendedList(self.k), Measured(CALIBRATION[0]))
-
-    def check(self, data: Interactions) -> None:
-        """Groupings and category systems."""
-        super().check(data)
-        if self.categories is not None:
-            systems_of(data, self.categories)
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Compare everybody's list with the history; held-out ratings play no part."""
@@ -151,6 +157,7 @@ class Calibration(ListAudit, CalibrationTarget):
             else:
                 ratios += shares(recommended, grouping, data)
         averages, groups = aggregate(ratios, bootstrap)
+        counts = recommended.sum(axis=0).astype(np.int64)
         systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
         return Result(
             self,
@@ -162,7 +169,11 @@ class Calibration(ListAudit, CalibrationTarget):
                     list=pl.Series((lists >= 0).sum(axis=1)),
                     status=pl.Series(np.where(shown.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
                 ),
-                "items": _items(recommended, data),
+                "items": item_table(data).with_columns(
+                    recommended=pl.Series(counts),
+                    recommended_share=pl.Series(counts / max(1, counts.sum())),
+                    consumed_share=pl.Series(data.item_counts / max(1, len(data))),
+                ),
                 "categories": lambda: _categories(shown),
                 "worst_users": lambda: _worst_users(shown),
             },
@@ -243,15 +254,6 @@ def _item_row(recommended: sparse.csr_array, data: Interactions, bootstrap: Boot
     users = int((np.diff(recommended.indptr) > 0).sum())
     numbers = row(float(value[0]), lower, upper, users, recommended.shape[0])
     return pl.DataFrame([{"metric": "item_calibration_tv", **numbers}], SUMMARY_SCHEMA)
-
-
-def _items(recommended: sparse.csr_array, data: Interactions) -> pl.DataFrame:
-    counts = recommended.sum(axis=0).astype(np.int64)
-    return item_table(data).with_columns(
-        recommended=pl.Series(counts),
-        recommended_share=pl.Series(counts / max(1, counts.sum())),
-        consumed_share=pl.Series(data.item_counts / max(1, len(data))),
-    )
 
 
 def _categories(shown: _Compared) -> pl.DataFrame:

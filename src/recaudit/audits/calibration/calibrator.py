@@ -28,49 +28,43 @@ class Calibrator:
         self.target = Target.of(data, policy)
         self._vectors = CategoryVectors.of(self.target.shares)
         self._caps = _caps(policy.at_most, self.target.names)
-        self._must, self._must_not = (_named(name, policy, data) for name in ("must", "must_not"))
+        self._must, self._must_not = (np.zeros(data.n_items, dtype=np.bool_) for _ in range(2))
+        for name, mask in (("must", self._must), ("must_not", self._must_not)):
+            if ids := getattr(policy, name):
+                mask[data.items_at(ids, name)] = True
 
     def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
-        """(users, n): the lists; a user at position -1 is unknown to the log."""
-        return self.lists(scores.numpy(), allowed.numpy(), users, n, self.policy.weight)
+        """(users, n): the lists."""
+        return self.solve(scores.numpy(), allowed.numpy(), users, n).lists
 
-    def lists(
-        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, weight: float | tuple[float, ...]
-    ) -> IntArray:
-        """(users, n): the lists under any weight."""
-        return self._solve(scores, allowed, users, n, np.arange(self._vectors.n_items), self._vectors, weight).lists
-
-    def pooled_lists(
-        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, certify: bool = False
-    ) -> tuple[IntArray, FloatArray | None]:
-        """(users, n): lists out of `items` alone, ascending; `scores` and `allowed` are (users, len(items)).
-
-        With `certify` also (users,): how far each list's objective may be below the best one's.
-        """
-        only = _only(self._vectors, items)
-        found = self._solve(scores, allowed, users, n, items, only, self.policy.weight, certify)
-        missed = None if found.certificate is None else found.certificate.gap
-        return np.where(found.lists >= 0, items[np.maximum(found.lists, 0)], -1), missed
-
-    def _solve(
+    def solve(
         self,
         scores: FloatArray,
         allowed: BoolArray,
         users: IntArray,
         n: int,
-        items: IntArray,
-        vectors: CategoryVectors,
-        weight: float | tuple[float, ...],
+        *,
+        weight: float | None = None,
+        pool: IntArray | None = None,
         certify: bool = False,
     ) -> CalibratedLists:
+        """Lists (users, n) with the policy's weight or another, out of all items or of a `pool` alone.
+
+        `scores`, `allowed` (users, items), or (users, len(pool)); the lists are positions among those. A user at
+        position -1 is unknown to the log. With `certify`, how far each list's objective may be below the best one's.
+        """
         policy = self.policy
+        items, vectors = np.arange(self._vectors.n_items), self._vectors
+        if pool is not None:
+            items, vectors = pool, _only(vectors, pool)
+        chosen = policy.weight if weight is None else weight
         allowed = allowed & ~self._must_not[items]
         return calibrated_lists(
             transformed(scores, allowed, policy.transform),
             allowed,
             vectors,
             self.target.interests[users],
-            weight=np.array([*weight, *weight[-1:] * n][:n]) if isinstance(weight, tuple) else weight,
+            weight=np.array([*chosen, *chosen[-1:] * n][:n]) if isinstance(chosen, tuple) else chosen,
             size=n,
             rank_weights=rank_weights(policy.rank_weights, n),
             smoothing=policy.smoothing,
@@ -111,14 +105,6 @@ def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
             raise InputError("at_most", received=repr(name), expected="a category of the log", remedy=remedy)
         caps[[genre == name for genre in names]] = most
     return caps
-
-
-def _named(setting: str, policy: Calibrated, data: Interactions) -> BoolArray:
-    """(items,): which items the ids in this setting are."""
-    mask = np.zeros(data.n_items, dtype=np.bool_)
-    if ids := getattr(policy, setting):
-        mask[data.items_at(ids, setting)] = True
-    return mask
 
 
 def _only(vectors: CategoryVectors, items: IntArray) -> CategoryVectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -15,6 +16,7 @@ from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import kl
+from recaudit.audits.folding.fronts import scaled
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.lists.recommend import check_length
@@ -126,11 +128,6 @@ calibration_curve = Verb(CalibrationCurve, Result)
 
 def knee(recall: FloatArray, apart: FloatArray) -> int:
     """Which point of (points,) keeps most recall for the largest fall of C_KL; see `CalibrationCurve`."""
-
-    def scaled(values: FloatArray) -> FloatArray:
-        span = values.max() - values.min()
-        return np.asarray((values - values.min()) / (span if span > 0 else 1.0))
-
     return int(np.argmax(scaled(recall) + scaled(-apart)))
 
 
@@ -147,20 +144,17 @@ class _Measure:
     """(users, items)"""
 
     def __call__(self, users: IntArray) -> FloatArray:
+        policy, target = self.calibrator.policy, self.calibrator.target
+        distance = partial(kl, smoothing=policy.smoothing)
         scores = self.model.scores(users).numpy()
         unseen = ~self.model.data.seen(users)
         wanted = self.relevant[users].toarray() > 0
         found = np.empty((len(self.weights), len(self.lengths), len(METRICS), len(users)))
         for place, weight in enumerate(self.weights):
-            lists = self.calibrator.lists(scores, unseen, users, self.lengths[-1], weight)
+            lists = self.calibrator.solve(scores, unseen, users, self.lengths[-1], weight=weight).lists
             hit = np.take_along_axis(wanted, np.maximum(lists, 0), axis=1) & (lists >= 0)
             for n, length in enumerate(self.lengths):
                 found[place, n, 0] = hit[:, :length].sum(axis=1) / wanted.sum(axis=1)
-                found[place, n, 1] = self._apart(lists[:, :length], users)
+                q = list_distribution(lists[:, :length], target.shares, rank_weights(policy.rank_weights, length))
+                found[place, n, 1] = target.mean(target.each(distance, target.interests[users], q))
         return found
-
-    def _apart(self, lists: IntArray, users: IntArray) -> FloatArray:
-        """(users,): C_KL, the mean over category systems by importance; NaN where nothing can be measured."""
-        policy, target = self.calibrator.policy, self.calibrator.target
-        q = list_distribution(lists, target.shares, rank_weights(policy.rank_weights, lists.shape[1]))
-        return target.mean(target.each(lambda p, q: kl(p, q, policy.smoothing), target.interests[users], q))

@@ -110,15 +110,11 @@ class Homogeneity:
         counts = np.bincount(kind.ravel(), minlength=len(kinds))
         lists = draw.multivariate_hypergeometric(counts, len(shown), size=self.samples)
         listed = np.vstack([np.bincount(kind.ravel()[: len(shown)], minlength=len(kinds)), lists]) @ kinds
-        values = _statistics(listed, counts @ kinds)
+        pooled = counts @ kinds
+        observed = np.stack([listed, np.maximum(pooled - listed, 0)])  # a difference of rounded sums may be below 0
+        expected = observed.sum(axis=2, keepdims=True) * pooled / pooled.sum()
+        # Every genre of the pool is expected somewhere, and a list is never all of the pool.
+        values = np.maximum(2 * xlogy(observed, observed / expected).sum(axis=(0, 2)), 0.0)
         # A draw of the same table may differ in the last digits of its sums.
         as_far = values[1:] >= values[0] - 1e-9 * max(1.0, values[0])
         return float(values[0]), float((1 + as_far.sum()) / (1 + self.samples))
-
-
-def _statistics(listed: FloatArray, pooled: FloatArray) -> FloatArray:
-    """(tables,): G of lists with genre counts `listed` (tables, genres) out of `pooled` (genres,)."""
-    observed = np.stack([listed, np.maximum(pooled - listed, 0)])  # a difference of rounded sums may be below 0
-    expected = observed.sum(axis=2, keepdims=True) * pooled / pooled.sum()
-    # Every genre of the pool is expected somewhere, and a list is never all of the pool.
-    return np.asarray(np.maximum(2 * xlogy(observed, observed / expected).sum(axis=(0, 2)), 0.0))

@@ -43,14 +43,13 @@ def rerank(
 ) -> pl.DataFrame:
     """Calibrated lists out of the items that each user's list has: user, item, rank, score, before.
 
-    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank (`columns` says
-    how they are called); a list is the pool that the items are taken from, as many as `policy.size` says. `data` holds
-    the histories and the categories. The relevance of an item is its score; without scores it follows from the ranks,
-    as with `transform="rank"`. It does so too for a list whose scores contradict its ranks: the rank decides, and a
-    warning says how many such lists there are. Of tied values the item that comes first in the log wins. `before` is
-    the place that the item had. Users keep their order; one without history keeps the list by score, cut at the size
-    (see `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out; a warning
-    says so where a user has no list any more.
+    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank; a list is the pool
+    that the items are taken from, as many as `policy.size` says. `data` holds the histories and the categories. The
+    relevance of an item is its score; without scores, or where they contradict the ranks (a warning counts such lists),
+    it follows from the ranks, as with `transform="rank"`. Of tied values the item that comes first in the log wins.
+    `before` is the place that the item had. Users keep their order; one without history keeps the list by score, cut at
+    the size. An item that the log does not know is an error, or its row is left out, and a warning counts the users who
+    have no list any more.
 
     With `certify` there is one column more, `may_miss`: by how much at most the objective of the list, as a whole, is
     below that of the best list of its length, in units of the objective, `(1 - weight) score - weight C_KL`.
@@ -126,7 +125,10 @@ class _Reranker:
 
     def __call__(self, given: GivenLists) -> pl.DataFrame:
         """The calibrated lists as rows."""
-        relevance = _relevance(given)
+        lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
+        relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths)  # falls from 1 in equal steps
+        if given.scores is not None:
+            relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
         none = np.zeros((3, 0), dtype=np.int64)
         parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
         lists, items, rows = np.concatenate([none, *(part for part, _ in parts)], axis=1)
@@ -156,18 +158,12 @@ class _Reranker:
         row_of = np.full(scores.shape, -1, dtype=np.int64)
         scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
         n = min(self.calibrator.policy.size, int(np.diff(indptr).max()))
-        allowed = row_of >= 0
-        made, missed = self.calibrator.pooled_lists(scores, allowed, given.at[start:end], n, pool, self.certify)
-        which, rank = np.nonzero(made >= 0)
-        items = made[which, rank]
-        return np.stack([which + start, items, row_of[which, np.searchsorted(pool, items)]]), missed
-
-
-def _relevance(given: GivenLists) -> FloatArray:
-    """(rows,): the scores; where there are none, or they contradict the ranks, what falls from 1 in equal steps."""
-    lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
-    by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths)
-    return by_rank if given.scores is None else np.where(given.against_rank[given.rows], by_rank, given.scores)
+        users = given.at[start:end]
+        made = self.calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=self.certify)
+        which, rank = np.nonzero(made.lists >= 0)
+        column = made.lists[which, rank]
+        missed = None if made.certificate is None else made.certificate.gap
+        return np.stack([which + start, pool[column], row_of[which, column]]), missed
 
 
 def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:

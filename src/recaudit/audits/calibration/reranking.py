@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
-from pydantic import Field, NonNegativeInt
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.audit import Context, ListAudit, Subject, Verb
-from recaudit.audits.calibration.audit import WORST, Calibration
+from recaudit.audits.audit import Context, Subject, Verb
+from recaudit.audits.calibration.audit import WORST, Calibration, CalibrationAudit
 from recaudit.audits.calibration.curve import WEIGHTS, CalibrationCurve, Lambdas
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import representation
-from recaudit.audits.calibration.target import Target, systems_of, with_system
+from recaudit.audits.calibration.target import Target, with_system
 from recaudit.audits.folding.definitions import LOG_FOLDING
 from recaudit.audits.folding.metric import JudgedLists, Space
 from recaudit.audits.folding.relatedness import HasVectors, Relatedness, unit_rows, vectors_of
@@ -22,9 +21,7 @@ from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.definitions import ACCURACY, EXPOSURE
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.audits.lists.recommend import lists_of
-from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result, Table
-from recaudit.data.interactions import Interactions
 from recaudit.metrics.intervals import aggregate, mean
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.policies import Top1
@@ -57,7 +54,7 @@ class RerankingResult(Result):
 
 
 @final
-class Reranking(ListAudit, CalibrationTarget):
+class Reranking(CalibrationAudit):
     """What becomes of accuracy, calibration, exposure and folding when lists are re-ranked to be calibrated.
 
     The model's own lists beside those of the policy `Calibrated`. Tables: "reranked", every metric after re-ranking,
@@ -73,8 +70,6 @@ class Reranking(ListAudit, CalibrationTarget):
     second = "test"
     result = RerankingResult
 
-    k: Annotated[int, Field(ge=1)] = 50
-    """How many items a list has."""
     weight: Share = 0.99
     """Lambda of the re-ranked lists: from 0, the scores alone, to 1, calibration alone."""
     transform: ScoreTransform = "minmax"
@@ -83,19 +78,6 @@ class Reranking(ListAudit, CalibrationTarget):
     """Lambdas along which recall and calibration are measured."""
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant."""
-    tested: NonNegativeInt = 1000
-    """How many users, drawn at random, are tested for a difference between list and history beyond chance."""
-
-    @property
-    def recipe(self) -> Recipe:
-        """What is, without any intervention."""
-        return Recipe(Nothing(), RecommendedList(self.k), Measured(CALIBRATION[0]))
-
-    def check(self, data: Interactions) -> None:
-        """Groupings and category systems."""
-        super().check(data)
-        if self.categories is not None:
-            systems_of(data, self.categories)
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Look at everybody's list as ranked and re-ranked; held-out ratings count for accuracy alone."""

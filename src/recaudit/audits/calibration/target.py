@@ -49,8 +49,10 @@ class Target:
         for name in chosen:
             system = data.categories[name]
             p = interests(_weighted_history(data, wanted, system.weights), system.weights)
-            if wanted.prior_weight > 0:
-                p = with_prior(p, wanted.prior_weight, _prior(wanted, system.names, p, one=len(chosen) == 1))
+            if wanted.prior_weight > 0:  # Equation 7: also what the user has not tried yet
+                prior = _prior(wanted, system.names, p, one=len(chosen) == 1)
+                mixed = wanted.prior_weight * prior + (1 - wanted.prior_weight) * p
+                p = np.where(p.sum(axis=1, keepdims=True) > 0, mixed, prior)
             parts.append(p)
         sizes = [len(data.categories[name].names) for name in chosen]
         return cls(
@@ -143,24 +145,6 @@ def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray
     return held / np.where(total > 0, total, 1.0)
 
 
-def with_prior(p: FloatArray, beta: float, prior: FloatArray) -> FloatArray:
-    """(users, genres): beta p0(g) + (1 - beta) p(g|u) (Equation 7): also what the user has not tried yet.
-
-    `p` (users, genres) of one category system, `prior` (genres,). A user without interests gets the prior.
-    """
-    known = p.sum(axis=1, keepdims=True) > 0
-    return np.where(known, beta * prior + (1 - beta) * p, prior)
-
-
-def recency_weights(times: FloatArray, latest: FloatArray | float, half_life: float) -> FloatArray:
-    """(rows,): 2^(-age / half-life): what was chosen a half-life before `latest` counts half, in the unit of `times`.
-
-    `times` (rows,); `latest` (rows,), the user's own last time for instance. What comes after it counts fully.
-    """
-    with np.errstate(over="ignore"):  # an age of more half-lives than there are numbers counts nothing
-        return np.asarray(np.exp2(-np.maximum(latest - times, 0.0) / half_life))
-
-
 def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: sparse.csr_array) -> sparse.csr_array:
     """(users + 1, items): the weight of every item of each history; nothing in the last row.
 
@@ -174,7 +158,7 @@ def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: spa
 
 
 def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatArray:
-    """(rows,): half for every `half_life` before the user's latest item of those that count (items,)."""
+    """(rows,): 2^(-age / half-life), from the user's latest item of those that count (items,); what follows counts 1."""
     if data.times is None:
         raise InputError(
             "history_weights",
@@ -186,7 +170,9 @@ def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatAr
     latest = np.full(data.n_users, -np.inf)
     counted = counts[data.items]
     np.maximum.at(latest, data.users[counted], times[counted])
-    return recency_weights(times, latest[data.users], half_life)
+    age = np.maximum(latest[data.users] - times, 0.0)
+    with np.errstate(over="ignore"):  # an age of more half-lives than there are numbers counts nothing
+        return np.asarray(np.exp2(-age / half_life))
 
 
 def _prior(wanted: CalibrationTarget, names: tuple[str, ...], p: FloatArray, *, one: bool) -> FloatArray:

@@ -189,8 +189,9 @@ class Folding(ListAudit):
             for space, its_lists in zip(spaces[1:], others, strict=True):
                 its_sums = overshoot(U, V, space.relatedness, users, engine)
                 frames.append(aggregate(_ratios(its_sums, its_lists, []), bootstrap)[0])
-            named = zip(as_data(self)["relatedness"], frames, strict=True)
-            groups = pl.concat([groups, *(_by_relatedness(name, each) for name, each in named)])
+            names = as_data(self)["relatedness"]
+            by = [pl.select(by=pl.lit("relatedness"), group=pl.lit(name)) for name in names]
+            groups = pl.concat([groups, *(own.join(each, how="cross") for own, each in zip(by, frames, strict=True))])
         system = next((each for each in self.relatedness if isinstance(each, str) and each != LOG), None)
         tables: dict[str, Table] = {
             "summary": frame,
@@ -299,9 +300,8 @@ def _ratios(sums: Overshoot, lists: JudgedLists, slices: list[Grouping]) -> list
 
 def _averages(own: dict[str, FloatArray], members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
     """Averages over users; what is shown stands beside the value over all pairs."""
-    folded = float(own["folding"] @ members / members.sum()) if members.any() else None
-    baselines = {"shown_folding": folded}
-    return [mean(name, values, members, by, group, baseline=baselines.get(name)) for name, values in own.items()]
+    beside = {"shown_folding": float(own["folding"] @ members / members.sum()) if members.any() else None}
+    return [mean(name, values, members, by, group, baseline=beside.get(name)) for name, values in own.items()]
 
 
 def _of_items(grouping: Grouping, totals: FloatArray, lists: JudgedLists) -> list[Ratio]:
@@ -324,10 +324,6 @@ def _of_items(grouping: Grouping, totals: FloatArray, lists: JudgedLists) -> lis
             sums = by_user(values * belongs[:, g])
             ratios.append(Ratio(name, sums, places, asked, by=grouping.by, group=group, baseline=baseline))
     return ratios
-
-
-def _by_relatedness(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(pl.lit("relatedness").alias("by"), pl.lit(name).alias("group"), pl.all())
 
 
 def _items(data: Interactions, sums: Overshoot, lists: JudgedLists) -> pl.DataFrame:

@@ -12,10 +12,10 @@ from scipy import sparse
 from recaudit.arguments import check_count, checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.metric import JudgedLists, Space
-from recaudit.audits.folding.relatedness import MIN_RATINGS, unit_rows, vectors_of
+from recaudit.audits.folding.relatedness import MIN_RATINGS, category_system, unit_rows, vectors_of
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 
 CASE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -57,13 +57,10 @@ class About:
     @classmethod
     def of(cls, data: Interactions, system: str | None) -> About:
         """By the named system, or else the log's first."""
-        if system is None:
-            nothing = Categories((), sparse.csr_array((data.n_items, 0)))
-            return cls(data, next(iter(data.categories.values()), nothing))
-        if system not in data.categories:
-            remedy = did_you_mean(system, data.categories) if data.categories else "This log has no categories."
-            raise InputError("system", received=system, expected="a category system of the log", remedy=remedy)
-        return cls(data, data.categories[system])
+        if system is not None:
+            return cls(data, category_system(data, system))
+        nothing = Categories((), sparse.csr_array((data.n_items, 0)))
+        return cls(data, next(iter(data.categories.values()), nothing))
 
     def of_item(self, item: int) -> str | None:
         """The item's categories, the weightiest first: "Horror|Thriller"; None where it has none."""
@@ -130,8 +127,7 @@ def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tupl
     known = about.data.item_counts[np.maximum(lists.items, 0)] >= min_ratings
     row, place = np.nonzero((lists.spurious > 0) & known)
     items, clarity = lists.items[row, place], lists.overshoot[row, place]
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    for own in np.split(np.arange(len(row)), starts[1:]):
+    for own in np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1):
         if len(own):
             common = about.in_common(int(lists.users[row[own[0]]]), items[own])
             clarity[own] *= 1 - np.nan_to_num(common)

@@ -32,13 +32,13 @@ def knee(first: FloatArray, second: FloatArray) -> int | None:
     its ends, on the side where both are low. None where no point lies below it: every gain is paid for in full.
     """
     front = np.flatnonzero(on_front(first, second))
-    x, y = _scaled(first[front]), _scaled(second[front])
+    x, y = scaled(first[front]), scaled(second[front])
     below = 1 - x - y  # sqrt(2) times the distance to the chord from (0, 1) to (1, 0)
     best = int(np.argmax(below))
     return int(front[best]) if below[best] > _ROUNDING else None
 
 
-def _scaled(values: FloatArray) -> FloatArray:
+def scaled(values: FloatArray) -> FloatArray:
     """From 0 at the lowest to 1 at the highest; of a front of one point, which is both, 1."""
     low, high = values.min(), values.max()
     return (values - low) / (high - low) if high > low else np.ones_like(values)

@@ -161,10 +161,10 @@ class _Piece:
     def __call__(self, users: IntArray) -> Overshoot:
         count, stripes = len(users), len(self.V)
         rows = count + -count % ROWS
-        U, X = _rows(self.U, users, rows), _rows(self.X, users, rows)
-        given = np.empty((stripes, 0, STRIPE))
-        if self.relatedness.matrix is not None:
-            given = _striped(np.pad(self.relatedness.matrix[users], ((0, rows - count), (0, 0))).T)
+        matrix = np.empty((len(self.U), 0)) if self.relatedness.matrix is None else self.relatedness.matrix
+        # Zeros below the users: strangers to all, who overshoot nowhere.
+        U, X, block = (np.pad(each[users], ((0, rows - count), (0, 0))) for each in (self.U, self.X, matrix))
+        given = _striped(block.T) if matrix.shape[1] else np.empty((stripes, 0, STRIPE))
         user_sums, user_counts = np.zeros((stripes, rows)), np.zeros((stripes, rows), dtype=np.int64)
         group_sums = np.zeros((stripes, rows, self.groups.shape[1]))
         item_sums, item_counts = np.zeros((stripes, STRIPE)), np.zeros((stripes, STRIPE), dtype=np.int64)
@@ -190,11 +190,6 @@ class _Piece:
 def _padded(vectors: FloatArray) -> FloatArray:
     """(rows, d rounded up): zeros at the end of each vector change no product."""
     return np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % ROWS)))
-
-
-def _rows(vectors: FloatArray, users: IntArray, rows: int) -> FloatArray:
-    """(rows, d): the vectors of these users, and zeros below: strangers to all, who overshoot nowhere."""
-    return np.pad(vectors[users], ((0, rows - len(users)), (0, 0)))
 
 
 def _striped(values: FloatArray) -> FloatArray:

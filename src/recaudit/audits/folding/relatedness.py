@@ -19,6 +19,7 @@ from torch import Tensor
 from recaudit.arguments import checked
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.models.arrays import checked_array
@@ -35,10 +36,6 @@ MIN_RATINGS = 5
 @runtime_checkable
 class HasVectors(Protocol):
     """A fitted model with a vector for every user and every item, whose products make its scores."""
-
-    @property
-    def data(self) -> Interactions:
-        """The log that the model was fitted to."""
 
     @property
     def user_factors(self) -> FloatArray:
@@ -154,11 +151,7 @@ class Relatedness:
         An item is 1 in each of its categories and 0 elsewhere; a user is the share of their items in each category
         (paper 002, section 4.3). An item without categories, and a user who rated no other, is related to nothing.
         """
-        if system not in data.categories:
-            none = "This log has none: add one with data.with_items or data.with_categories."
-            remedy = did_you_mean(system, data.categories) if data.categories else none
-            raise InputError("system", received=system, expected="a category system of the log", remedy=remedy)
-        belongs = data.categories[system].weights.astype(bool).astype(np.float64)
+        belongs = category_system(data, system).weights.astype(bool).astype(np.float64)
         return Relatedness(
             unit_rows((_indicator(data) @ belongs).toarray()), unit_rows(belongs.toarray()), f"categories, {system}"
         )
@@ -192,6 +185,15 @@ class Relatedness:
                 remedy="Clip or rescale it.",
             )
         return Relatedness(values, np.ascontiguousarray(values.T), "given matrix", values)
+
+
+def category_system(data: Interactions, system: str) -> Categories:
+    """The categories of this name."""
+    if system not in data.categories:
+        none = "This log has none: add one with data.with_items or data.with_categories."
+        remedy = did_you_mean(system, data.categories) if data.categories else none
+        raise InputError("system", received=system, expected="a category system of the log", remedy=remedy)
+    return data.categories[system]
 
 
 def _indicator(data: Interactions) -> sparse.csr_array:
