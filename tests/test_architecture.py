@@ -107,6 +107,7 @@ def test_public_names() -> None:
         "report",
         "rerank",
         "rerank_file",
+        "reranking",
         "runs",
         "simulate",
         "solvers",

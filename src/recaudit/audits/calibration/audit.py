@@ -100,7 +100,9 @@ class Calibration(CalibrationAudit):
             return self._of_given(subject, context)
         assert subject.model is not None
         data = subject.model.data if subject.history is None else subject.history
-        check_same_ids(subject.model.data, data, "data")
+        remedy = "Leave data out to compare with the log that the model was fitted to."
+        check_same_ids(subject.model.data, data, "data", remedy)
+        with_system(self, data)  # a log without categories is refused before any list is made
         lists = lists_of(subject.model, self.policy, self.k, context.rng, context.engine, "calibration")
         return self.of_lists(data, lists, context.rng, context.engine)
 

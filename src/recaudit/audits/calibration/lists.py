@@ -60,10 +60,7 @@ class GivenLists:
         return np.repeat(np.arange(len(self.user_ids)), np.diff(self.indptr))
 
     def dense(self, k: int | None = None) -> IntArray:
-        """(users, k): item positions by place, -1 where a row was left out and after the end of a list.
-
-        As long as the longest list where k is None.
-        """
+        """(users, k or the longest list): item positions by place, -1 where a row was left out and after the end."""
         length = int(self.places.max(initial=0)) if k is None else k
         table = np.full((len(self.user_ids), length), -1, dtype=np.int64)
         shown = self.places <= length
@@ -76,10 +73,9 @@ def given_lists(
 ) -> GivenLists:
     """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
 
-    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). Where both are
-    there the rank decides, and lists whose scores say otherwise are counted. An item that the log does not know is an
-    error, or its row is ignored, and counted; a user that it does not know stays. Errors count rows from `before`, for
-    a piece of a file.
+    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). An item that
+    the log does not know is an error, or its row is ignored; a user that it does not know stays. Errors count rows from
+    `before`, for a piece of a file.
     """
     columns = columns or ListColumns()
     table = _table(lists, data, columns, before)

@@ -100,19 +100,19 @@ class Reranking(CalibrationAudit):
             "reranked": list_distribution(reranked, target.shares, ranks),
         }
 
-        def curve() -> pl.DataFrame:
+        def series() -> pl.DataFrame:
             if people.select("calibration_kl", "recall").drop_nulls().is_empty():
                 return pl.DataFrame(schema=SERIES_SCHEMA)
-            asked = {"relevant": self.relevant, "confidence": self.confidence, "samples": self.samples}
-            audit = CalibrationCurve(weights=self.curve, k=(self.k,), policy=policy, **asked)
-            found = audit.run(subject, rng=rng, engine=context.engine).series
+            asked: dict[str, Any] = {name: getattr(self, name) for name in ("relevant", "confidence", "samples")}
+            curve = CalibrationCurve(weights=self.curve, k=(self.k,), policy=policy, **asked)
+            found = curve.run(subject, rng=rng, engine=context.engine).series
             return found.with_columns(pl.col("metric").str.strip_suffix(f"@{self.k}"))
 
         tables: dict[str, Table] = {
             "reranked": _compared(before, after),
             "worst": _represented(target.labels, shares, _worst(people)),
             "example": _example(target.labels, shares, people),
-            "series": curve,
+            "series": series,
             "users": people,
         }
         return RerankingResult(self, tables, rng=rng, facts={"categories": wanted["categories"]})

@@ -158,7 +158,7 @@ def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: spa
 
 
 def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatArray:
-    """(rows,): 2^(-age / half-life), from the user's latest item of those that count (items,); what follows counts 1."""
+    """(rows,): 2^(-age / half-life); the age is that before the user's latest item of those that count (items,)."""
     if data.times is None:
         raise InputError(
             "history_weights",

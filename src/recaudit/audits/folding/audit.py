@@ -62,10 +62,9 @@ class FoldingResult(Result):
     def spurious(
         self, user: object, n: int = 3, *, system: str | None = None, min_ratings: int = MIN_RATINGS
     ) -> pl.DataFrame:
-        """The n items of this user's list that are least related to the user, with the evidence.
+        """The n items of this user's list that are least related to the user, with the evidence: see `CASE_SCHEMA`.
 
-        A row an item, least related first: see `explanations.CASE_SCHEMA`. `system` names the categories to show, else
-        the log's first; as evidence only items with `min_ratings` are named.
+        `system` names the categories to show, else the log's first; only items with `min_ratings` are evidence.
         """
         check_count("n", n)
         space, lists = self._measured
@@ -95,10 +94,7 @@ class FoldingResult(Result):
         rng: int = 0,
         engine: Engine | None = None,
     ) -> pl.DataFrame:
-        """Which kinds of users fold onto which kinds of items: a row for each pair of clusters, worst first.
-
-        See `clusters.co_clusters`.
-        """
+        """Which kinds of users fold onto which kinds of items, worst first: see `clusters.co_clusters`."""
         return co_clusters(*self._measured, (user_clusters, item_clusters), system, rng, engine or Serial())
 
 
@@ -328,14 +324,12 @@ def _of_items(grouping: Grouping, totals: FloatArray, lists: JudgedLists) -> lis
 
 def _items(data: Interactions, sums: Overshoot, lists: JudgedLists) -> pl.DataFrame:
     """One row an item: how far users overshoot towards it, and where it is shown."""
-    asked = len(lists.users)
-    row, place = np.nonzero(lists.items >= 0)
-    items, spurious = lists.items[row, place], lists.spurious[row, place]
+    asked, shown = len(lists.users), lists.items >= 0
     return item_table(data).with_columns(
         folding=sums.item_sums / asked,
         overshoot_share=sums.item_counts / asked,
-        recommended=np.bincount(items, minlength=data.n_items),
-        spurious=np.bincount(items, spurious, data.n_items).astype(np.int64),
+        recommended=np.bincount(lists.items[shown], minlength=data.n_items),
+        spurious=np.bincount(lists.items[shown], lists.spurious[shown], data.n_items).astype(np.int64),
     )
 
 

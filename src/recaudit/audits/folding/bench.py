@@ -57,14 +57,12 @@ class Bench:
         rng: int,
         engine: Engine,
     ) -> Bench:
-        """A world brings held-out ratings and the true relatedness, where none are given.
-
-        Without it, a tenth of the ratings is held out at random, and relatedness is that of the training log.
-        """
+        """Where none are given: a world's own held-out ratings and relatedness, or a random tenth, and the log's."""
         if isinstance(data, BlockWorld):
             truth = Relatedness.from_blocks(data.user_group, data.item_group, data.related)
             relatedness = {"truth": truth} if relatedness is None else relatedness
-            data, test = data.data, data.held_out if test is None else test
+            test = data.held_out if test is None else test
+            data = data.data
         train, test = splits.random(data, 0.1, rng=rng) if test is None else (data, test)
         if relatedness is None:
             relatedness = {"log": Relatedness.from_log(train)}

@@ -99,9 +99,7 @@ def kmeans(points: FloatArray, clusters: int, rng: int) -> IntArray:
         if spread < least * (1 - 1e-9):
             best, least = labels, spread
     _, labels, sizes = np.unique(best, return_inverse=True, return_counts=True)
-    place = np.empty(len(sizes), dtype=np.int64)
-    place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return place[labels]
+    return np.argsort(np.argsort(-sizes, kind="stable"))[labels]
 
 
 def _spread_out(points: FloatArray, clusters: int, draw: np.random.Generator) -> FloatArray:

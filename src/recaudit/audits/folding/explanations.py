@@ -143,8 +143,7 @@ def cases(
 ) -> pl.DataFrame:
     """A row for each item at these rows and places of the lists: user, item, and the columns of CASE_SCHEMA.
 
-    As evidence only items with `min_ratings` are named, and none where no value is above 0: the nearest of strangers
-    would be no evidence.
+    Only items with `min_ratings` are evidence, and none where no value is above 0: the nearest of strangers is none.
     """
     data, modelled = about.data, unit_rows(vectors_of(space.model)[1])
 
@@ -160,8 +159,7 @@ def cases(
         rated = data.history(user)[0].astype(np.int64)
         related = space.relatedness.pairs(np.full(len(rated), user), rated)
         cosines = modelled[rated] @ modelled[item]
-        nearest = highest(rated, cosines)
-        common = float(about.in_common(user, np.array([item]))[0])
+        nearest, (common,) = highest(rated, cosines), about.in_common(user, np.array([item])).tolist()
         rows.append(
             {
                 "title": data.item_labels(np.array([item]))[0],

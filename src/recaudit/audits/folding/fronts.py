@@ -87,11 +87,7 @@ class MeasuredModels:
         return self._choice(self.front.row(0, named=True))
 
     def knee(self) -> ModelChoice | None:
-        """The model of the front after which a lower RMSE costs the most folding, or the other way round.
-
-        Both are scaled to [0, 1] along the front; the knee lies farthest from the chord between its ends, on the side
-        where both are low. None where no model lies there.
-        """
+        """The model of the front after which a lower RMSE costs the most folding, or the other way round, if any."""
         place = knee(*self._objectives)
         return None if place is None else self._choice(self.frame.row(place, named=True))
 

@@ -183,7 +183,7 @@ class Tradeoff:
             for names, group in self.frame.group_by("relatedness", "factors", maintain_order=True)
         ]
         kinds = {"relatedness": pl.String, "factors": pl.Int64, "weights": pl.Int64}
-        return pl.DataFrame(rows, kinds | dict.fromkeys(("folding", "shown_folding"), pl.Float64), orient="row")
+        return pl.DataFrame(rows, {**kinds, "folding": pl.Float64, "shown_folding": pl.Float64}, orient="row")
 
     def agreement(self) -> pl.DataFrame:
         """Whether two choices of relatedness put the models in the same order (paper 002, section 4.3).
@@ -203,8 +203,8 @@ class Tradeoff:
                 (first, second, len(both), whole, min((each for each in within if each is not None), default=None))
             )
         kinds = {"first": pl.String, "second": pl.String, "models": pl.Int64}
-        numbers = dict.fromkeys(("spearman", "lowest_at_fixed_factors"), pl.Float64)
-        return pl.DataFrame(rows, kinds | numbers, orient="row")
+        numbers = {"spearman": pl.Float64, "lowest_at_fixed_factors": pl.Float64}
+        return pl.DataFrame(rows, {**kinds, **numbers}, orient="row")
 
     def summary(self) -> str:
         """The two choices that matter: the lowest RMSE, and the knee."""

@@ -206,15 +206,14 @@ def _item_groups(
     ]
 
 
-def check_same_ids(fitted: Interactions, other: Interactions, argument: str = "test") -> None:
+_SPLIT = "Make both halves with recaudit.data.splits, which keeps ids."
+
+
+def check_same_ids(fitted: Interactions, other: Interactions, argument: str = "test", remedy: str = _SPLIT) -> None:
     """That both logs have the same users and items; `argument` is what the other one is called."""
     if not (fitted.user_ids.equals(other.user_ids) and fitted.item_ids.equals(other.item_ids)):
-        raise InputError(
-            argument,
-            received=f"{other!r}",
-            expected=f"the users and items of the model's log, {fitted!r}",
-            remedy="Make both halves with recaudit.data.splits, which keeps ids.",
-        )
+        expected = f"the users and items of the model's log, {fitted!r}"
+        raise InputError(argument, received=f"{other!r}", expected=expected, remedy=remedy)
 
 
 def _check_held_out(data: Interactions, test: Interactions) -> None:
