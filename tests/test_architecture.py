@@ -159,8 +159,12 @@ def test_public_names_of_the_rooms() -> None:
         "reachable_factors",
     ]
     assert sorted(policies.__all__) == [
+        "AnyListPolicy",
+        "AnyPolicy",
         "Calibrated",
         "EpsilonGreedy",
+        "ListPolicy",
+        "Lister",
         "Policy",
         "Power",
         "Softmax",

@@ -146,11 +146,8 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
     for name in numbers:
         values = as_numbers(table[name])
         if (wrong := ~np.isfinite(values)).any():
-            raise DataError(
-                f"column {name!r}",
-                received=offending(table[name], wrong, before=before),
-                expected="a finite number in every row",
-            )
+            received = offending(table[name], wrong, before=before)
+            raise DataError(f"column {name!r}", received=received, expected="a finite number in every row")
         table = table.with_columns(pl.Series(name, values))
     for name, known in ((columns.user, data.user_ids), (columns.item, data.item_ids)):
         check_ids(table[name], before)

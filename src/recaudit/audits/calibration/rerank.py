@@ -129,9 +129,9 @@ class _Reranker:
         relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths)  # falls from 1 in equal steps
         if given.scores is not None:
             relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
-        none = np.zeros((3, 0), dtype=np.int64)
         parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
-        lists, items, rows = np.concatenate([none, *(part for part, _ in parts)], axis=1)
+        nothing = np.zeros((3, 0), dtype=np.int64)
+        lists, items, rows = np.concatenate([nothing, *(part for part, _ in parts)], axis=1)
         missed = [own for _, own in parts if own is not None]
         scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
         columns = self.columns

@@ -234,12 +234,10 @@ class Folding(ListAudit):
             for weight in sorted(self.unobserved_weights):
                 other = recommender.model_copy(update={"unobserved_weight": weight}).fit(model.data, rng=context.rng)
                 (measured,) = accuracy_and_folding(other, test, {"": related}, asked, context.rng, context.engine)
+                point = {"over": "unobserved_weight", "at": weight, "users": test.n_users, "excluded": 0}
                 for metric in ("rmse", "folding", "shown_folding", "spurious_share"):
-                    value = measured[metric]
-                    status = Status.NOT_APPLICABLE if value is None else Status.SOLVED
-                    numbers = {"metric": metric, "value": value, "status": status.value}
-                    whole = {"over": "unobserved_weight", "at": weight, "users": test.n_users, "excluded": 0}
-                    rows.append(whole | numbers)
+                    status = Status.NOT_APPLICABLE if measured[metric] is None else Status.SOLVED
+                    rows.append(point | {"metric": metric, "value": measured[metric], "status": status.value})
         return pl.DataFrame(rows, SERIES_SCHEMA)
 
 

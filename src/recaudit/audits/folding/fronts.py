@@ -47,14 +47,12 @@ def scaled(values: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True)
 class ModelChoice:
-    """One recommender, and both its numbers."""
+    """One recommender, its error, and its folding over all pairs and over what would be shown."""
 
     recommender: WALS
     rmse: float
     folding: float
-    """Over all pairs."""
     shown_folding: float
-    """Over what would be shown."""
 
     def __str__(self) -> str:
         return (
