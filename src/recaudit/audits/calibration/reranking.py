@@ -15,7 +15,7 @@ from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import representation
 from recaudit.audits.calibration.target import Target, with_system
 from recaudit.audits.folding.definitions import LOG_FOLDING
-from recaudit.audits.folding.metric import JudgedLists, Space
+from recaudit.audits.folding.metric import FoldingSpace, JudgedLists
 from recaudit.audits.folding.relatedness import HasVectors, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.definitions import ACCURACY, EXPOSURE
@@ -137,7 +137,7 @@ class _Judge:
         self.space = None
         if isinstance(self.model, HasVectors):
             U, V = map(unit_rows, vectors_of(self.model))
-            self.space = Space(self.model, U, V, Relatedness.from_log(self.model.data))
+            self.space = FoldingSpace(self.model, U, V, Relatedness.from_log(self.model.data))
 
     def __call__(self, lists: IntArray) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Every number, as SUMMARY_SCHEMA; and a row a user: the test for chance, lengths, status, and own numbers."""

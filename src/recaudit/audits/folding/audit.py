@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
 
 from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.audit import Audit, Context, ListAudit, Subject, Verb
 from recaudit.audits.folding.clusters import co_clusters
 from recaudit.audits.folding.definitions import FOLDING
 from recaudit.audits.folding.explanations import About, cases, clearest, least_related
-from recaudit.audits.folding.metric import SIMILAR, UNRELATED, JudgedLists, Overshoot, Space, overshoot
+from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.recommend import lists_of
@@ -44,9 +44,17 @@ _CASES = 10
 class FoldingResult(Result):
     """Folding of one model, and what is behind it."""
 
-    def __init__(self, *args: Any, space: Space | None = None, lists: JudgedLists | None = None, **facts: Any) -> None:
-        super().__init__(*args, **facts)
-        self._space, self._lists = space, lists
+    def __init__(
+        self,
+        audit: Audit,
+        tables: Mapping[str, Table],
+        *,
+        rng: int,
+        facts: Mapping[str, Any] | None = None,
+        measured: tuple[FoldingSpace, JudgedLists] | None = None,
+    ) -> None:
+        super().__init__(audit, tables, rng=rng, facts=facts)
+        self._of_model = measured
 
     @property
     def relatedness(self) -> Relatedness:
@@ -54,10 +62,10 @@ class FoldingResult(Result):
         return self._measured[0].relatedness
 
     @property
-    def _measured(self) -> tuple[Space, JudgedLists]:
-        if self._space is None or self._lists is None:
+    def _measured(self) -> tuple[FoldingSpace, JudgedLists]:
+        if self._of_model is None:
             raise NotSupportedError("This result was read from a folder, without its model. Ask the model again.")
-        return self._space, self._lists
+        return self._of_model
 
     def spurious(
         self, user: object, n: int = 3, *, system: str | None = None, min_ratings: int = MIN_RATINGS
@@ -156,12 +164,11 @@ class Folding(ListAudit):
         super().check(data)
         for name in self.relatedness:
             if isinstance(name, str) and name != LOG and name not in data.categories:
-                raise InputError(
-                    "relatedness",
-                    received=name,
-                    expected=f"'{LOG}' or a category system of the data",
-                    remedy=did_you_mean(name, [LOG, *data.categories]),
+                expected, remedy = (
+                    f"'{LOG}' or a category system of the data",
+                    did_you_mean(name, [LOG, *data.categories]),
                 )
+                raise InputError("relatedness", received=name, expected=expected, remedy=remedy)
 
     def measure(self, subject: Subject, context: Context) -> FoldingResult:
         """Look at all pairs and everybody's list; held-out ratings only count for the trade-off."""
@@ -173,7 +180,7 @@ class Folding(ListAudit):
         data = model.data
         self.check(data)
         users, slices = self._users(data, rng), groupings(data, self.by)
-        spaces = [Space(model, U, V, self._related(each, data)) for each in self.relatedness]
+        spaces = [FoldingSpace(model, U, V, self._related(each, data)) for each in self.relatedness]
         items = lists_of(model, Top1(), self.k, rng, engine, "lists", users)
         lists, *others = (JudgedLists.of(space, users, items, self.unrelated, self.similar) for space in spaces)
         weights = [grouping.weights for grouping in slices if grouping.over == "items"]
@@ -200,7 +207,7 @@ class Folding(ListAudit):
             "co_clusters": lambda: found.co_clusters(system=system, rng=rng, engine=engine),
         }
         facts = {"related_by": [space.relatedness.label for space in spaces]}
-        found = FoldingResult(self, tables, rng=rng, facts=facts, space=spaces[0], lists=lists)
+        found = FoldingResult(self, tables, rng=rng, facts=facts, measured=(spaces[0], lists))
         return found
 
     def _users(self, data: Interactions, rng: int) -> IntArray:
@@ -217,12 +224,9 @@ class Folding(ListAudit):
         if isinstance(each, str):
             return Relatedness.from_log(data) if each == LOG else Relatedness.from_categories(data, each)
         if each.shape != (data.n_users, data.n_items):
-            raise InputError(
-                "relatedness",
-                received=f"{each!r}",
-                expected=f"the {data.n_users:,} users and {data.n_items:,} items of the model's log",
-                remedy="Build it from the log that the model was fitted to, model.data.",
-            )
+            expected = f"the {data.n_users:,} users and {data.n_items:,} items of the model's log"
+            remedy = "Build it from the log that the model was fitted to, model.data."
+            raise InputError("relatedness", received=f"{each!r}", expected=expected, remedy=remedy)
         return each
 
     def _tradeoff(self, subject: Subject, related: Relatedness, context: Context) -> pl.DataFrame:

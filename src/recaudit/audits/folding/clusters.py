@@ -8,7 +8,7 @@ import polars as pl
 from recaudit.arguments import check_count
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.folding.explanations import About
-from recaudit.audits.folding.metric import JudgedLists, Space, overshoot
+from recaudit.audits.folding.metric import FoldingSpace, JudgedLists, overshoot
 from recaudit.audits.folding.relatedness import unit_rows
 from recaudit.engines import Engine
 from recaudit.seeding import generator
@@ -34,7 +34,7 @@ _STARTS = 5
 
 
 def co_clusters(
-    space: Space, lists: JudgedLists, clusters: tuple[int, int], system: str | None, rng: int, engine: Engine
+    space: FoldingSpace, lists: JudgedLists, clusters: tuple[int, int], system: str | None, rng: int, engine: Engine
 ) -> pl.DataFrame:
     """A row for each cluster of users and cluster of items, columns as in SCHEMA, largest mean overshoot first.
 

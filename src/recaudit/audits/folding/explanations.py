@@ -11,7 +11,7 @@ from scipy import sparse
 
 from recaudit.arguments import check_count, checked
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.folding.metric import JudgedLists, Space
+from recaudit.audits.folding.metric import FoldingSpace, JudgedLists
 from recaudit.audits.folding.relatedness import MIN_RATINGS, category_system, unit_rows, vectors_of
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
@@ -139,7 +139,7 @@ def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tupl
 
 
 def cases(
-    space: Space, lists: JudgedLists, at: tuple[IntArray, IntArray], about: About, min_ratings: int
+    space: FoldingSpace, lists: JudgedLists, at: tuple[IntArray, IntArray], about: About, min_ratings: int
 ) -> pl.DataFrame:
     """A row for each item at these rows and places of the lists: user, item, and the columns of CASE_SCHEMA.
 

@@ -38,7 +38,7 @@ RESOLUTION = 1e-6
 
 @final
 @dataclass(frozen=True, eq=False)
-class Space:
+class FoldingSpace:
     """A model's space, and what nearness in it is compared with."""
 
     model: FittedModel
@@ -67,7 +67,12 @@ class JudgedLists:
 
     @classmethod
     def of(
-        cls, space: Space, users: IntArray, items: IntArray, unrelated: float = UNRELATED, similar: float = SIMILAR
+        cls,
+        space: FoldingSpace,
+        users: IntArray,
+        items: IntArray,
+        unrelated: float = UNRELATED,
+        similar: float = SIMILAR,
     ) -> JudgedLists:
         """Judge the lists `items` (users, k)."""
         row, place = np.nonzero(items >= 0)

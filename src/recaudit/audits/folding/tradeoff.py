@@ -158,10 +158,7 @@ class Tradeoff:
         return grouped.agg(*means, *spreads, repetitions=pl.len().cast(pl.Int64))
 
     def front(self, relatedness: str | None = None, *, metric: Folded = "folding") -> pl.DataFrame:
-        """The rows of `frame` that no other beats in both RMSE and folding, the lowest RMSE first.
-
-        `relatedness` names what folding is measured against, by default the first.
-        """
+        """The rows of `frame` that no other beats in both, for one relatedness (else the first), lowest RMSE first."""
         return self._models(relatedness, metric).front
 
     def best(self, relatedness: str | None = None) -> ModelChoice:
@@ -199,12 +196,10 @@ class Tradeoff:
                 spearman(group["folding"], group["folding_second"])
                 for group in (both, *both.partition_by("factors", maintain_order=True))
             )
-            rows.append(
-                (first, second, len(both), whole, min((each for each in within if each is not None), default=None))
-            )
-        kinds = {"first": pl.String, "second": pl.String, "models": pl.Int64}
-        numbers = {"spearman": pl.Float64, "lowest_at_fixed_factors": pl.Float64}
-        return pl.DataFrame(rows, {**kinds, **numbers}, orient="row")
+            lowest = min((each for each in within if each is not None), default=None)
+            rows.append((first, second, len(both), whole, lowest))
+        kinds = {"first": pl.String, "second": pl.String, "models": pl.Int64, "spearman": pl.Float64}
+        return pl.DataFrame(rows, {**kinds, "lowest_at_fixed_factors": pl.Float64}, orient="row")
 
     def summary(self) -> str:
         """The two choices that matter: the lowest RMSE, and the knee."""
