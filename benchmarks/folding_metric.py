@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recaudit.arrays import FloatArray
-from recaudit.audits.folding import Relatedness
+from recaudit.audits import Relatedness
 from recaudit.audits.folding.metric import PIECE, STRIPE, Overshoot, overshoot
 from recaudit.engines import Serial
 

@@ -220,12 +220,13 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         ),
         "folding": (
             ra.folding,
-            {"model": als, "relatedness": None, "similarity": "cosine", "k": 3, "unrelated": 0.1, "similar": 0.5,
+            {"model": als, "relatedness": "log", "similarity": "cosine", "k": 3, "unrelated": 0.1, "similar": 0.5,
              "sample": 5, "by": None, "confidence": 0.9, "rng": 0, **quick},
         ),
         "calibration": (
             ra.calibration,
-            {"model": als, "k": 3, "policy": None, "categories": "genre", "weights": None, "half_life": None,
+            {"model": als, "k": 3, "policy": ra.policies.Top1(), "categories": "genre", "history_weights": None,
+             "half_life": None,
              "prior_weight": 0.1, "prior": "uniform", "rank_weights": "none", "smoothing": 0.01, "tested": 10,
              "by": None, "confidence": 0.9, "rng": 0, **quick},
         ),

@@ -109,6 +109,7 @@ def test_public_names() -> None:
         "report",
         "rerank",
         "rerank_file",
+        "reranking",
         "runs",
         "simulate",
         "solvers",
@@ -160,8 +161,12 @@ def test_public_names_of_the_rooms() -> None:
         "reachable_factors",
     ]
     assert sorted(policies.__all__) == [
+        "AnyListPolicy",
+        "AnyPolicy",
         "Calibrated",
         "EpsilonGreedy",
+        "ListPolicy",
+        "Lister",
         "Policy",
         "Power",
         "Softmax",

@@ -18,67 +18,86 @@ from typing import TYPE_CHECKING
 from recaudit.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from recaudit import (
-        audits,
-        data,
-        engines,
-        errors,
-        interventions,
-        metrics,
-        models,
-        policies,
-        registry,
-        report,
-        runs,
-        simulate,
-        solvers,
-        testing,
-    )
-    from recaudit.audits import (
-        Audit,
-        Reachability,
-        ReachabilityResult,
-        Relatedness,
-        Result,
-        Subject,
-        accuracy,
-        agency,
-        calibration,
-        calibration_curve,
-        composed,
-        exposure,
-        fidelity,
-        folding,
-        folding_tradeoff,
-        folding_tuning,
-        instability,
-        reachability,
-        recommend,
-        rerank,
-        rerank_file,
-        reranking,
-        sweep_beta,
-        sweep_horizon,
-    )
-    from recaudit.data import Interactions, datasets, splits
-    from recaudit.models import reachable_factors
+    from recaudit import audits as audits
+    from recaudit import data as data
+    from recaudit import engines as engines
+    from recaudit import errors as errors
+    from recaudit import interventions as interventions
+    from recaudit import metrics as metrics
+    from recaudit import models as models
+    from recaudit import policies as policies
+    from recaudit import registry as registry
+    from recaudit import report as report
+    from recaudit import runs as runs
+    from recaudit import simulate as simulate
+    from recaudit import solvers as solvers
+    from recaudit import testing as testing
+    from recaudit.audits.agency.audit import Agency as Agency
+    from recaudit.audits.agency.audit import agency as agency
+    from recaudit.audits.agency.sweeps import sweep_beta as sweep_beta
+    from recaudit.audits.agency.sweeps import sweep_horizon as sweep_horizon
+    from recaudit.audits.audit import Audit as Audit
+    from recaudit.audits.audit import Subject as Subject
+    from recaudit.audits.calibration.audit import Calibration as Calibration
+    from recaudit.audits.calibration.audit import calibration as calibration
+    from recaudit.audits.calibration.curve import calibration_curve as calibration_curve
+    from recaudit.audits.calibration.rerank import rerank as rerank
+    from recaudit.audits.calibration.rerank import rerank_file as rerank_file
+    from recaudit.audits.calibration.reranking import Reranking as Reranking
+    from recaudit.audits.calibration.reranking import reranking as reranking
+    from recaudit.audits.composed.audit import Composed as Composed
+    from recaudit.audits.composed.audit import composed as composed
+    from recaudit.audits.fidelity.audit import Fidelity as Fidelity
+    from recaudit.audits.fidelity.audit import fidelity as fidelity
+    from recaudit.audits.folding.audit import Folding as Folding
+    from recaudit.audits.folding.audit import folding as folding
+    from recaudit.audits.folding.relatedness import Relatedness as Relatedness
+    from recaudit.audits.folding.tradeoff import folding_tradeoff as folding_tradeoff
+    from recaudit.audits.folding.tradeoff import folding_tuning as folding_tuning
+    from recaudit.audits.instability.audit import Instability as Instability
+    from recaudit.audits.instability.audit import instability as instability
+    from recaudit.audits.lists.accuracy import Accuracy as Accuracy
+    from recaudit.audits.lists.accuracy import accuracy as accuracy
+    from recaudit.audits.lists.exposure import Exposure as Exposure
+    from recaudit.audits.lists.exposure import exposure as exposure
+    from recaudit.audits.lists.recommend import recommend as recommend
+    from recaudit.audits.reachability.audit import Reachability as Reachability
+    from recaudit.audits.reachability.audit import reachability as reachability
+    from recaudit.audits.result import Result as Result
+    from recaudit.data import datasets as datasets
+    from recaudit.data import splits as splits
+    from recaudit.data.interactions import Interactions as Interactions
+    from recaudit.models.factor.reachable import reachable_factors as reachable_factors
 
 _ROOMS = (
     *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
     *("runs", "simulate", "solvers", "testing"),
 )
 _NAMES = {
-    "recaudit.audits": (
-        *("Audit", "Reachability", "ReachabilityResult", "Relatedness", "Result", "Subject", "accuracy", "agency"),
-        *("calibration", "calibration_curve"),
-        *("composed", "exposure", "fidelity", "folding", "folding_tradeoff", "folding_tuning", "instability"),
-        *("reachability", "recommend", "rerank", "rerank_file", "reranking", "sweep_beta", "sweep_horizon"),
-    ),
-    "recaudit.data": ("Interactions", "datasets", "splits"),
-    "recaudit.models": ("reachable_factors",),
+    "audits.agency.audit": ("Agency", "agency"),
+    "audits.agency.sweeps": ("sweep_beta", "sweep_horizon"),
+    "audits.audit": ("Audit", "Subject"),
+    "audits.calibration.audit": ("Calibration", "calibration"),
+    "audits.calibration.curve": ("calibration_curve",),
+    "audits.calibration.rerank": ("rerank", "rerank_file"),
+    "audits.calibration.reranking": ("Reranking", "reranking"),
+    "audits.composed.audit": ("Composed", "composed"),
+    "audits.fidelity.audit": ("Fidelity", "fidelity"),
+    "audits.folding.audit": ("Folding", "folding"),
+    "audits.folding.relatedness": ("Relatedness",),
+    "audits.folding.tradeoff": ("folding_tradeoff", "folding_tuning"),
+    "audits.instability.audit": ("Instability", "instability"),
+    "audits.lists.accuracy": ("Accuracy", "accuracy"),
+    "audits.lists.exposure": ("Exposure", "exposure"),
+    "audits.lists.recommend": ("recommend",),
+    "audits.reachability.audit": ("Reachability", "reachability"),
+    "audits.result": ("Result",),
+    "data": ("datasets", "splits"),
+    "data.interactions": ("Interactions",),
+    "models.factor.reachable": ("reachable_factors",),
 }
 """Where each public name lives."""
-_HOME = {name: home for home, names in _NAMES.items() for name in names}
+_HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}
 
 __all__ = [*_ROOMS, *_HOME]  # noqa: PLE0604  names, all of them
 

@@ -58,6 +58,7 @@ class Registry(Mapping[str, type[Any]]):
 AUDITS = Registry("recaudit.audits", "an audit")
 MODELS = Registry("recaudit.models", "a recommender")
 POLICIES = Registry("recaudit.policies", "a policy")
+LISTERS = Registry("recaudit.listers", "what makes the lists of a policy")
 ACTIONS = Registry("recaudit.actions", "which ratings may change")
 ENVIRONMENTS = Registry("recaudit.environments", "an environment")
 CHOICES = Registry("recaudit.choices", "how people choose from a slate")

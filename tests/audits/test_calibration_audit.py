@@ -16,7 +16,7 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import DataError, InputError
 from recaudit.models import ALS
-from recaudit.policies.calibrated import Calibrated
+from recaudit.policies import Calibrated, Top1
 
 
 @pytest.fixture(scope="module")
@@ -145,12 +145,12 @@ class TestGivenLists:
             calibration(lists, films, policy=Calibrated())
         with pytest.raises(InputError, match=r"data: received .*the model's log"):
             calibration(model, films)
-        with pytest.raises(InputError, match=r"weights: received 'ratings'.*'rating'"):
-            calibration(lists, films, weights="ratings")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"history_weights: received 'ratings'.*'rating'"):
+            calibration(lists, films, history_weights="ratings")
         with pytest.raises(InputError, match="a log with times"):
-            calibration(lists, films, weights="recency", half_life=1)
+            calibration(lists, films, history_weights="recency", half_life=1)
         with pytest.raises(InputError, match="half_life"):
-            calibration(lists, films, weights="recency")
+            calibration(lists, films, history_weights="recency")
         with pytest.raises(InputError, match="k: received 0"):
             calibration(lists, films, k=0)
         with pytest.raises(InputError, match="tested: received -1"):
@@ -164,7 +164,7 @@ class TestModels:
         assert all(from_frame.tables[name].equals(table) for name, table in from_model.tables.items())
 
     def test_the_policy_that_calibrates_does(self, model: Any) -> None:
-        plain, calibrated = (calibration(model, k=20, policy=p, samples=2) for p in (None, Calibrated()))
+        plain, calibrated = (calibration(model, k=20, policy=p, samples=2) for p in (Top1(), Calibrated()))
         for metric in ("calibration_kl", "calibration_hellinger", "calibration_tv", "uncalibrated_share"):
             assert calibrated[metric] < plain[metric] / 2
 
@@ -191,7 +191,7 @@ class TestModels:
         assert none["status"].to_list() == ["not_applicable"]
 
     def test_figure_3_adds_up(self, model: Any) -> None:
-        table = calibration(model, k=10, samples=2).further["categories"]
+        table = calibration(model, k=10, samples=2).table("categories")
         assert table.filter(group="worst")["users"].unique().to_list() == [12]
         for group in ("all", "worst"):
             rows = table.filter(group=group)
@@ -201,7 +201,7 @@ class TestModels:
 
     def test_the_worst_users_are_shown_by_category(self, model: Any) -> None:
         result = calibration(model, k=10, samples=2)
-        worst = result.further["worst_users"]["user"].unique(maintain_order=True).to_list()
+        worst = result.table("worst_users")["user"].unique(maintain_order=True).to_list()
         assert worst == result.users.sort("calibration_kl", descending=True)["user"].head(10).to_list()
 
     def test_items_that_are_shown_as_often_as_consumed(self, films: Interactions) -> None:
@@ -235,7 +235,7 @@ class TestSeveralSystems:
             for name, own in alone.items():
                 row = parts.row(by_predicate=(pl.col("metric") == metric) & (pl.col("group") == name), named=True)
                 assert row["value"] == pytest.approx(own[metric], rel=1e-9)
-        assert found.further["categories"]["category"].str.contains(": ").all()
+        assert found.table("categories")["category"].str.contains(": ").all()
 
     def test_a_system_of_no_importance_counts_nothing(self, both: Interactions) -> None:
         lists = lists_of(ann=ROMANCE)
@@ -266,7 +266,7 @@ class TestRecency:
         self, log: Interactions, half_life: float
     ) -> None:
         lists = pl.DataFrame({"user": ["u"], "item": ["x"], "rank": [1]})
-        found = calibration(lists, log, weights="recency", half_life=half_life, samples=2)
+        found = calibration(lists, log, history_weights="recency", half_life=half_life, samples=2)
         assert found["calibration_kl"] == pytest.approx(0, abs=1e-9)
         policy = Calibrated(size=1, history_weights="recency", half_life=half_life)
         pool = pl.DataFrame({"user": ["u"] * 2, "item": ["r", "x"], "rank": [1, 2]})
@@ -275,4 +275,6 @@ class TestRecency:
     def test_the_unit_is_said(self, log: Interactions) -> None:
         lists = pl.DataFrame({"user": ["u"], "item": ["x"], "rank": [1]})
         with pytest.raises(InputError, match="in the unit of the log's times"):
-            calibration(lists, log, weights="recency", half_life=-1.0)
+            calibration(lists, log, history_weights="recency")
+        with pytest.raises(InputError, match="half_life: received -1"):
+            calibration(lists, log, history_weights="recency", half_life=-1.0)

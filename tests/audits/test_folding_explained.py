@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.audits.folding import Folding, Relatedness, folding, neighbours
+from recaudit.audits import FoldingResult, Relatedness, folding, neighbours
 from recaudit.audits.folding.clusters import kmeans
 from recaudit.data import Interactions, synthetic
 from recaudit.data.blocks import BlockWorld
@@ -52,12 +52,12 @@ def apart(two_kinds: Interactions) -> FactorModel:
 
 
 @pytest.fixture(scope="module")
-def result(folded: FactorModel) -> Folding:
-    return folding(folded, Relatedness.from_categories(folded.data), k=4, samples=2)
+def result(folded: FactorModel) -> FoldingResult:
+    return folding(folded, relatedness=Relatedness.from_categories(folded.data), k=4, samples=2)
 
 
 class TestSpurious:
-    def test_the_least_related_come_first_with_the_evidence(self, result: Folding) -> None:
+    def test_the_least_related_come_first_with_the_evidence(self, result: FoldingResult) -> None:
         rows = result.spurious("mia", n=2, min_ratings=1)
         # Unseen and not behind her: d, which is of her own kind, then w and x (cosine 1) and y.
         assert rows["title"].to_list() == ["Chiller W", "Chiller X"]
@@ -77,18 +77,18 @@ class TestSpurious:
         assert first["nearest_by_model"] == [f"Cartoon {c} [Animation|Children]" for c in "ABC"]
         assert first["model_cosine"] == pytest.approx(1)
 
-    def test_what_is_of_the_users_kind_is_not_spurious(self, result: Folding) -> None:
+    def test_what_is_of_the_users_kind_is_not_spurious(self, result: FoldingResult) -> None:
         rows = result.spurious("mia", n=4, min_ratings=1)
         last = rows.row(-1, named=True)
         assert (last["item"], last["spurious"], last["in_common"]) == ("d", False, 1)
         assert last["relatedness"] == pytest.approx(last["relatedness_of_rated"])
 
-    def test_a_user_outside_the_sample_can_be_asked_about(self, folded: FactorModel, result: Folding) -> None:
-        sampled = folding(folded, result.relatedness, k=4, sample=2, samples=2)
+    def test_a_user_outside_the_sample_can_be_asked_about(self, folded: FactorModel, result: FoldingResult) -> None:
+        sampled = folding(folded, relatedness=result.relatedness, k=4, sample=2, samples=2)
         for user in ("mia", "max", "zoe", "zed"):
             assert sampled.spurious(user).equals(result.spurious(user))
 
-    def test_the_worst_cases_are_spurious_and_name_nobody_and_nothing_twice(self, result: Folding) -> None:
+    def test_the_worst_cases_are_spurious_and_name_nobody_and_nothing_twice(self, result: FoldingResult) -> None:
         rows = result.worst(10, min_ratings=1)
         assert len(rows) == 4
         assert rows["spurious"].all()
@@ -97,7 +97,7 @@ class TestSpurious:
 
     def test_unrelated_both_ways_is_clearer_than_unrelated_by_the_log_alone(self, folded: FactorModel) -> None:
         # By this relatedness d is as foreign to mia as the chillers; what it is about says otherwise.
-        strangers = folding(folded, Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
+        strangers = folding(folded, relatedness=Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
         assert "d" in strangers.spurious("mia", n=4).filter("spurious")["item"].to_list()
         assert strangers.worst(1, min_ratings=1)["in_common"].to_list() == [0]
 
@@ -105,7 +105,7 @@ class TestSpurious:
         bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
         model = from_factors(folded.user_factors, folded.item_factors, bare)
         row = (
-            folding(model, Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
+            folding(model, relatedness=Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
             .worst(1, min_ratings=1)
             .row(0, named=True)
         )
@@ -115,23 +115,27 @@ class TestSpurious:
     def test_a_user_without_ratings_has_no_evidence(self, two_kinds: Interactions, folded: FactorModel) -> None:
         without = two_kinds.subset(two_kinds.users != two_kinds.users_at(["mia"])[0])
         model = from_factors(folded.user_factors, folded.item_factors, without)
-        row = folding(model, Relatedness.from_categories(without), k=4, samples=2).spurious("mia", 1).row(0, named=True)
+        row = (
+            folding(model, relatedness=Relatedness.from_categories(without), k=4, samples=2)
+            .spurious("mia", 1)
+            .row(0, named=True)
+        )
         assert row["relatedness"] == 0
         assert (row["most_related"], row["nearest_by_model"]) == ([], [])
         assert (row["user_rates"], row["relatedness_of_rated"], row["model_cosine"]) == (None, None, None)
 
-    def test_items_with_few_ratings_are_neither_cases_nor_evidence(self, result: Folding) -> None:
+    def test_items_with_few_ratings_are_neither_cases_nor_evidence(self, result: FoldingResult) -> None:
         assert set(result.worst(10, min_ratings=2)["item"]) <= set("bcxy")
         assert result.worst(10).is_empty()
         row = result.spurious("mia", n=1, min_ratings=2).row(0, named=True)
         assert row["nearest_by_model"] == [f"Cartoon {c} [Animation|Children]" for c in "BC"]
 
     def test_without_any_there_are_no_rows(self, folded: FactorModel) -> None:
-        found = folding(folded, Relatedness.given(np.ones((4, 8))), samples=2)
+        found = folding(folded, relatedness=Relatedness.given(np.ones((4, 8))), samples=2)
         assert found.worst().is_empty()
         assert found.worst().columns == found.spurious("mia").columns
 
-    def test_what_is_refused(self, result: Folding) -> None:
+    def test_what_is_refused(self, result: FoldingResult) -> None:
         with pytest.raises(DataError, match="nobody"):
             result.spurious("nobody")
         with pytest.raises(InputError, match="n:"):
@@ -141,7 +145,7 @@ class TestSpurious:
 
 
 class TestCoClusters:
-    def test_kinds_are_found_named_and_ordered_by_overshoot(self, result: Folding) -> None:
+    def test_kinds_are_found_named_and_ordered_by_overshoot(self, result: FoldingResult) -> None:
         rows = result.co_clusters(2, 2)
         assert len(rows) == 4
         top = rows.row(0, named=True)
@@ -169,7 +173,7 @@ class TestCoClusters:
         apart = (data.item_ids == "comedy").to_numpy().astype(np.int64)
         who = (data.user_ids == "v").to_numpy().astype(np.int64)
         model = from_factors(np.ones((13, 1)), np.ones((12, 1)), data)
-        found = folding(model, Relatedness.from_blocks(who, apart, np.eye(2)), samples=2).co_clusters(2, 2)
+        found = folding(model, relatedness=Relatedness.from_blocks(who, apart, np.eye(2)), samples=2).co_clusters(2, 2)
         row = found.filter(pl.col("n_items") == 11).row(0, named=True)
         assert row["items"].split("|")[0] == "Thriller"
         assert row["examples"][:2] == ["thriller a", "thriller b"]
@@ -185,7 +189,9 @@ class TestCoClusters:
         group = data.item_ids.is_in(["mixed", "foreign"]).to_numpy().astype(np.int64)
         who = data.user_ids.str.starts_with("v").to_numpy().astype(np.int64)
         model = from_factors(np.ones((10, 1)), np.ones((4, 1)), data)
-        rows_found = folding(model, Relatedness.from_blocks(who, group, np.eye(2)), samples=2).co_clusters(2, 2)
+        rows_found = folding(model, relatedness=Relatedness.from_blocks(who, group, np.eye(2)), samples=2).co_clusters(
+            2, 2
+        )
         row = rows_found.filter((pl.col("users") == "Action") & (pl.col("items") == "Drama")).row(0, named=True)
         assert row["examples"] == ["foreign"]
 
@@ -205,16 +211,16 @@ class TestCoClusters:
         assert rows.n_unique("items") == 8
         assert any("Japanese" in name for name in rows["items"])
 
-    def test_there_are_no_more_clusters_than_kinds(self, result: Folding) -> None:
+    def test_there_are_no_more_clusters_than_kinds(self, result: FoldingResult) -> None:
         assert len(result.co_clusters(5, 7)) == 4
 
     def test_without_categories_clusters_are_numbered(self, two_kinds: Interactions, folded: FactorModel) -> None:
         bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
         model = from_factors(folded.user_factors, folded.item_factors, bare)
-        rows = folding(model, Relatedness.from_categories(two_kinds), k=4, samples=2).co_clusters(2, 2)
+        rows = folding(model, relatedness=Relatedness.from_categories(two_kinds), k=4, samples=2).co_clusters(2, 2)
         assert set(rows["users"]) == {"group 1", "group 2"}
 
-    def test_what_is_refused(self, result: Folding) -> None:
+    def test_what_is_refused(self, result: FoldingResult) -> None:
         with pytest.raises(InputError, match="item_clusters"):
             result.co_clusters(2, 0)
 
@@ -228,11 +234,11 @@ class TestCoClusters:
         np.testing.assert_array_equal(found, kmeans(points[mixed], 3, rng=1))
 
 
-def of_toy(world: BlockWorld) -> Folding:
+def of_toy(world: BlockWorld) -> FoldingResult:
     draw = np.random.default_rng(4)
     vectors = draw.standard_normal((world.data.n_users, 3)), draw.standard_normal((world.data.n_items, 3))
     truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
-    return folding(from_factors(*vectors, world.data), truth, samples=2)
+    return folding(from_factors(*vectors, world.data), relatedness=truth, samples=2)
 
 
 class TestNeighbours:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.audits.folding import Relatedness
+from recaudit.audits import Relatedness
 from recaudit.data import Interactions, synthetic
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError

@@ -21,7 +21,9 @@ from recaudit.engines import Step, listening
 from recaudit.errors import DamageWarning, InputError
 from recaudit.models import WALS, FactorModel
 
-GRID = {"factors": (2, 3), "unobserved_weights": (0.0, 0.1, 1.0), "iterations": 4}
+GRID = {"factors": (2, 3), "unobserved_weights": (0.0, 0.1, 1.0)}
+BASE = WALS(iterations=4, regularization=0.1, center="none")
+MILD, SHORT = (BASE.model_copy(update=change) for change in ({"regularization": 0.2}, {"iterations": 3}))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def small() -> BlockWorld:
 
 
 def study(data: Interactions | BlockWorld, **settings: object) -> Tradeoff:
-    chosen = {**GRID, "regularization": 0.1, "center": "none", **settings}
+    chosen = {**GRID, "recommender": BASE, **settings}
     return folding_tradeoff(data, **chosen)  # type: ignore[arg-type]  # settings as a test names them
 
 
@@ -90,8 +92,8 @@ class TestGrid:
         truth = Relatedness.from_blocks(small.user_group, small.item_group, small.related)
         row = found.cells.row(0, named=True)
         assert row["rmse"] == accuracy(model, small.held_out)["rmse"]
-        assert row["folding"] == folding(model, truth)["folding"]
-        assert row["shown_folding"] == folding(model, truth)["shown_folding"]
+        assert row["folding"] == folding(model, relatedness=truth)["folding"]
+        assert row["shown_folding"] == folding(model, relatedness=truth)["shown_folding"]
         assert found.best().recommender == recommender
 
     def test_every_model_has_a_row(self, small: BlockWorld) -> None:
@@ -103,7 +105,8 @@ class TestGrid:
 
     def test_as_unrated_pairs_count_more_folding_falls_and_the_error_rises(self) -> None:
         world = blocks(users=200, items=240, on_density=0.5, rng=1)
-        found = study(world, factors=(3,), unobserved_weights=(0.0, 0.01, 0.03, 0.1, 0.3, 1.0), iterations=15)
+        more = BASE.model_copy(update={"iterations": 15})
+        found = study(world, factors=(3,), unobserved_weights=(0.0, 0.01, 0.03, 0.1, 0.3, 1.0), recommender=more)
         folded = found.frame["folding"].to_list()
         assert folded == sorted(folded, reverse=True)
         assert found.frame["rmse"].to_list() == sorted(found.frame["rmse"])
@@ -159,7 +162,7 @@ class TestRelatedness:
         ],
     )
     def test_spearman(self, first: list[float], second: list[float], expected: float | None) -> None:
-        found = spearman(np.array(first, dtype=float), np.array(second, dtype=float))
+        found = spearman(pl.Series(first, dtype=pl.Float64), pl.Series(second, dtype=pl.Float64))
         assert found == (None if expected is None else pytest.approx(expected))
 
 
@@ -179,7 +182,9 @@ class TestRepetitions:
 
     def test_of_several_worlds_each_is_a_repetition(self, small: BlockWorld) -> None:
         other = blocks(users=90, items=80, user_groups=4, item_groups=4, on_density=0.4, rng=2)
-        found = folding_tradeoff([small, other], factors=(2,), unobserved_weights=(0.1,), iterations=2)
+        found = folding_tradeoff(
+            [small, other], factors=(2,), unobserved_weights=(0.1,), recommender=WALS(iterations=2)
+        )
         assert found.cells["repetition"].to_list() == [0, 1]
         assert found.cells["rmse"].n_unique() == 2
 
@@ -225,7 +230,8 @@ class TestGoingOn:
         assert_frame_equal(again.cells.filter(pl.col("factors") < 4), before.cells)
 
     @pytest.mark.parametrize(
-        "changed", [{"rng": 1}, {"regularization": 0.2}, {"similarity": "dot"}, {"k": 5}, {"iterations": 3}]
+        "changed",
+        [{"rng": 1}, {"similarity": "dot"}, {"k": 5}, {"recommender": WALS(iterations=3)}, {"recommender": MILD}],
     )
     def test_another_setting_is_another_cell(
         self, small: BlockWorld, tmp_path: Path, changed: dict[str, object]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from recaudit.audits.folding.tuning import Tuning, folding_tuning
+from recaudit.audits import MeasuredModels, folding_tuning
 from recaudit.data import Interactions
 from recaudit.data.synthetic import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -23,8 +23,14 @@ def log() -> Interactions:
     return blocks(users=60, items=50, user_groups=3, item_groups=3, on_share=0.34, on_density=0.5, rng=1).data
 
 
-def search(data: Interactions, **settings: object) -> Tuning:
-    chosen = {"trials": 14, "factors": (2, 6), "regularization": (0.1, 10.0), "iterations": 3, **settings}
+def search(data: Interactions, **settings: object) -> MeasuredModels:
+    chosen = {
+        "trials": 14,
+        "factors": (2, 6),
+        "regularization": (0.1, 10.0),
+        "recommender": WALS(iterations=3),
+        **settings,
+    }
     return folding_tuning(data, **chosen)  # type: ignore[arg-type]  # settings as a test names them
 
 
@@ -53,7 +59,7 @@ def test_nothing_on_the_front_is_beaten(log: Interactions) -> None:
 
 
 def test_a_choice_is_a_recommender_that_gives_the_numbers_again(log: Interactions) -> None:
-    found = search(log, prior=2.0)
+    found = search(log, recommender=WALS(iterations=3, prior=2.0))
     chosen = found.knee() or found.best()
     assert isinstance(chosen.recommender, WALS)
     assert chosen.recommender.prior == 2.0

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 import recaudit as ra
 from contracts.alike import assert_alike
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import InputError
 from recaudit.models import ALS, from_factors
-from recaudit.policies.calibrated import Calibrated
+from recaudit.policies import AnyPolicy, Calibrated, Top1
+from recaudit.specification import as_data, mistakes
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ class TestSettings:
             ({"smoothing": 0}, "smoothing"),
             ({"history_weights": "recency"}, "half_life belongs"),
             ({"half_life": 3.0}, "half_life belongs"),
-            ({"must": ("a",), "must_not": ("a", "b")}, "both name"),
+            ({"must": ("a",), "must_not": ("a", "b")}, r"must_not: received \[\'a\'\]"),
             ({"prior": {"romance": 0.7}}, "sum to 0.7"),
             ({"at_most": {"romance": -1}}, "at_most"),
         ],
@@ -77,9 +77,19 @@ class TestSettings:
         assert repr(Calibrated()) == "Calibrated(weight=0.99)"
         assert repr(Calibrated(weight=0.5, at_most={"a": 1})) == "Calibrated(weight=0.5, at_most={'a': 1})"
 
-    def test_a_single_item_has_no_probability(self) -> None:
-        with pytest.raises(NotSupportedError, match="whole lists"):
-            Calibrated().log_probabilities(torch.ones(1, 2), torch.ones(1, 2, dtype=torch.bool))
+    @pytest.mark.parametrize("policy", [Calibrated(), {"kind": "calibrated"}])
+    def test_a_single_item_has_no_probability(self, policy: object) -> None:
+        with pytest.raises(ValidationError) as caught:
+            TypeAdapter(AnyPolicy).validate_python(policy)
+        (error,) = mistakes(caught.value)
+        assert "a probability of each item" in error.expected
+        assert error.remedy.startswith("Calibrated makes whole lists")
+
+    @pytest.mark.parametrize("policy", [Calibrated(weight=0.5), {"kind": "calibrated", "weight": 0.5}])
+    def test_questions_about_lists_take_it(self, policy: Any) -> None:
+        audit = ra.audits.Calibration(policy=policy)
+        assert audit.policy == Calibrated(weight=0.5)
+        assert as_data(audit)["policy"]["kind"] == "calibrated"
 
 
 class TestLists:
@@ -167,8 +177,8 @@ class TestLists:
         assert_alike(together.filter(user="user-010"), alone)
 
     def test_exposure_takes_it(self, model: Any) -> None:
-        plain, calibrated = (ra.exposure(model, k=10, policy=p, samples=2) for p in (None, Calibrated()))
-        assert calibrated.settings["policy"] == "Calibrated(weight=0.99)"
+        plain, calibrated = (ra.exposure(model, k=10, policy=p, samples=2) for p in (Top1(), Calibrated()))
+        assert calibrated.settings["policy"]["weight"] == 0.99
         assert not plain.items.equals(calibrated.items)
 
     @pytest.mark.parametrize(

@@ -4,25 +4,23 @@ from recaudit.audits.access import Access, compare_access, compare_access_instab
 from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.audit import Audit, Subject
-from recaudit.audits.calibration.audit import calibration
-from recaudit.audits.calibration.curve import calibration_curve
+from recaudit.audits.calibration.audit import Calibration, calibration
+from recaudit.audits.calibration.curve import CalibrationCurve, calibration_curve
 from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
+from recaudit.audits.calibration.reranking import Reranking, RerankingResult, reranking
+from recaudit.audits.catalogue import PAPERS, catalog
+from recaudit.audits.composed.audit import Composed, composed
 from recaudit.audits.fidelity.audit import Fidelity, fidelity
-from recaudit.audits.folding import (
-    Folding,
-    Relatedness,
-    Tradeoff,
-    Tuning,
-    folding,
-    folding_tradeoff,
-    folding_tuning,
-    neighbours,
-)
+from recaudit.audits.folding.audit import Folding, FoldingResult, folding
+from recaudit.audits.folding.explanations import neighbours
+from recaudit.audits.folding.fronts import MeasuredModels
+from recaudit.audits.folding.relatedness import Relatedness
+from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff, folding_tuning
 from recaudit.audits.instability.audit import Instability, instability
 from recaudit.audits.instability.result import InstabilityResult
-from recaudit.audits.lists.accuracy import accuracy
-from recaudit.audits.lists.exposure import exposure
+from recaudit.audits.lists.accuracy import Accuracy, accuracy
+from recaudit.audits.lists.exposure import Exposure, exposure
 from recaudit.audits.lists.recommend import recommend
 from recaudit.audits.reachability.audit import Reachability, reachability
 from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
@@ -32,31 +30,42 @@ from recaudit.audits.result import Result
 from recaudit.metrics.metric import Metric
 
 __all__ = [
+    "PAPERS",
     "Access",
+    "Accuracy",
     "Agency",
     "Audit",
+    "Calibration",
+    "CalibrationCurve",
+    "Composed",
+    "Exposure",
     "Fidelity",
     "Folding",
+    "FoldingResult",
     "Geometry",
     "Instability",
     "InstabilityResult",
     "ListColumns",
+    "MeasuredModels",
     "Metric",
     "Reachability",
     "ReachabilityResult",
     "Relatedness",
+    "Reranking",
+    "RerankingResult",
     "Result",
     "Subject",
     "Sweep",
     "Tradeoff",
-    "Tuning",
     "accuracy",
     "agency",
     "best_beta",
     "calibration",
     "calibration_curve",
+    "catalog",
     "compare_access",
     "compare_access_instability",
+    "composed",
     "contrast_items",
     "exposure",
     "fidelity",
@@ -71,6 +80,7 @@ __all__ = [
     "recommend",
     "rerank",
     "rerank_file",
+    "reranking",
     "sweep_beta",
     "sweep_horizon",
     "user_tiers",

@@ -8,6 +8,7 @@ follow from it.
 from __future__ import annotations
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,10 @@ class Subject:
     """The whole log; the model's own where it is None."""
     test: Interactions | None = None
     """What was held out."""
+    lists: object | None = None
+    """Lists that a system has shown, in the place of a model: a frame or a file with user, item, and rank or score."""
+    history: Interactions | None = None
+    """The log that lists are compared with; the model's own where it is None."""
 
 
 @final
@@ -67,7 +72,9 @@ class Audit(Specification, ABC):
     needs: ClassVar[tuple[str, ...]] = ("model",)
     """What a subject must have: "model", "test" (held-out ratings), "recommender" (to fit others), "data" (a log)."""
     second: ClassVar[str] = "data"
-    """What the verb's second argument is: "data" or "test"."""
+    """What the verb's second argument is: "data", "test" or "history"."""
+    takes_lists: ClassVar[bool] = False
+    """Whether it can be asked about lists without their model."""
     uses_device: ClassVar[bool] = False
     """Whether it can be computed on another device than the CPU."""
     not_in_loop: ClassVar[tuple[str, ...]] = ()
@@ -102,10 +109,10 @@ class Audit(Specification, ABC):
 
     def check_loop(self) -> None:
         """That nothing is asked for that a simulation's loop cannot give."""
-        lacking = [need for need in self.needs if need != "model"]
+        lacking = [_NEEDED[need] for need in self.needs if need != "model"]
         kind = AUDITS.kind_of(self)
         if lacking:
-            needs = " and ".join(_NEEDED[need] for need in lacking)
+            needs = " and ".join(lacking)
             expected = f"one of {', '.join(loop_audits())}: {kind} needs {needs}, which a loop does not have"
             raise InputError(kind, received="an audit inside a simulation", expected=expected)
         if self.by:
@@ -127,7 +134,7 @@ class Audit(Specification, ABC):
         check_argument("model", subject.model, FittedModel | None)
         check_argument("rng", rng, int)
         for need in self.needs:
-            if getattr(subject, need) is None:
+            if getattr(subject, need) is None and not (self.takes_lists and subject.lists is not None):
                 raise InputError(
                     need, received="nothing", expected=f"{_NEEDED[need]}, which {type(self).__name__} needs"
                 )
@@ -196,7 +203,7 @@ class Verb(Generic[AnyResult]):
 
     def __init__(self, audit: type[Audit], result: type[AnyResult]) -> None:
         self.audit = audit
-        self.__name__ = self.__qualname__ = audit.__name__.lower()
+        self.__name__ = self.__qualname__ = re.sub(r"\B(?=[A-Z])", "_", audit.__name__).lower()
         self.__doc__ = _documented(audit)
         kinds = inspect.Parameter
         first = "recommender" if "model" not in audit.needs else "model"
@@ -215,7 +222,7 @@ class Verb(Generic[AnyResult]):
 
     def __call__(
         self,
-        model: FittedModel | Recommender | Subject,
+        model: FittedModel | Recommender | Subject | Any,
         data: Interactions | None = None,
         *,
         rng: int = 0,
@@ -229,10 +236,13 @@ class Verb(Generic[AnyResult]):
         check_argument(self.audit.second, data, Interactions | None)
         audit = self.audit(**settings)
         if not isinstance(model, Subject):
-            check_argument("model", model, FittedModel | Recommender)
-            fitted, recommender = (None, model) if isinstance(model, Recommender) else (model, None)
-            log, test = (None, data) if self.audit.second == "test" else (data, None)
-            model = Subject(fitted, recommender, log, test)
+            second: dict[str, Any] = {self.audit.second: data}
+            if self.audit.takes_lists and not isinstance(model, FittedModel):
+                model = Subject(lists=model, **second)
+            else:
+                check_argument("model", model, FittedModel | Recommender)
+                fitted, recommender = (None, model) if isinstance(model, Recommender) else (model, None)
+                model = Subject(model=fitted, recommender=recommender, **second)
         return audit.run(model, rng=rng, engine=engine, device=device)  # type: ignore[return-value]  # its own class
 
     def __repr__(self) -> str:

@@ -1,30 +1,79 @@
-"""What a policy is: scores in, a distribution over the allowed items out."""
+"""What a policy is: scores in; a list, or a distribution over the allowed items, out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, final
+from functools import partial
+from typing import Annotated, ClassVar, Protocol, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator
 from torch import Tensor
 
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.ranking import top_items
 from recaudit.registry import POLICIES
 from recaudit.seeding import Keys, uniforms
-from recaudit.specification import OneOf, Specification
+from recaudit.specification import OneOf, Specification, mistake
 
 
-class Policy(Specification, ABC):
-    """A frozen configuration that turns scores into recommendations.
+class Lister(Protocol):
+    """What makes the lists of a log's users; picklable."""
+
+    def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
+        """(users, n): item positions, first place first; -1 where none is left.
+
+        `scores`, `allowed` (users, items); `users` (users,): positions in the log.
+        """
+
+
+class ListPolicy(Specification, ABC):
+    """A frozen configuration that turns scores into lists, perhaps by what is known about the users."""
+
+    @abstractmethod
+    def lister(self, data: Interactions) -> Lister:
+        """What makes the lists of this log's users; what it takes from the log is computed here, once."""
+
+    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray) -> FloatArray:
+        """(users, n): the probability of each item of lists (users, n), given the places before it.
+
+        1 everywhere where nothing is left to chance; without meaning where a list has no item.
+        """
+        return np.ones(items.shape)
+
+
+class Policy(ListPolicy, ABC):
+    """A list policy that has a distribution over the items: a list is drawn from it, place by place.
 
     A user without any allowed item gets no recommendation: a row of -inf, never NaN.
     """
 
     certain: ClassVar[bool] = False
     """Whether nothing is left to chance: lists are the highest scores."""
+
+    @final
+    def lister(self, data: Interactions) -> Lister:
+        """Draws that follow from the scores and, where chance plays a part, from the ids."""
+        return partial(self._lists, data)
+
+    def _lists(
+        self, data: Interactions, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int
+    ) -> IntArray:
+        return self.sample(scores, allowed, n, rng, data.user_keys[users], data.item_keys)
+
+    @final
+    def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray) -> FloatArray:
+        """(users, n): each place's probability among what the places before it left over."""
+        left, out = allowed.clone(), np.ones(items.shape)
+        rows = np.arange(len(items))
+        for place, shown in enumerate(items.T if not self.certain else ()):
+            out[:, place] = np.exp(self.log_probabilities(scores, left).numpy()[rows, shown])
+            left[rows, shown] = False
+        return out
 
     @final
     def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
@@ -73,5 +122,20 @@ def check_finite(scores: Tensor, allowed: Tensor) -> None:
         )
 
 
-AnyPolicy = Annotated[Policy, OneOf(POLICIES)]
-"""A policy, or the table that describes one."""
+def _has_probabilities(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    made = value if isinstance(value, ListPolicy) else read(value)
+    if not isinstance(made, Policy):
+        raise mistake(
+            (),
+            made,
+            "a policy with a probability of each item",
+            f"{type(made).__name__} makes whole lists: questions about lists take it, such as recommend, exposure and "
+            "calibration.",
+        )
+    return made
+
+
+AnyListPolicy = Annotated[ListPolicy, OneOf(POLICIES)]
+"""A policy that makes lists, or the table that describes one."""
+AnyPolicy = Annotated[Policy, OneOf(POLICIES), WrapValidator(_has_probabilities)]
+"""A policy with a distribution over the items, or the table that describes one."""

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import final
+from abc import ABC
+from collections.abc import Mapping
+from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt
 from scipy import sparse
 
-from recaudit.arguments import checked
-from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.calibration.homogeneity import homogeneity
-from recaudit.audits.calibration.lists import ListColumns
-from recaudit.audits.calibration.measures import (
-    SMOOTHING,
-    hellinger,
-    kl,
-    list_distribution,
-    rank_weights,
-    representation,
-    total_variation,
-)
-from recaudit.audits.calibration.shown import Shown, shown_lists
-from recaudit.audits.calibration.target import PriorSetting, Target, Taste
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.calibration.definitions import CALIBRATION
+from recaudit.audits.calibration.lists import ListColumns, given_lists
+from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
+from recaudit.audits.calibration.target import Target, systems_of, with_system
+from recaudit.audits.lists.accuracy import check_same_ids
+from recaudit.audits.lists.definitions import EXPOSURE
+from recaudit.audits.lists.exposure import incidence, shares
+from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.metrics.groupings import Grouping, groupings
-from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import Bootstrap, aggregate, mean, row
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
-from recaudit.models.base import FittedModel
-from recaudit.policies import Policy
-from recaudit.policies.calibrated import HistoryWeights
+from recaudit.policies import AnyListPolicy, Top1
+from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.seeding import derive, keys_of, uniforms
-from recaudit.solvers.lists.objective import RankWeighting
+from recaudit.solvers.lists.objective import list_distribution, rank_weights
 from recaudit.status import Status
 
 DRAWS = 199
@@ -50,109 +45,190 @@ SHOWN = 10
 """Users with the highest C_KL whose categories are listed, as in the paper's Figure 2."""
 
 
-@checked
-def calibration(
-    lists: FittedModel | object,
-    data: Interactions | None = None,
-    *,
-    k: int | None = None,
-    policy: Policy | None = None,
-    categories: str | Mapping[str, float] | None = None,
-    weights: HistoryWeights | None = None,
-    half_life: float | None = None,
-    prior_weight: float = 0.0,
-    prior: PriorSetting = "population",
-    rank_weights: RankWeighting = "none",
-    smoothing: float = SMOOTHING,
-    tested: int = 1000,
-    columns: ListColumns | None = None,
-    unknown: Unknown = "error",
-    by: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    samples: int = 1000,
-    rng: int = 0,
-    engine: Engine | None = None,
-) -> Result:
-    """C_KL, Hellinger distance and total variation between the categories of each user's list and history.
+class CalibrationAudit(ListAudit, CalibrationTarget, ABC):
+    """An audit of whether lists keep users' interests in proportion."""
 
-    `lists` is a fitted model, whose lists of k (50 where nothing is said) under the `policy` are audited; or a frame or
-    a path of a .parquet, .csv or .tsv file with columns user, item, and rank or score: lists that a system has shown,
-    as long as they are or cut at k, audited against the histories in `data`. `columns` says how they are called, and
-    `unknown="ignore"` leaves out, and counts, items that the log does not know. Beside a model, `data` is another log
-    of the same users and items to take histories and categories from.
+    k: Annotated[int, Field(ge=1)] = 50
+    """How many items a list has."""
+    tested: NonNegativeInt = 1000
+    """How many users, drawn at random, are tested for a difference between list and history beyond chance."""
 
-    `categories` names the system (the only one where none is named), or several with their importance, as `Calibrated`
-    has them: a distance is then the mean over systems by importance, and each system's own stands in `groups`, by
-    "category system". The history counts by `weights`: each item the same, by its "rating", or by "recency", half after
-    `half_life` before the user's latest (in the unit of the log's times: with seconds, 30 days are 30 * 86_400).
-    `prior_weight` (beta) and `prior` mix in what everybody is offered (Equation 7). A place of the list counts
-    by `rank_weights`. `tested` users, a sample that follows from `rng`, are tested for a difference beyond chance.
+    @property
+    def recipe(self) -> Recipe:
+        """What is, without any intervention."""
+        return Recipe(Nothing(), RecommendedList(self.k), Measured(CALIBRATION[0]))
 
-    Users without a history, or without any category in it or in their list, are excluded, with the status
-    "not_applicable". Beside the summary: by group of users, and for groups of items their share of the places beside
-    that of the log; `users`; `items`: how often each is recommended and consumed; and in `further`, "categories" (the
-    paper's Figure 3: over- and under-representation among all users and among the tenth with the highest C_KL) and
-    "worst_users" (Figure 2: the categories of the ten users with the highest C_KL).
-    """
-    bootstrap = Bootstrap(confidence, samples, rng)
-    if tested < 0:
-        raise InputError("tested", received=tested, expected="how many users to test, 0 or more")
-    shown, data, policy_name = shown_lists(lists, data, k, policy, columns, unknown, rng, engine)
-    target = Target.of(data, categories, Taste(weights, half_life, prior_weight, prior))
-    measured = _measure(shown, target, rank_weights, smoothing)
-    p_value = _p_values(shown, data, target, measured, tested, rng, engine)
-    own = {name: target.mean(values) for name, values in measured.distances.items()}
-    own["uncalibrated_share"] = np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)
-    averages, groups = _aggregated(own, measured, target, shown, data, groupings(data, by), bootstrap)
-    recommended = shown.incidence(data.n_items)
-    return Result(
-        audit="calibration",
-        settings={
-            "k": shown.lists.shape[1],
-            "policy": policy_name,
-            "categories": next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems),
-            "smoothing": smoothing,
-            "rank_weights": rank_weights,
-            "weights": weights,
-            "half_life": half_life,
-            "prior_weight": prior_weight,
-            "prior": prior,
-            "left_out": shown.left_out,
-            "emptied": shown.emptied,
-            "against_rank": shown.against_rank,
-            "tested": int((~np.isnan(p_value)).sum()),
-            "draws": DRAWS,
-            "confidence": confidence,
-            "samples": samples,
-            "rng": rng,
-        },
-        frame=pl.concat([averages, _item_row(recommended, data, bootstrap)]),
-        groups=groups,
-        users=_users(shown, data, own, p_value),
-        items=_items(recommended, data),
-        further={"categories": _categories(measured, target), "worst_users": _worst_users(shown, measured, target)},
-    )
-
-
-# ---- what is measured ----------------------------------------------------------------------------------
+    def check(self, data: Interactions) -> None:
+        """Groupings and category systems."""
+        super().check(data)
+        if self.categories is not None:
+            systems_of(data, self.categories)
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    p: FloatArray
-    """(users, genres)"""
-    q: FloatArray
-    """(users, genres)"""
-    distances: dict[str, FloatArray]
-    """(systems, users) each: NaN for users without interests, or a list, with categories of the system."""
-    kl: FloatArray
-    """(users,): C_KL over all systems; NaN where one that counts has none."""
+class Calibration(CalibrationAudit):
+    """Whether lists keep users' interests in proportion.
 
-    @property
-    def known(self) -> NDArray[np.bool_]:
+    C_KL, Hellinger distance and total variation between the categories of each user's list and history. The lists are
+    a model's, under the policy; or those that a system has shown, in a frame or a .parquet, .csv or .tsv file with
+    columns user, item, and rank or score: as long as they are, or cut at k where it is said, against the histories in
+    a log. Beside a model, that is another log of the same users and items.
+
+    Of several category systems a distance is the mean by importance, and each system's own stands in `groups`, by
+    "category system". Users without a history, or without any category in it or in their list, are excluded, with the
+    status "not_applicable". For groups of items, `groups` has their share of the places beside that of the log;
+    `items` how often each is recommended and consumed; "categories" is the paper's Figure 3: over- and
+    under-representation among all users and among the tenth with the highest C_KL; "worst_users" its Figure 2: the
+    categories of the ten users with the highest C_KL.
+    """
+
+    metrics = (*CALIBRATION, EXPOSURE[-1])
+    second = "history"
+    takes_lists = True
+    not_in_loop = ("columns", "unknown")
+
+    policy: AnyListPolicy = Top1()
+    """How scores become a list."""
+    columns: ListColumns = ListColumns()
+    """What the columns are called, of lists that a system has shown."""
+    unknown: Unknown = "error"
+    """What becomes of their items that the log does not know: an error, or left out ("ignore") and counted."""
+
+    def measure(self, subject: Subject, context: Context) -> Result:
+        """Compare everybody's list with the history; held-out ratings play no part."""
+        if subject.lists is not None:
+            return self._of_given(subject, context)
+        assert subject.model is not None
+        data = subject.model.data if subject.history is None else subject.history
+        remedy = "Leave data out to compare with the log that the model was fitted to."
+        check_same_ids(subject.model.data, data, "data", remedy)
+        with_system(self, data)  # a log without categories is refused before any list is made
+        lists = lists_of(subject.model, self.policy, self.k, context.rng, context.engine, "calibration")
+        return self.of_lists(data, lists, context.rng, context.engine)
+
+    def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, engine: Engine | None = None) -> Result:
+        """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
+        return self._result(data, data.user_ids, np.arange(data.n_users), lists, {}, Context(rng, engine or Serial()))
+
+    def _of_given(self, subject: Subject, context: Context) -> Result:
+        """About lists that a system has shown."""
+        if subject.history is None:
+            raise InputError(
+                "data",
+                received=None,
+                expected="the log with the users' histories: lists alone do not say what users like",
+                remedy="ra.calibration(lists, data).",
+            )
+        if "policy" in self.model_fields_set:
+            raise InputError("policy", received=repr(self.policy), expected="no policy: these lists are made already")
+        given = given_lists(subject.lists, subject.history, self.columns, self.unknown)
+        lists = given.dense(self.k if "k" in self.model_fields_set else None)
+        facts = {
+            "k": lists.shape[1],
+            "policy": "as given",
+            "left_out": given.left_out,
+            "emptied": given.emptied,
+            "against_rank": int(given.against_rank.sum()),
+        }
+        return self._result(subject.history, given.user_ids, given.at, lists, facts, context)
+
+    def _result(
+        self,
+        data: Interactions,
+        user_ids: pl.Series,
+        at: IntArray,
+        lists: IntArray,
+        facts: Mapping[str, object],
+        context: Context,
+    ) -> Result:
+        target, bootstrap = Target.of(data, with_system(self, data)), self.bootstrap(context.rng)
+        shown = _Compared(user_ids, at, lists, target, self)
+        p_value = self._p_values(data, shown, context)
+        own = {name: target.mean(values) for name, values in shown.distances.items()}
+        numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
+        recommended, everybody = incidence(lists, data.n_items), np.ones(len(lists))
+        ratios = [mean(name, values, everybody) for name, values in numbers.items()]
+        for place, system in enumerate(target.systems if len(target.systems) > 1 else ()):
+            for name, values in shown.distances.items():
+                ratios.append(mean(name, values[place], everybody, "category system", system))
+        for grouping in groupings(data, self.by):
+            if grouping.over == "users":
+                members_of = np.where((at >= 0)[:, None], grouping.weights[at], 0.0)
+                for group, members in zip(grouping.names, members_of.T, strict=True):
+                    ratios += [mean(name, values, members, grouping.by, group) for name, values in numbers.items()]
+            else:
+                ratios += shares(recommended, grouping, data)
+        averages, groups = aggregate(ratios, bootstrap)
+        counts = recommended.sum(axis=0).astype(np.int64)
+        systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
+        return Result(
+            self,
+            {
+                "summary": pl.concat([averages, _item_row(recommended, data, bootstrap)]),
+                "groups": groups,
+                "users": user_table(user_ids, {**own, "p_value": p_value}).with_columns(
+                    history=pl.Series(np.where(at >= 0, data.user_counts[at], 0)),
+                    list=pl.Series((lists >= 0).sum(axis=1)),
+                    status=pl.Series(np.where(shown.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
+                ),
+                "items": item_table(data).with_columns(
+                    recommended=pl.Series(counts),
+                    recommended_share=pl.Series(counts / max(1, counts.sum())),
+                    consumed_share=pl.Series(data.item_counts / max(1, len(data))),
+                ),
+                "categories": lambda: _categories(shown),
+                "worst_users": lambda: _worst_users(shown),
+            },
+            rng=context.rng,
+            facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
+        )
+
+    def _p_values(self, data: Interactions, shown: _Compared, context: Context) -> FloatArray:
+        """(users,): of the test of list against history; NaN for those not tested."""
+        draws = uniforms(derive(context.rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
+        # With a prior, users without a history can be measured, but have nothing to be tested against.
+        with_history = shown.known & (shown.at >= 0)
+        order = np.argsort(np.where(with_history, draws, np.inf), kind="stable")
+        users = np.sort(order[: min(self.tested, int(with_history.sum()))])
+        p_value = np.full(len(shown.lists), np.nan)
+        if len(users):
+            ones = sparse.csr_array((np.ones(len(data)), data.items, data.indptr), shape=(data.n_users, data.n_items))
+            keys = shown.user_ids.gather(users).to_list()
+            work = Homogeneity(shown.lists[users], ones[shown.at[users]], shown.target.shares, keys, DRAWS, context.rng)
+            parts = context.engine.map(work, blocks(np.arange(len(users)), 64), "list and taste")
+            p_value[users] = np.concatenate([part[1] for part in parts])
+        return p_value
+
+
+calibration = Verb(Calibration, Result)
+
+
+@final
+class _Compared:
+    """Lists and histories side by side, and the distances between them."""
+
+    def __init__(
+        self, user_ids: pl.Series, at: IntArray, lists: IntArray, target: Target, wanted: CalibrationTarget
+    ) -> None:
+        self.user_ids = user_ids
+        self.at = at
+        """(users,): positions in the log, -1 for users that it does not know."""
+        self.lists = lists
+        """(users, k): item positions, -1 where there is none."""
+        self.target = target
+        self.p = p = target.interests[at]
+        self.q = q = list_distribution(lists, target.shares, rank_weights(wanted.rank_weights, lists.shape[1]))
+        """p and q (users, genres)"""
+        self.distances = {
+            "calibration_kl": target.each(lambda p, q: kl(p, q, wanted.smoothing), p, q),
+            "calibration_hellinger": target.each(hellinger, p, q),
+            "calibration_tv": target.each(total_variation, p, q),
+        }
+        """(systems, users) each: NaN for users without interests, or a list, with categories of the system."""
+        self.kl = target.mean(self.distances["calibration_kl"])
+        """(users,): C_KL over all systems; NaN where one that counts has none."""
+        self.known: BoolArray = ~np.isnan(self.kl)
         """(users,): who has interests and a list with categories."""
-        return ~np.isnan(self.kl)
 
     def worst(self, count: int) -> IntArray:
         """The users with the highest C_KL, worst first; of equal ones the first."""
@@ -160,92 +236,7 @@ class _Measured:
         return order[: min(count, int(self.known.sum()))]
 
 
-def _measure(shown: Shown, target: Target, ranks: RankWeighting, smoothing: float) -> _Measured:
-    p = target.interests[shown.at]
-    q = list_distribution(shown.lists, target.shares, rank_weights(ranks, shown.lists.shape[1]))
-    distances = {
-        "calibration_kl": target.each(lambda p, q: kl(p, q, smoothing), p, q),
-        "calibration_hellinger": target.each(hellinger, p, q),
-        "calibration_tv": target.each(total_variation, p, q),
-    }
-    return _Measured(p, q, distances, target.mean(distances["calibration_kl"]))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Test:
-    """Block of users in, their p-values out."""
-
-    lists: IntArray
-    history: sparse.csr_array
-    shares: sparse.csr_array
-    user_ids: pl.Series
-    rng: int
-
-    def __call__(self, users: IntArray) -> FloatArray:
-        keys = self.user_ids.gather(users).to_list()
-        parts = (self.lists[users], self.history[users], self.shares, keys)
-        found = homogeneity(*parts, samples=DRAWS, rng=self.rng)
-        return np.where(found.tested, found.p_value, np.nan)
-
-
-def _p_values(
-    shown: Shown,
-    data: Interactions,
-    target: Target,
-    measured: _Measured,
-    tested: int,
-    rng: int,
-    engine: Engine | None,
-) -> FloatArray:
-    """(users,): of the test of list against history; NaN for those not tested."""
-    draws = uniforms(derive(rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
-    # With a prior, users without a history can be measured, but have nothing to be tested against.
-    with_history = measured.known & (shown.at >= 0)
-    order = np.argsort(np.where(with_history, draws, np.inf), kind="stable")
-    users = np.sort(order[: min(tested, int(with_history.sum()))])
-    p_value = np.full(len(shown.lists), np.nan)
-    if len(users):
-        ones = sparse.csr_array((np.ones(len(data)), data.items, data.indptr), shape=(data.n_users, data.n_items))
-        work = _Test(shown.lists[users], ones[shown.at[users]], target.shares, shown.user_ids.gather(users), rng)
-        parts = (engine or Serial()).map(work, blocks(np.arange(len(users)), 64), "list and taste")
-        p_value[users] = np.concatenate(list(parts))
-    return p_value
-
-
 # ---- tables --------------------------------------------------------------------------------------------
-
-
-def _aggregated(
-    own: dict[str, FloatArray],
-    measured: _Measured,
-    target: Target,
-    shown: Shown,
-    data: Interactions,
-    chosen: list[Grouping],
-    bootstrap: Bootstrap,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    everybody = np.ones(len(shown.lists))
-    ratios = [mean(name, values, everybody) for name, values in own.items()]
-    if len(target.systems) > 1:
-        for system, part in enumerate(target.systems):
-            for name, values in measured.distances.items():
-                ratios.append(mean(name, values[system], everybody, "category system", part))
-    recommended = shown.incidence(data.n_items)
-    places = np.diff(recommended.indptr).astype(np.float64)
-    for grouping in chosen:
-        if grouping.over == "users":
-            members_of = np.where((shown.at >= 0)[:, None], grouping.weights[shown.at], 0.0)
-            for group, members in zip(grouping.names, members_of.T, strict=True):
-                ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
-        else:
-            taken = recommended @ grouping.weights
-            consumed = data.item_counts @ grouping.weights / max(1, len(data))
-            ratios += [
-                Ratio("share", taken[:, g], places, len(places), identity, grouping.by, group, float(consumed[g]))
-                for g, group in enumerate(grouping.names)
-            ]
-    return aggregate(ratios, bootstrap)
 
 
 def _item_row(recommended: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> pl.DataFrame:
@@ -267,58 +258,27 @@ def _item_row(recommended: sparse.csr_array, data: Interactions, bootstrap: Boot
     return pl.DataFrame([{"metric": "item_calibration_tv", **numbers}], SUMMARY_SCHEMA)
 
 
-def _users(shown: Shown, data: Interactions, own: dict[str, FloatArray], p_value: FloatArray) -> pl.DataFrame:
-    known = np.isfinite(own["calibration_kl"])
-    history = np.where(shown.at >= 0, data.user_counts[shown.at], 0)
-    distances = {name: values for name, values in own.items() if name != "uncalibrated_share"}
-    return user_table(shown.user_ids, {**distances, "p_value": p_value}).with_columns(
-        history=pl.Series(history),
-        list=pl.Series((shown.lists >= 0).sum(axis=1)),
-        status=pl.Series(np.where(known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
-    )
-
-
-def _items(recommended: sparse.csr_array, data: Interactions) -> pl.DataFrame:
-    counts = recommended.sum(axis=0).astype(np.int64)
-    return item_table(data).with_columns(
-        recommended=pl.Series(counts),
-        recommended_share=pl.Series(counts / max(1, counts.sum())),
-        consumed_share=pl.Series(data.item_counts / max(1, len(data))),
-    )
-
-
-def _categories(measured: _Measured, target: Target) -> pl.DataFrame:
+def _categories(shown: _Compared) -> pl.DataFrame:
     """The paper's Figure 3, for all users and for the worst tenth."""
-    everybody = np.flatnonzero(measured.known)
-    worst = measured.worst(int(np.ceil(WORST * len(everybody))))
+    everybody = np.flatnonzero(shown.known)
+    worst = shown.worst(int(np.ceil(WORST * len(everybody))))
     tables = []
     for group, users in (("all", everybody), ("worst", worst)):
-        found = representation(measured.p[users], measured.q[users])
-        tables.append(
-            pl.DataFrame(
-                {
-                    "group": pl.Series([group] * len(target.labels), dtype=pl.String),
-                    "category": pl.Series(target.labels, dtype=pl.String),
-                    "history": found.history,
-                    "recommended": measured.q[users].sum(axis=0) / max(1, len(users)),
-                    "over": found.over,
-                    "under": found.under,
-                    "users": pl.Series([len(users)] * len(target.labels), dtype=pl.Int64),
-                }
-            )
-        )
-    return pl.concat(tables)
+        found: dict[str, Any] = representation(shown.p[users], shown.q[users])
+        found["recommended"] = shown.q[users].sum(axis=0) / max(1, len(users))
+        columns = {"category": pl.Series(shown.target.labels, dtype=pl.String), **found}
+        tables.append(pl.DataFrame(columns).with_columns(group=pl.lit(group), users=pl.lit(len(users), pl.Int64)))
+    return pl.concat(tables).select("group", "category", "history", "recommended", "over", "under", "users")
 
 
-def _worst_users(shown: Shown, measured: _Measured, target: Target) -> pl.DataFrame:
+def _worst_users(shown: _Compared) -> pl.DataFrame:
     """Each category of the worst users: its share of the history and of the list."""
-    users = measured.worst(SHOWN)
-    genres = len(target.labels)
+    users, labels = shown.worst(SHOWN), shown.target.labels
     return pl.DataFrame(
         {
-            "user": shown.user_ids.gather(np.repeat(users, genres)),
-            "category": pl.Series(target.labels * len(users), dtype=pl.String),
-            "history": measured.p[users].ravel(),
-            "recommended": measured.q[users].ravel(),
+            "user": shown.user_ids.gather(np.repeat(users, len(labels))),
+            "category": pl.Series(labels * len(users), dtype=pl.String),
+            "history": shown.p[users].ravel(),
+            "recommended": shown.q[users].ravel(),
         }
     )

@@ -2,94 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.calibration.measures import rank_weights
-from recaudit.audits.calibration.target import Target, Taste
+from recaudit.audits.calibration.target import Target
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
 from recaudit.ranking import ranks
 from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
-from recaudit.solvers.lists.objective import CategoryVectors
+from recaudit.solvers.lists.objective import CategoryVectors, rank_weights
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Calibrator:
-    """The policy with everything that it takes from a log, made once for all blocks of users."""
+    """The policy with everything that it takes from a log, made once for all blocks of users; a `Lister`."""
 
-    policy: Calibrated
-    target: Target
-    vectors: CategoryVectors
-    caps: IntArray
-    """(genres,)"""
-    must: BoolArray
-    """(items,)"""
-    must_not: BoolArray
-    """(items,)"""
+    def __init__(self, policy: Calibrated, data: Interactions) -> None:
+        self.policy, self.data = policy, data
+        self.target = Target.of(data, policy)
+        self._vectors = CategoryVectors.of(self.target.shares)
+        self._caps = _caps(policy.at_most, self.target.names)
+        self._must, self._must_not = (np.zeros(data.n_items, dtype=np.bool_) for _ in range(2))
+        for name, mask in (("must", self._must), ("must_not", self._must_not)):
+            if ids := getattr(policy, name):
+                mask[data.items_at(ids, name)] = True
 
-    @classmethod
-    def of(cls, policy: Calibrated, data: Interactions) -> Calibrator:
-        """The calibrator of this log."""
-        taste = Taste(policy.history_weights, policy.half_life, policy.prior_weight, policy.prior)
-        target = Target.of(data, policy.categories, taste)
-        return cls(
-            policy,
-            target,
-            CategoryVectors.of(target.shares),
-            _caps(policy.at_most, target.names),
-            _named("must", policy.must, data),
-            _named("must_not", policy.must_not, data),
-        )
+    def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
+        """(users, n): the lists."""
+        return self.solve(scores.numpy(), allowed.numpy(), users, n).lists
 
-    def lists(self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int) -> IntArray:
-        """(users, n): item positions; -1 where none is left.
-
-        `scores`, `allowed` (users, items); `users` (users,): positions in the log, -1 for somebody unknown to it.
-        """
-        return self._solve(scores, allowed, users, n, np.arange(self.vectors.n_items), self.vectors, False).lists
-
-    def pooled_lists(
-        self, scores: FloatArray, allowed: BoolArray, users: IntArray, n: int, items: IntArray, certify: bool = False
-    ) -> tuple[IntArray, FloatArray | None]:
-        """(users, n): as `lists`, out of `items` alone, ascending; `scores` and `allowed` are (users, len(items)).
-
-        With `certify` also (users,): how far each list's objective may be below the best one's.
-        """
-        found = self._solve(scores, allowed, users, n, items, _only(self.vectors, items), certify)
-        missed = None if found.certificate is None else found.certificate.gap
-        return np.where(found.lists >= 0, items[np.maximum(found.lists, 0)], -1), missed
-
-    def _solve(
+    def solve(
         self,
         scores: FloatArray,
         allowed: BoolArray,
         users: IntArray,
         n: int,
-        items: IntArray,
-        vectors: CategoryVectors,
-        certify: bool,
+        *,
+        weight: float | None = None,
+        pool: IntArray | None = None,
+        certify: bool = False,
     ) -> CalibratedLists:
+        """Lists (users, n) with the policy's weight or another, out of all items or of a `pool` alone.
+
+        `scores`, `allowed` (users, items), or (users, len(pool)); the lists are positions among those. A user at
+        position -1 is unknown to the log. With `certify`, how far each list's objective may be below the best one's.
+        """
         policy = self.policy
-        allowed = allowed & ~self.must_not[items]
+        items, vectors = np.arange(self._vectors.n_items), self._vectors
+        if pool is not None:
+            items, vectors = pool, _only(vectors, pool)
+        chosen = policy.weight if weight is None else weight
+        allowed = allowed & ~self._must_not[items]
         return calibrated_lists(
             transformed(scores, allowed, policy.transform),
             allowed,
             vectors,
             self.target.interests[users],
-            weight=_by_rank(policy.weight, n),
+            weight=np.array([*chosen, *chosen[-1:] * n][:n]) if isinstance(chosen, tuple) else chosen,
             size=n,
             rank_weights=rank_weights(policy.rank_weights, n),
             smoothing=policy.smoothing,
             importance=self.target.importance,
-            caps=self.caps,
-            must=allowed & self.must[items] if self.must.any() else None,
+            caps=self._caps,
+            must=allowed & self._must[items] if self._must.any() else None,
             horizon=policy.horizon,
             certify=certify,
         )
@@ -116,12 +96,6 @@ def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) ->
     return np.asarray(np.where(allowed, scores - low, 0.0) / np.where(span > 0, span, 1.0))
 
 
-def _by_rank(weight: float | tuple[float, ...], length: int) -> float | FloatArray:
-    if not isinstance(weight, tuple):
-        return weight
-    return np.array([weight[min(rank, len(weight) - 1)] for rank in range(length)])
-
-
 def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
     caps = np.full(len(names), NO_CAP)
     for name, most in at_most.items():
@@ -130,14 +104,6 @@ def _caps(at_most: dict[str, int], names: tuple[str, ...]) -> IntArray:
             raise InputError("at_most", received=repr(name), expected="a category of the log", remedy=remedy)
         caps[[genre == name for genre in names]] = most
     return caps
-
-
-def _named(argument: str, ids: tuple[int | str, ...], data: Interactions) -> BoolArray:
-    """(items,): which items these ids are."""
-    mask = np.zeros(data.n_items, dtype=np.bool_)
-    if ids:
-        mask[data.items_at(ids, argument)] = True
-    return mask
 
 
 def _only(vectors: CategoryVectors, items: IntArray) -> CategoryVectors:

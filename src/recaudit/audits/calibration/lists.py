@@ -9,9 +9,8 @@ from typing import final
 import narwhals as nw
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.checks import as_numbers, check_ids, found, offending, same_type
 from recaudit.data.frames import as_polars
 from recaudit.data.interactions import Interactions, Unknown
@@ -48,7 +47,7 @@ class GivenLists:
     """(rows,): the place in the list as it was given, from 1; rows that were left out have had theirs."""
     scores: FloatArray | None
     """(rows,): None without a column of scores."""
-    against_rank: NDArray[np.bool_]
+    against_rank: BoolArray
     """(users,): whether a lower place of the list has a higher score; the rank decides."""
     left_out: int
     """How many rows were ignored, because the log does not know their items."""
@@ -60,16 +59,8 @@ class GivenLists:
         """(rows,): the list that a row belongs to."""
         return np.repeat(np.arange(len(self.user_ids)), np.diff(self.indptr))
 
-    @property
-    def ranks(self) -> IntArray:
-        """(rows,): the place among the rows of the list that are left, from 1."""
-        return _places(self.rows)
-
     def dense(self, k: int | None = None) -> IntArray:
-        """(users, k): item positions by place, -1 where a row was left out and after the end of a list.
-
-        As long as the longest list where k is None.
-        """
+        """(users, k or the longest list): item positions by place, -1 where a row was left out and after the end."""
         length = int(self.places.max(initial=0)) if k is None else k
         table = np.full((len(self.user_ids), length), -1, dtype=np.int64)
         shown = self.places <= length
@@ -82,10 +73,9 @@ def given_lists(
 ) -> GivenLists:
     """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
 
-    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). Where both are
-    there the rank decides, and lists whose scores say otherwise are counted. An item that the log does not know is an
-    error, or its row is ignored, and counted; a user that it does not know stays. Errors count rows from `before`, for
-    a piece of a file.
+    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). An item that
+    the log does not know is an error, or its row is ignored; a user that it does not know stays. Errors count rows from
+    `before`, for a piece of a file.
     """
     columns = columns or ListColumns()
     table = _table(lists, data, columns, before)
@@ -101,9 +91,8 @@ def given_lists(
     ids = table[columns.user]
     everybody = ids.unique(maintain_order=True)
     rows = found(everybody, ids, columns.user)
-    order = _order(table, columns, rows, items, before)
+    order = _best_first(table, columns, rows, items, before)
     rows, items = rows[order], items[order]
-    _check_once(table, columns, rows, items, order, before)
     scores = table[columns.score].to_numpy()[order] if columns.score in table.columns else None
     kept = items >= 0
     left, at = np.unique(rows[kept], return_inverse=True)
@@ -113,7 +102,7 @@ def given_lists(
         found(data.user_ids, user_ids, f"column {columns.user!r}"),
         np.searchsorted(at, np.arange(len(left) + 1)).astype(np.int64),
         items[kept],
-        _places(rows)[kept],
+        places_in(rows)[kept],
         None if scores is None else scores[kept],
         _against_rank(at, None if scores is None else scores[kept], len(left)),
         int(missing.sum()),
@@ -121,13 +110,13 @@ def given_lists(
     )
 
 
-def _places(rows: IntArray) -> IntArray:
+def places_in(rows: IntArray) -> IntArray:
     """(rows,): which row of its list each is, from 1; `rows` (rows,) are the lists, ascending."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
 
 
-def _against_rank(rows: IntArray, scores: FloatArray | None, lists: int) -> NDArray[np.bool_]:
-    """(lists,): whether a score is above that of the place before it, by more than a tie; `rows` as in `_places`."""
+def _against_rank(rows: IntArray, scores: FloatArray | None, lists: int) -> BoolArray:
+    """(lists,): whether a score is above that of the place before it, by more than a tie; `rows` as in `places_in`."""
     found = np.zeros(lists, dtype=np.bool_)
     if scores is not None and len(rows):
         largest = np.zeros(lists)
@@ -157,11 +146,8 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
     for name in numbers:
         values = as_numbers(table[name])
         if (wrong := ~np.isfinite(values)).any():
-            raise DataError(
-                f"column {name!r}",
-                received=offending(table[name], wrong, before=before),
-                expected="a finite number in every row",
-            )
+            received = offending(table[name], wrong, before=before)
+            raise DataError(f"column {name!r}", received=received, expected="a finite number in every row")
         table = table.with_columns(pl.Series(name, values))
     for name, known in ((columns.user, data.user_ids), (columns.item, data.item_ids)):
         check_ids(table[name], before)
@@ -169,37 +155,24 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
     return table
 
 
-def _order(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, before: int) -> IntArray:
-    """(rows,): list after list, best first."""
-    if columns.rank not in table.columns:
-        return np.lexsort((items, -table[columns.score].to_numpy(), rows))
-    ranks = table[columns.rank].to_numpy()
-    order = np.lexsort((items, ranks, rows))
-    again = (np.diff(rows[order]) == 0) & (np.diff(ranks[order]) == 0)
-    if again.any():
-        raise _repeated(table, columns.user, columns.rank, order, again, before)
-    return order
-
-
-def _check_once(
-    table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, order: IntArray, before: int
-) -> None:
-    """That no list has an item twice; `rows` and `items` stand in that order."""
-    by_item = np.lexsort((items, rows))
-    again = (np.diff(rows[by_item]) == 0) & (np.diff(items[by_item]) == 0) & (items[by_item][1:] >= 0)
-    if again.any():
-        raise _repeated(table, columns.user, columns.item, order[by_item], again, before)
-
-
-def _repeated(
-    table: pl.DataFrame, user: str, column: str, order: IntArray, again: NDArray[np.bool_], before: int
-) -> DataError:
-    first = int(np.flatnonzero(again)[0])
-    row, other = sorted((int(order[first]), int(order[first + 1])))
-    return DataError(
-        f"columns {user!r} and {column!r}",
-        received=f"rows {row + before} and {other + before} with {user} {table[user][row]!r} and {column} "
-        f"{table[column][row]!r} both ({int(again.sum()):,} repeated)",
-        expected=f"each {column} once in a list",
-        remedy="Keep one list for each user, and one row for each item of it.",
-    )
+def _best_first(table: pl.DataFrame, columns: ListColumns, rows: IntArray, items: IntArray, before: int) -> IntArray:
+    """(rows,): list after list, best first; refused where a list has a rank, or a known item, twice."""
+    ranked = columns.rank in table.columns
+    place = table[columns.rank].to_numpy() if ranked else -table[columns.score].to_numpy()
+    for column, values, counts in (
+        (columns.rank, place, np.full(len(rows), ranked)),
+        (columns.item, items, items >= 0),
+    ):
+        order = np.lexsort((values, rows))
+        again = (np.diff(rows[order]) == 0) & (np.diff(values[order]) == 0) & counts[order[1:]]
+        if again.any():
+            first = int(np.flatnonzero(again)[0])
+            row, other = sorted(order[first : first + 2].tolist())
+            raise DataError(
+                f"columns {columns.user!r} and {column!r}",
+                received=f"rows {row + before} and {other + before} with {columns.user} {table[columns.user][row]!r} "
+                f"and {column} {table[column][row]!r} both ({int(again.sum()):,} repeated)",
+                expected=f"each {column} once in a list",
+                remedy="Keep one list for each user, and one row for each item of it.",
+            )
+    return np.lexsort((items, place, rows))

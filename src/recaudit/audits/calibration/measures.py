@@ -1,37 +1,27 @@
-"""How far a list's genres are from a user's: paper 004, section 3.
+"""How far a list's genres are from a user's, and whether by more than chance: paper 004, section 3.
 
-All take `p` (users, genres), the interests, and `q` (users, genres), the shares in the list, of one category system. A
-row of p sums to one, a row of q to one or, where the list has items without any genre, to less: what is missing counts
-as a genre that the user has no interest in. For a user without interests (p all 0) or an empty list (q all 0) they give
-a finite number without meaning: `measurable` says which rows to leave out.
+All distances take `p` (users, genres), the interests, and `q` (users, genres), the shares in the list, of one category
+system. A row of p sums to one, a row of q to one or, where the list has items without any genre, to less: what is
+missing counts as a genre that the user has no interest in. For a user without interests (p all 0) or an empty list (q
+all 0) they give a finite number without meaning: `measurable` says which rows to leave out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import xlogy
 
-from recaudit.arrays import FloatArray
-from recaudit.errors import InputError
-from recaudit.solvers.lists.objective import SMOOTHING, divergence, list_distribution, rank_weights
-
-__all__ = [
-    "SMOOTHING",
-    "Representation",
-    "hellinger",
-    "kl",
-    "list_distribution",
-    "measurable",
-    "rank_weights",
-    "representation",
-    "total_variation",
-]
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.seeding import generator
+from recaudit.solvers.lists.objective import SMOOTHING, divergence
 
 
-def measurable(p: FloatArray, q: FloatArray) -> NDArray[np.bool_]:
+def measurable(p: FloatArray, q: FloatArray) -> BoolArray:
     """(users,): whether the user has interests and the list has items with genres."""
     return np.asarray((p.sum(axis=1) > 0) & (q.sum(axis=1) > 0))
 
@@ -43,8 +33,6 @@ def kl(p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING) -> FloatArray
     proportions) to log(1 / alpha) (nothing that the user is interested in; 4.6 for 0.01). Most sensitive to small
     interests that the list leaves out. It depends on `smoothing`: values compare only under the same alpha.
     """
-    if not 0 < smoothing < 1:
-        raise InputError("smoothing", received=smoothing, expected="alpha above 0 and below 1; the paper has 0.01")
     return np.maximum(divergence(p, q, smoothing), 0.0)
 
 
@@ -66,22 +54,67 @@ def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
     return np.asarray((np.abs(p - q).sum(axis=1) + missing) / 2)
 
 
+def representation(p: FloatArray, q: FloatArray) -> dict[str, FloatArray]:
+    """How some users' lists treat each genre (genres,), as in the paper's Figure 3; zeros without any users.
+
+    `history`: the mean of p. `over`: the mean of max(0, q - p), how far the genre is above its share on average, 0
+    where it is not. `under`: the mean of max(0, p - q); above `over` the genre is under-represented on average.
+    """
+    parts = {"history": p, "over": np.maximum(q - p, 0), "under": np.maximum(p - q, 0)}
+    return {name: values.sum(axis=0) / max(1, len(p)) for name, values in parts.items()}
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Representation:
-    """How some users' lists treat each genre, as in the paper's Figure 3; each (genres,)."""
+class Homogeneity:
+    """Whether a list could be a chance draw from the user's own taste; a block of users in, their tests out.
 
-    history: FloatArray
-    """The mean of p."""
-    over: FloatArray
-    """The mean of max(0, q - p): how far the genre is above its share on average, 0 where it is not."""
-    under: FloatArray
-    """The mean of max(0, p - q). Above `over`: the genre is under-represented on average."""
+    The null hypothesis is that list and history are random parts of one pool of items. The statistic is G of the table
+    of genres by (list, history), items with several genres counting in parts. The p-value comes from drawing the list
+    again and again out of the pool (a permutation test), not from the chi-squared distribution: lists are short, many
+    genres are expected less than five times, and the parts of an item are not independent.
+    """
 
+    lists: IntArray
+    """(users, n): item positions, -1 where there is none."""
+    history: sparse.csr_array
+    """(users, items): an entry where the user chose the item, each counting once."""
+    shares: sparse.csr_array
+    """(items, genres): p(g|i); items without any genre do not count."""
+    keys: Sequence[object]
+    """(users,): ids, so that a user's draws follow from `rng` and the id alone."""
+    samples: int = 999
+    rng: int = 0
 
-def representation(p: FloatArray, q: FloatArray) -> Representation:
-    """Over- and under-representation of each genre over the given users; zeros without any."""
-    count = max(1, len(p))
-    return Representation(
-        p.sum(axis=0) / count, np.maximum(q - p, 0).sum(axis=0) / count, np.maximum(p - q, 0).sum(axis=0) / count
-    )
+    def __call__(self, users: IntArray) -> FloatArray:
+        """(2, users): the statistic, 0 where list and history have the same proportions, and its p-value.
+
+        The p-value is how often a random draw is at least as far off, from 1 / (samples + 1) to 1. Both are NaN where
+        list or history has no items with genres.
+        """
+        has_genre = np.diff(self.shares.indptr) > 0
+        found = np.full((2, len(users)), np.nan)
+        for place, user in enumerate(users):
+            items, indptr = self.lists[user], self.history.indptr
+            shown, chosen = items[items >= 0], self.history.indices[indptr[user] : indptr[user + 1]].astype(np.int64)
+            shown, chosen = shown[has_genre[shown]], chosen[has_genre[chosen]]
+            if len(shown) and len(chosen):
+                found[:, place] = self._test(shown, chosen, generator(self.rng, "homogeneity", self.keys[user]))
+        return found
+
+    def _test(self, shown: IntArray, chosen: IntArray, draw: np.random.Generator) -> tuple[float, float]:
+        """The statistic of one user, and its p-value."""
+        pool = self.shares[np.concatenate([shown, chosen])].toarray()
+        kinds, kind = np.unique(pool, axis=0, return_inverse=True)
+        kinds = kinds[:, kinds.sum(axis=0) > 0]
+        counts = np.bincount(kind.ravel(), minlength=len(kinds))
+        lists = draw.multivariate_hypergeometric(counts, len(shown), size=self.samples)
+        listed = np.vstack([np.bincount(kind.ravel()[: len(shown)], minlength=len(kinds)), lists]) @ kinds
+        pooled = counts @ kinds
+        observed = np.stack([listed, np.maximum(pooled - listed, 0)])  # a difference of rounded sums may be below 0
+        expected = observed.sum(axis=2, keepdims=True) * pooled / pooled.sum()
+        # Every genre of the pool is expected somewhere, and a list is never all of the pool.
+        values = np.maximum(2 * xlogy(observed, observed / expected).sum(axis=(0, 2)), 0.0)
+        # A draw of the same table may differ in the last digits of its sums.
+        as_far = values[1:] >= values[0] - 1e-9 * max(1.0, values[0])
+        return float(values[0]), float((1 + as_far.sum()) / (1 + self.samples))

@@ -16,7 +16,7 @@ from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
-from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists
+from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists, places_in
 from recaudit.data.frames import check_columns
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.readers import reading, scan_table, with_typed_ids
@@ -43,33 +43,24 @@ def rerank(
 ) -> pl.DataFrame:
     """Calibrated lists out of the items that each user's list has: user, item, rank, score, before.
 
-    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank (`columns` says
-    how they are called); a list is the pool that the items are taken from, as many as `policy.size` says. `data` holds
-    the histories and the categories. The relevance of an item is its score; without scores it follows from the ranks,
-    as with `transform="rank"`. It does so too for a list whose scores contradict its ranks: the rank decides, and a
-    warning says how many such lists there are. Of tied values the item that comes first in the log wins. `before` is
-    the place that the item had. Users keep their order; one without history keeps the list by score, cut at the size
-    (see `Calibrated` for the prior). An item that the log does not know is an error, or its row is left out; a warning
-    says so where a user has no list any more.
+    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank; a list is the pool
+    that the items are taken from, as many as `policy.size` says. `data` holds the histories and the categories. The
+    relevance of an item is its score; without scores, or where they contradict the ranks (a warning counts such lists),
+    it follows from the ranks, as with `transform="rank"`. Of tied values the item that comes first in the log wins.
+    `before` is the place that the item had. Users keep their order; one without history keeps the list by score, cut at
+    the size. An item that the log does not know is an error, or its row is left out, and a warning counts the users who
+    have no list any more.
 
     With `certify` there is one column more, `may_miss`: by how much at most the objective of the list, as a whole, is
     below that of the best list of its length, in units of the objective, `(1 - weight) score - weight C_KL`.
     """
     given = given_lists(lists, data, columns, unknown)
     if given.emptied:
-        warnings.warn(
-            f"{given.emptied:,} users have no list any more: the log knows none of its items.",
-            UserWarning,
-            stacklevel=2,
-        )
-    if given.against_rank.any():
-        warnings.warn(
-            f"{int(given.against_rank.sum()):,} lists have scores that contradict their ranks: the ranks decide there, "
-            "and relevance falls with them in equal steps.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return _Reranker.of(policy, data, columns, certify)(given)
+        warnings.warn(f"{given.emptied:,} users have no list any more: the log knows none of its items.", stacklevel=2)
+    if count := int(given.against_rank.sum()):
+        contradict = f"{count:,} lists have scores that contradict their ranks: the ranks decide there, and relevance"
+        warnings.warn(f"{contradict} falls with them in equal steps.", stacklevel=2)
+    return _Reranker(Calibrator(policy or Calibrated(), data), columns or ListColumns(), certify)(given)
 
 
 @final
@@ -109,52 +100,46 @@ def rerank_file(
     source, out = Path(source), Path(out)
     _check_paths(source, out)
     columns = columns or ListColumns()
-    reranker = _Reranker.of(policy, data, columns)
+    reranker = _Reranker(Calibrator(policy or Calibrated(), data), columns)
     out.parent.mkdir(parents=True, exist_ok=True)
-    users = rows = without = left_out = emptied = against_rank = before = 0
+    counts, before = np.zeros(6, dtype=np.int64), 0
     with workspace(out.parent) as aside:
         for number, table in enumerate(_whole_lists(source, data, columns, batch)):
             given = given_lists(table, data, columns, unknown, before)
             before += len(table)
             made = reranker(given)
             made.write_parquet(aside / f"{number:08d}.parquet")
-            users, rows = users + len(given.user_ids), rows + len(made)
-            left_out, emptied = left_out + given.left_out, emptied + given.emptied
-            against_rank += int(given.against_rank.sum())
-            without += int((np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum())
+            without = (np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum()
+            missing = given.left_out, given.emptied, given.against_rank.sum()
+            counts += np.array([len(given.user_ids), len(made), without, *missing])
         _put_in_place(aside, out)
-    return Reranked(out, users, rows, without, left_out, emptied, against_rank)
+    return Reranked(out, *counts.tolist())
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Reranker:
     calibrator: Calibrator
-    item_ids: pl.Series
     columns: ListColumns
-    certify: bool
-
-    @classmethod
-    def of(
-        cls, policy: Calibrated | None, data: Interactions, columns: ListColumns | None, certify: bool = False
-    ) -> _Reranker:
-        return cls(Calibrator.of(policy or Calibrated(), data), data.item_ids, columns or ListColumns(), certify)
+    certify: bool = False
 
     def __call__(self, given: GivenLists) -> pl.DataFrame:
         """The calibrated lists as rows."""
-        relevance = _relevance(given)
-        none = np.zeros((3, 0), dtype=np.int64)
+        lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
+        relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths)  # falls from 1 in equal steps
+        if given.scores is not None:
+            relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
         parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
-        lists, items, rows = np.concatenate([none, *(part for part, _ in parts)], axis=1)
+        nothing = np.zeros((3, 0), dtype=np.int64)
+        lists, items, rows = np.concatenate([nothing, *(part for part, _ in parts)], axis=1)
         missed = [own for _, own in parts if own is not None]
-        firsts = np.searchsorted(lists, np.arange(len(given.user_ids)))
         scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
         columns = self.columns
         frame = pl.DataFrame(
             {
                 columns.user: given.user_ids.gather(lists),
-                columns.item: self.item_ids.gather(items),
-                columns.rank: np.arange(len(rows)) - firsts[lists] + 1,
+                columns.item: self.calibrator.data.item_ids.gather(items),
+                columns.rank: places_in(lists),
                 columns.score: scores,
                 "before": given.places[rows],
             }
@@ -173,18 +158,12 @@ class _Reranker:
         row_of = np.full(scores.shape, -1, dtype=np.int64)
         scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
         n = min(self.calibrator.policy.size, int(np.diff(indptr).max()))
-        allowed = row_of >= 0
-        made, missed = self.calibrator.pooled_lists(scores, allowed, given.at[start:end], n, pool, self.certify)
-        which, rank = np.nonzero(made >= 0)
-        items = made[which, rank]
-        return np.stack([which + start, items, row_of[which, np.searchsorted(pool, items)]]), missed
-
-
-def _relevance(given: GivenLists) -> FloatArray:
-    """(rows,): the scores; where there are none, or they contradict the ranks, what falls from 1 in equal steps."""
-    lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
-    by_rank = np.asarray(1 - (given.ranks - 1) / lengths)
-    return by_rank if given.scores is None else np.where(given.against_rank[given.rows], by_rank, given.scores)
+        users = given.at[start:end]
+        made = self.calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=self.certify)
+        which, rank = np.nonzero(made.lists >= 0)
+        column = made.lists[which, rank]
+        missed = None if made.certificate is None else made.certificate.gap
+        return np.stack([which + start, pool[column], row_of[which, column]]), missed
 
 
 def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
@@ -228,17 +207,19 @@ def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: 
     if empty is not None:
         yield empty  # told as such where lists are read
         return
-    together = _Together(columns.user)
-    held: pl.DataFrame | None = None
+    held, seen = None, None
     for piece in track(_read(pieces, source), "lists", -(-total // batch)):
         table = piece if held is None else pl.concat([held, piece])
-        others = (table[columns.user] != table[columns.user][-1]).fill_null(value=True).arg_true()
+        users = table[columns.user]
+        others = (users != users[-1]).fill_null(value=True).arg_true()
         end = int(others[-1]) + 1 if len(others) else 0
         if end:
-            yield typed(together.checked(table[:end]))
+            seen = _check_together(users[:end], seen)
+            yield typed(table[:end])
         held = table[end:]
     if held is not None and len(held):
-        yield typed(together.checked(held))
+        _check_together(held[columns.user], seen)
+        yield typed(held)
 
 
 def _read(pieces: Iterator[pl.DataFrame], source: Path) -> Iterator[pl.DataFrame]:
@@ -246,29 +227,18 @@ def _read(pieces: Iterator[pl.DataFrame], source: Path) -> Iterator[pl.DataFrame
         yield from pieces
 
 
-class _Together:
-    """Makes sure that no user comes back after another one's rows: the list would be cut in two."""
-
-    def __init__(self, user: str) -> None:
-        self._user = user
-        self._seen: pl.Series | None = None
-
-    def checked(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The same rows."""
-        ids = table[self._user]
-        runs = ids.filter((ids != ids.shift(1)).fill_null(value=True))
-        again = runs.filter(runs.is_duplicated())
-        if self._seen is not None and not len(again):
-            again = runs.filter(runs.is_in(self._seen.implode()))
-        if len(again):
-            raise DataError(
-                f"column {self._user!r}",
-                received=f"{again[0]!r} again after another user's rows",
-                expected="the rows of each user together: the file is read in one pass",
-                remedy=f"Sort it first: pl.scan_parquet(file).sort({self._user!r}).sink_parquet(sorted_file).",
-            )
-        self._seen = runs if self._seen is None else self._seen.append(runs)
-        return table
+def _check_together(ids: pl.Series, seen: pl.Series | None) -> pl.Series:
+    """That no user comes back after another one's rows, here or after those `seen`: the list would be cut in two."""
+    runs = ids.filter((ids != ids.shift(1)).fill_null(value=True))
+    again = runs.filter(runs.is_duplicated() if seen is None else runs.is_duplicated() | runs.is_in(seen.implode()))
+    if len(again):
+        raise DataError(
+            f"column {ids.name!r}",
+            received=f"{again[0]!r} again after another user's rows",
+            expected="the rows of each user together: the file is read in one pass",
+            remedy=f"Sort it first: pl.scan_parquet(file).sort({ids.name!r}).sink_parquet(sorted_file).",
+        )
+    return runs if seen is None else seen.append(runs)
 
 
 def _put_in_place(parts: Path, out: Path) -> None:

@@ -1,36 +1,26 @@
-"""What lists are calibrated to: the interests of each user in the categories of one system or several."""
+"""What lists are calibrated to: p(g|u), the interests of each user in the categories of one system or several.
+
+Paper 004, Equations 2 and 7.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, final
+from typing import TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.arrays import FloatArray
-from recaudit.audits.calibration.interests import interests, recency_weights, with_prior
+from recaudit.arrays import BoolArray, FloatArray
 from recaudit.audits.calibration.measures import measurable
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
-from recaudit.policies.calibrated import MOST_IMPORTANT, HistoryWeights
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
+from recaudit.policies.calibrated import CalibrationTarget
 
 Distance = Callable[[FloatArray, FloatArray], FloatArray]
-PriorSetting = Literal["uniform", "population"] | Mapping[str, float]
-
-
-@final
-@dataclass(frozen=True)
-class Taste:
-    """How interests come out of a history; the words are those of `Calibrated`."""
-
-    weights: HistoryWeights | None = None
-    half_life: float | None = None
-    prior_weight: float = 0.0
-    prior: PriorSetting = "population"
+AnyTarget = TypeVar("AnyTarget", bound=CalibrationTarget)
 
 
 @final
@@ -52,24 +42,26 @@ class Target:
     """(genres,): of the genre's system."""
 
     @classmethod
-    def of(cls, data: Interactions, categories: str | Mapping[str, float] | None, taste: Taste) -> Target:
+    def of(cls, data: Interactions, wanted: CalibrationTarget) -> Target:
         """The target that this log gives."""
-        chosen = systems_of(data, categories)
+        chosen = systems_of(data, wanted.categories)
         parts = []
         for name in chosen:
             system = data.categories[name]
-            p = interests(_weighted_history(data, taste, system.weights), system.weights)
-            if taste.prior_weight > 0:
-                p = with_prior(p, taste.prior_weight, _prior(taste.prior, system.names, one=len(chosen) == 1))
+            p = interests(_weighted_history(data, wanted, system.weights), system.weights)
+            if wanted.prior_weight > 0:  # Equation 7: also what the user has not tried yet
+                prior = _prior(wanted, system.names, p, one=len(chosen) == 1)
+                mixed = wanted.prior_weight * prior + (1 - wanted.prior_weight) * p
+                p = np.where(p.sum(axis=1, keepdims=True) > 0, mixed, prior)
             parts.append(p)
-        ends = np.cumsum([0, *(len(data.categories[name].names) for name in chosen)]).tolist()
+        sizes = [len(data.categories[name].names) for name in chosen]
         return cls(
             chosen,
-            tuple(slice(start, end) for start, end in pairwise(ends)),
+            tuple(slice(start, end) for start, end in pairwise(np.cumsum([0, *sizes]).tolist())),
             tuple(genre for name in chosen for genre in data.categories[name].names),
             sparse.csr_array(sparse.hstack([data.categories[name].weights for name in chosen], format="csr")),
             np.hstack(parts),
-            np.concatenate([np.full(len(data.categories[name].names), weight) for name, weight in chosen.items()]),
+            np.repeat([*chosen.values()], sizes),
         )
 
     @property
@@ -103,60 +95,73 @@ def systems_of(data: Interactions, categories: str | Mapping[str, float] | None)
             expected="a category system: calibration is about the proportions of categories",
             remedy="Add one with data.with_items(frame, categories={'genre': 'genres'}) or data.with_categories(...).",
         )
-    if categories is None:
-        if len(known) > 1:
-            raise InputError(
-                "categories",
-                received="None for a log with several category systems",
-                expected="the name of one",
-                remedy=f"Known: {', '.join(known)}.",
-            )
-        return dict.fromkeys(known, 1.0)
-    chosen = {categories: 1.0} if isinstance(categories, str) else dict(categories)
+    if categories is None and len(known) > 1:
+        raise InputError(
+            "categories",
+            received="None for a log with several category systems",
+            expected="the name of one",
+            remedy=f"Known: {', '.join(known)}.",
+        )
+    chosen = {categories or next(iter(known)): 1.0} if not isinstance(categories, Mapping) else dict(categories)
     for name in chosen:
         if name not in known:
             remedy = did_you_mean(name, known)
             raise InputError("categories", received=repr(name), expected="a category system of the log", remedy=remedy)
-    if not all(0 <= importance <= MOST_IMPORTANT for importance in chosen.values()) or not any(chosen.values()):
-        raise InputError(
-            "categories",
-            received=repr(chosen) if chosen else "no category system",
-            expected=f"at least one, with an importance from 0 to {MOST_IMPORTANT:g} each, and one above 0",
-        )
     return chosen
 
 
-def _weighted_history(data: Interactions, taste: Taste, shares: sparse.csr_array) -> sparse.csr_array:
+def with_system(wanted: AnyTarget, data: Interactions) -> AnyTarget:
+    """The same target with its category system named: the log's first where nothing is said."""
+    if not data.categories:
+        raise NotSupportedError(
+            "calibration: the log has no categories, so that interests have no proportions. Name some with items and "
+            "categories under [data], or add them with data.with_items(frame, categories={'genre': 'genres'})."
+        )
+    first = next(iter(data.categories))
+    return wanted if wanted.categories is not None else wanted.model_copy(update={"categories": first})
+
+
+def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray:
+    """(users, genres): p(g|u), the weighted share of each genre in a user's history (Equation 2).
+
+    `history` (users, items): w, the weight of each item that the user chose, 0 or more; `shares` (items, genres):
+    p(g|i). Items without any genre do not count, as in the paper, so that a row sums to one; to zero where nothing is
+    left: such a user has no interests that a list could be compared with.
+    """
+    if not (np.isfinite(history.data).all() and (history.data >= 0).all()):
+        raise InputError(
+            "history",
+            received="a weight below 0, NaN or infinite",
+            expected="finite weights of 0 or more",
+            remedy="Ratings on a scale that goes below 0 need a shift, or weights of 1.",
+        )
+    # Each user's weights divided by the largest one that counts, so that sums stay within the range of numbers.
+    counted = history.data * (np.diff(shares.indptr) > 0)[history.indices]
+    lengths, largest = np.diff(history.indptr), np.zeros(history.shape[0])
+    np.maximum.at(largest, np.repeat(np.arange(history.shape[0]), lengths), counted)
+    relative = counted / np.repeat(np.where(largest > 0, largest, 1.0), lengths)
+    held: FloatArray = (sparse.csr_array((relative, history.indices, history.indptr), history.shape) @ shares).toarray()
+    total = held.sum(axis=1, keepdims=True)
+    return held / np.where(total > 0, total, 1.0)
+
+
+def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: sparse.csr_array) -> sparse.csr_array:
     """(users + 1, items): the weight of every item of each history; nothing in the last row.
 
     By recency, the user's latest item that has any category in `shares` (items, genres) counts 1.
     """
-    if taste.weights is None:
-        values = np.ones(len(data))
-    elif taste.weights == "rating":
-        values = data.ratings
-    elif taste.weights == "recency":
-        values = _recency(data, taste.half_life, np.diff(shares.indptr) > 0)
-    else:
-        remedy = did_you_mean(str(taste.weights), ["rating", "recency"])
-        received = repr(taste.weights)
-        raise InputError("weights", received=received, expected="'rating', 'recency' or None", remedy=remedy)
+    values = data.ratings if wanted.history_weights == "rating" else np.ones(len(data))
+    if wanted.half_life is not None:
+        values = _recency(data, wanted.half_life, np.diff(shares.indptr) > 0)
     indptr = np.append(data.indptr, data.indptr[-1])
     return sparse.csr_array((values, data.items, indptr), shape=(data.n_users + 1, data.n_items))
 
 
-def _recency(data: Interactions, half_life: float | None, counts: NDArray[np.bool_]) -> FloatArray:
-    """(rows,): half for every `half_life` before the user's latest item of those that count (items,)."""
-    if half_life is None or not 0 < half_life < np.inf:
-        raise InputError(
-            "half_life",
-            received=half_life,
-            expected="for 'recency', the age at which an item counts half, in the unit of the log's times",
-            remedy="Where times are in seconds, 30 days are 30 * 86_400.",
-        )
+def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatArray:
+    """(rows,): 2^(-age / half-life); the age is that before the user's latest item of those that count (items,)."""
     if data.times is None:
         raise InputError(
-            "weights",
+            "history_weights",
             received="'recency' for a log without times",
             expected="a log with times",
             remedy="Name the time column when you build the log: time='timestamp', for instance.",
@@ -165,12 +170,18 @@ def _recency(data: Interactions, half_life: float | None, counts: NDArray[np.boo
     latest = np.full(data.n_users, -np.inf)
     counted = counts[data.items]
     np.maximum.at(latest, data.users[counted], times[counted])
-    return recency_weights(times, latest[data.users], half_life, unit=1.0)
+    age = np.maximum(latest[data.users] - times, 0.0)
+    with np.errstate(over="ignore"):  # an age of more half-lives than there are numbers counts nothing
+        return np.asarray(np.exp2(-age / half_life))
 
 
-def _prior(prior: PriorSetting, names: tuple[str, ...], *, one: bool) -> Literal["uniform", "population"] | FloatArray:
+def _prior(wanted: CalibrationTarget, names: tuple[str, ...], p: FloatArray, *, one: bool) -> FloatArray:
+    """(genres,): p0; `p` (users, genres) are the interests of everybody."""
+    prior = wanted.prior
     if isinstance(prior, str):
-        return prior
+        known = p.sum(axis=1) > 0
+        # Without anybody's history nothing is known about the population.
+        return p[known].mean(axis=0) if prior == "population" and known.any() else np.full(len(names), 1 / len(names))
     if not one:
         raise InputError(
             "prior",

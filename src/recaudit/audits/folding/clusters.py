@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from recaudit.arguments import check_count
-from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.folding.about import About
-from recaudit.audits.folding.metric import overshoot
-from recaudit.audits.folding.relatedness import Relatedness
-from recaudit.audits.folding.shown import Shown
-from recaudit.audits.folding.vectors import unit_rows
-from recaudit.data.interactions import Interactions
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.folding.explanations import About
+from recaudit.audits.folding.metric import FoldingSpace, JudgedLists, overshoot
+from recaudit.audits.folding.relatedness import unit_rows
 from recaudit.engines import Engine
 from recaudit.seeding import generator
 
@@ -38,60 +34,55 @@ _STARTS = 5
 
 
 def co_clusters(
-    data: Interactions,
-    relatedness: Relatedness,
-    vectors: tuple[FloatArray, FloatArray],
-    lists: Shown,
-    clusters: tuple[int, int],
-    system: str | None,
-    rng: int,
-    engine: Engine,
+    space: FoldingSpace, lists: JudgedLists, clusters: tuple[int, int], system: str | None, rng: int, engine: Engine
 ) -> pl.DataFrame:
     """A row for each cluster of users and cluster of items, columns as in SCHEMA, largest mean overshoot first.
 
     Users and items are clustered by the direction of their relatedness vectors (k-means, seeded), so that the
-    clusters say who belongs together in the data, whatever the model makes of them; `vectors` are the model's user and
-    item vectors, whose products are the similarity. Only users with a list in `lists` take part. Of fewer distinct
-    vectors than clusters asked for there are fewer clusters. Names come from the category `system`, by default the
-    log's first: the categories that are frequent in the cluster and more so than elsewhere, both counted in ratings, of
-    users and of items alike, so that items that hardly anybody rated name nothing.
+    clusters say who belongs together in the data, whatever the model makes of them. Only users with a list in `lists`
+    take part. Of fewer distinct vectors than clusters asked for there are fewer clusters. Names come from the category
+    `system`, by default the log's first: the categories that are frequent in the cluster and more so than elsewhere,
+    both counted in ratings, of users and of items alike, so that items that hardly anybody rated name nothing.
     """
     for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
         check_count(name, count)
+    data, relatedness, asked = space.model.data, space.relatedness, lists.users
     about = About.of(data, system)
-    asked = lists.users
     of_user = kmeans(unit_rows(relatedness.user_vectors[asked]), clusters[0], rng)
     of_item = kmeans(unit_rows(relatedness.item_vectors), clusters[1], rng)
-    members, films = _indicators(of_user), _indicators(of_item)
-    sums = members.T @ overshoot(*vectors, relatedness, asked, engine, films).group_sums
+    members, films = (np.eye(int(labels.max()) + 1)[labels] for labels in (of_user, of_item))
+    summed = overshoot(space.user_vectors, space.item_vectors, relatedness, asked, engine, films)
     sizes, counts = members.sum(axis=0), films.sum(axis=0)
-    places, spilled = _in_lists(lists, of_user, of_item)
+    overshoots = members.T @ summed.group_sums / np.outer(sizes, counts)
+    row, place = np.nonzero(lists.items >= 0)
+    cell = of_user[row], of_item[lists.items[row, place]]
+    places, spilled = np.zeros(overshoots.shape), np.zeros(overshoots.shape)
+    np.add.at(places, cell, 1.0)
+    np.add.at(spilled, cell, lists.overshoot[row, place])
+    shares = places / np.maximum(1.0, places.sum(axis=1, keepdims=True))
 
     everybody = about.shares_rated(asked)
     tastes = [about.distinctive(about.shares_rated(asked[of_user == c]), everybody) for c in range(len(sizes))]
-    user_names = _distinct(tastes)
     everywhere = about.shares(data.item_counts.astype(np.float64))
     kinds = [about.distinctive(about.shares(films[:, c] * data.item_counts), everywhere) for c in range(len(counts))]
-    item_names = _distinct(kinds)
-    rows = []
-    for u in range(len(sizes)):
-        for i in range(len(counts)):
-            mean = float(sums[u, i] / (sizes[u] * counts[i]))
-            rows.append(
-                {
-                    "users": user_names[u],
-                    "items": item_names[i],
-                    "overshoot": mean,
-                    "shown_share": float(places[u, i] / max(1.0, places[u].sum())),
-                    "shown_overshoot": float(spilled[u, i] / places[u, i]) if places[u, i] else None,
-                    "n_users": int(sizes[u]),
-                    "n_items": int(counts[i]),
-                    "examples": _most_rated(about, of_item == i, kinds[i], tastes[u]),
-                    "statement": f"users who rate {user_names[u]} are placed near {item_names[i]}: "
-                    f"similarity exceeds relatedness by {mean:.2f} on average, and "
-                    f"{places[u, i] / max(1.0, places[u].sum()):.0%} of what they are shown is of that kind",
-                }
-            )
+    user_names, item_names = _distinct(tastes), _distinct(kinds)
+    rows = [
+        {
+            "users": user_names[u],
+            "items": item_names[i],
+            "overshoot": float(overshoots[u, i]),
+            "shown_share": float(shares[u, i]),
+            "shown_overshoot": float(spilled[u, i] / places[u, i]) if places[u, i] else None,
+            "n_users": int(sizes[u]),
+            "n_items": int(counts[i]),
+            "examples": _most_rated(about, of_item == i, kinds[i], tastes[u]),
+            "statement": f"users who rate {user_names[u]} are placed near {item_names[i]}: similarity exceeds "
+            f"relatedness by {overshoots[u, i]:.2f} on average, and {shares[u, i]:.0%} of what they are shown is of "
+            "that kind",
+        }
+        for u in range(len(sizes))
+        for i in range(len(counts))
+    ]
     return pl.DataFrame(rows, SCHEMA).sort("overshoot", descending=True, maintain_order=True)
 
 
@@ -108,9 +99,7 @@ def kmeans(points: FloatArray, clusters: int, rng: int) -> IntArray:
         if spread < least * (1 - 1e-9):
             best, least = labels, spread
     _, labels, sizes = np.unique(best, return_inverse=True, return_counts=True)
-    place = np.empty(len(sizes), dtype=np.int64)
-    place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return place[labels]
+    return np.argsort(np.argsort(-sizes, kind="stable"))[labels]
 
 
 def _spread_out(points: FloatArray, clusters: int, draw: np.random.Generator) -> FloatArray:
@@ -140,43 +129,21 @@ def _lloyd(points: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
     return labels, float(((points - centres[labels]) ** 2).sum())
 
 
-def _indicators(labels: IntArray) -> FloatArray:
-    """(units, clusters): 1 in each unit's cluster."""
-    return np.eye(int(labels.max()) + 1)[labels]
-
-
-def _in_lists(lists: Shown, of_user: IntArray, of_item: IntArray) -> tuple[FloatArray, FloatArray]:
-    """(user clusters, item clusters) each: places in lists, and the overshoot there, summed."""
-    row, place = np.nonzero(lists.items >= 0)
-    shape = (int(of_user.max()) + 1, int(of_item.max()) + 1)
-    cell = of_user[row] * shape[1] + of_item[lists.items[row, place]]
-    size = shape[0] * shape[1]
-    places = np.bincount(cell, minlength=size).astype(np.float64)
-    spilled = np.bincount(cell, lists.overshoot[row, place], size).astype(np.float64)
-    return places.reshape(shape), spilled.reshape(shape)
-
-
 def _distinct(names: list[str]) -> list[str]:
     """Each name once: a number sets apart those that are alike, and stands for those without."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        if not name:
-            out.append(f"group {seen[name]}")
-        else:
-            out.append(name if names.count(name) == 1 else f"{name} ({seen[name]})")
-    return out
+    numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    several = [f"{name} ({number})" if name else f"group {number}" for name, number in zip(names, numbers, strict=True)]
+    return [name if name and names.count(name) == 1 else other for name, other in zip(names, several, strict=True)]
 
 
-def _most_rated(about: About, members: NDArray[np.bool_], kinds: str, taste: str) -> list[str]:
+def _most_rated(about: About, members: BoolArray, kinds: str, taste: str) -> list[str]:
     """The titles of the members (items,) with the most ratings, of those that say what the names of the clusters say.
 
     They have a category of `kinds`, the items' name, and none of `taste`, the users', that is not in it too.
     """
     data, belongs = about.data, about.categories.weights
 
-    def has(names: set[str]) -> NDArray[np.bool_]:
+    def has(names: set[str]) -> BoolArray:
         return np.asarray(belongs[:, np.isin(about.categories.names, [*names])].sum(axis=1) > 0)
 
     own = {name for name in kinds.split("|") if name}

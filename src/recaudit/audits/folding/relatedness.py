@@ -1,73 +1,108 @@
-"""Relatedness r_ij in [0, 1]: how likely user i and item j are to meet at all, whatever the rating (paper 002, 3.4).
+"""What folding compares: a model's user and item vectors, and the relatedness r_ij in [0, 1] (paper 002, 3.4).
 
-Never a users x items matrix: a pair of small factors, or rows made when they are asked for.
+Relatedness is how likely user i and item j are to meet at all, whatever the rating. It is never a users x items matrix:
+a pair of small factors, or rows made when they are asked for.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import svds
 from torch import Tensor
 
+from recaudit.arguments import checked
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.folding.vectors import unit_rows
+from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.models.arrays import checked_array
+from recaudit.models.base import FittedModel
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import generator
 
 RANK = 30
 """The paper's l: 15, 30 and 35 lead to the same conclusions on MovieLens."""
+MIN_RATINGS = 5
+"""Items with fewer ratings are no evidence: hardly anything holds their vectors in place."""
 
-_REGULARIZATION = 0.1
-"""Of the factorisation by WALS; small beside the weight 1 of every pair."""
+
+@runtime_checkable
+class HasVectors(Protocol):
+    """A fitted model with a vector for every user and every item, whose products make its scores."""
+
+    @property
+    def user_factors(self) -> FloatArray:
+        """(users, factors)"""
+
+    @property
+    def item_factors(self) -> FloatArray:
+        """(items, factors)"""
 
 
-class Relatedness(ABC):
+def vectors_of(model: FittedModel) -> tuple[FloatArray, FloatArray]:
+    """The user vectors (users, factors) and item vectors (items, factors) of a model; biases have no part in them."""
+    if not isinstance(model, HasVectors):
+        raise NotSupportedError(
+            f"{type(model).__name__}: it has no user and item vectors, so that nothing can fold. Models that have "
+            "them: BiasedMF, ALS, WALS, what models.from_factors returns, and any other with user_factors and "
+            "item_factors."
+        )
+    U = checked_array("model.user_factors", model.user_factors, (model.data.n_users, "factors"))
+    return U, checked_array("model.item_factors", model.item_factors, (model.data.n_items, U.shape[1]))
+
+
+def unit_rows(vectors: FloatArray) -> FloatArray:
+    """(rows, d): each row divided by its length; a row of zeros, which points nowhere, stays zero."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 0, length, 1.0))
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Relatedness:
     """How related every user and item are: 0 strangers, 1 as close as can be.
 
     Build one from the log (`from_log`), from categories (`from_categories`), from vectors of your own
     (`from_factors`), from known groups (`from_blocks`), or from a whole matrix of a small world (`given`).
     """
 
-    label: str
-    """What it was made from, in words."""
     user_vectors: FloatArray
     """(users, d): users with the same relations have the same vector; what users are clustered by."""
     item_vectors: FloatArray
     """(items, d'): items with the same relations have the same vector; what items are compared and clustered by."""
+    label: str
+    """What it was made from, in words."""
+    matrix: FloatArray | None = None
+    """(users, items): the relatedness where it was given as a whole; else it is `min(1, max(0, x_i . y_j))`."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(users, items)"""
         return len(self.user_vectors), len(self.item_vectors)
 
-    @abstractmethod
     def block(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision, in [0, 1]: the rows of the users at these positions."""
+        if self.matrix is not None:
+            return torch.from_numpy(self.matrix[users])
+        return product(self.user_vectors[users], self.item_vectors).clamp(0, 1)
 
-    @abstractmethod
     def pairs(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the relatedness of each pair of `users` (n,) and `items` (n,), positions."""
+        if self.matrix is not None:
+            return np.asarray(self.matrix[users, items])
+        products: FloatArray = np.einsum("nd,nd->n", self.user_vectors[users], self.item_vectors[items])
+        return np.clip(products, 0.0, 1.0)
 
-    @final
     def __repr__(self) -> str:
         users, items = self.shape
         return f"Relatedness({self.label}; {users:,} users x {items:,} items)"
-
-    @property
-    def factors(self) -> tuple[FloatArray, FloatArray] | None:
-        """(users, d) and (items, d) whose products, cut at 0 and 1, are the relatedness; None where it has none."""
-        return None
 
     @staticmethod
     def from_factors(user_vectors: ArrayLike, item_vectors: ArrayLike, *, label: str = "given vectors") -> Relatedness:
@@ -77,9 +112,10 @@ class Relatedness(ABC):
         """
         X = checked_array("user_vectors", user_vectors, ("users", "d"))
         Y = checked_array("item_vectors", item_vectors, ("items", X.shape[1]))
-        return FactorRelatedness(unit_rows(X), unit_rows(Y), label)
+        return Relatedness(unit_rows(X), unit_rows(Y), label)
 
     @staticmethod
+    @checked
     def from_log(
         data: Interactions, rank: int | None = None, *, method: Literal["svd", "wals"] = "svd", rng: int = 0
     ) -> Relatedness:
@@ -87,9 +123,9 @@ class Relatedness(ABC):
 
         "svd": the truncated singular value decomposition, each side taking the square root of the singular values,
         as the minimiser of the regularised squared error does. "wals": weighted alternating least squares with
-        alpha = 1, so that a rated pair weighs 2 and any other 1 (paper 002, section 4.2). The rank
-        should be large enough for the structure and too small for the noise: the paper's 30, or for small logs a
-        fortieth of the users or the items, whichever are fewer.
+        alpha = 1, so that a rated pair weighs 2 and any other 1 (paper 002, section 4.2), and a small
+        regularisation. The rank should be large enough for the structure and too small for the noise: the paper's 30,
+        or for small logs a fortieth of the users or the items, whichever are fewer.
         """
         smaller = min(data.n_users, data.n_items)
         chosen = min(RANK, max(2, smaller // 40), smaller - 1) if rank is None else rank
@@ -99,13 +135,14 @@ class Relatedness(ABC):
                 received=chosen,
                 expected=f"1 to {smaller - 1}, below the smaller of {data.n_users} users and {data.n_items} items",
             )
-        if method == "svd":
-            X, Y = _svd(data, chosen)
-        elif method == "wals":
-            X, Y = _wals(data, chosen, rng)
-        else:
-            raise InputError("method", received=method, expected="'svd' or 'wals'")
-        return FactorRelatedness(unit_rows(X), unit_rows(Y), f"log, {method} of rank {chosen}")
+        if method == "wals":
+            fitted = WALS(factors=chosen, unobserved_weight=1.0, values="ones", regularization=0.1).fit(data, rng)
+            X, Y = fitted.user_factors, fitted.item_factors
+        else:  # 1_Omega ~ (U sqrt(S)) (V sqrt(S))^T; the start is fixed, so that the same log gives the same numbers
+            start = generator(0, "relatedness").standard_normal(smaller)
+            left, values, right = svds(_indicator(data), k=chosen, v0=start)
+            X, Y = left * np.sqrt(values), right.T * np.sqrt(values)
+        return Relatedness(unit_rows(X), unit_rows(Y), f"log, {method} of rank {chosen}")
 
     @staticmethod
     def from_categories(data: Interactions, system: str = "genre") -> Relatedness:
@@ -114,17 +151,8 @@ class Relatedness(ABC):
         An item is 1 in each of its categories and 0 elsewhere; a user is the share of their items in each category
         (paper 002, section 4.3). An item without categories, and a user who rated no other, is related to nothing.
         """
-        if system not in data.categories:
-            raise InputError(
-                "system",
-                received=system,
-                expected="a category system of the log",
-                remedy=did_you_mean(system, data.categories)
-                if data.categories
-                else "This log has none: add one with data.with_items or data.with_categories.",
-            )
-        belongs = data.categories[system].weights.astype(bool).astype(np.float64)
-        return FactorRelatedness(
+        belongs = category_system(data, system).weights.astype(bool).astype(np.float64)
+        return Relatedness(
             unit_rows((_indicator(data) @ belongs).toarray()), unit_rows(belongs.toarray()), f"categories, {system}"
         )
 
@@ -137,19 +165,13 @@ class Relatedness(ABC):
         """
         table = np.asarray(related)
         if table.ndim != 2 or not np.isin(table, (0, 1)).all():
-            raise InputError(
-                "related",
-                received=f"an array of shape {table.shape}",
-                expected="(user groups, item groups) of booleans",
-            )
+            received = f"an array of shape {table.shape}"
+            raise InputError("related", received=received, expected="(user groups, item groups) of booleans")
         rows = _group_numbers("user_group", user_group, table.shape[0])
         columns = _group_numbers("item_group", item_group, table.shape[1])
         # related[g_i, g_j] as a product: the row of the user's group times the indicator of the item's.
-        return FactorRelatedness(
-            table.astype(np.float64)[rows],
-            np.eye(table.shape[1])[columns],
-            f"blocks, {table.shape[0]} x {table.shape[1]}",
-        )
+        label = f"blocks, {table.shape[0]} x {table.shape[1]}"
+        return Relatedness(table.astype(np.float64)[rows], np.eye(table.shape[1])[columns], label)
 
     @staticmethod
     def given(matrix: ArrayLike) -> Relatedness:
@@ -162,62 +184,16 @@ class Relatedness(ABC):
                 expected="numbers from 0 (strangers) to 1",
                 remedy="Clip or rescale it.",
             )
-        return GivenRelatedness(values, np.ascontiguousarray(values.T))
+        return Relatedness(values, np.ascontiguousarray(values.T), "given matrix", values)
 
 
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class FactorRelatedness(Relatedness):
-    """`min(1, max(0, x_i . y_j))`."""
-
-    user_vectors: FloatArray
-    item_vectors: FloatArray
-    label: str
-
-    @property
-    def factors(self) -> tuple[FloatArray, FloatArray]:
-        """(users, d) and (items, d)."""
-        return self.user_vectors, self.item_vectors
-
-    def block(self, users: IntArray) -> Tensor:
-        """(len(users), items)"""
-        return product(self.user_vectors[users], self.item_vectors).clamp(0, 1)
-
-    def pairs(self, users: IntArray, items: IntArray) -> FloatArray:
-        """(n,)"""
-        products: FloatArray = np.einsum("nd,nd->n", self.user_vectors[users], self.item_vectors[items])
-        return np.clip(products, 0.0, 1.0)
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class GivenRelatedness(Relatedness):
-    """A matrix (users, items); a user's vector is its row, an item's its column."""
-
-    user_vectors: FloatArray
-    item_vectors: FloatArray
-    label: str = "given matrix"
-
-    def block(self, users: IntArray) -> Tensor:
-        """(len(users), items)"""
-        return torch.from_numpy(self.user_vectors[users])
-
-    def pairs(self, users: IntArray, items: IntArray) -> FloatArray:
-        """(n,)"""
-        return np.asarray(self.user_vectors[users, items])
-
-
-def _svd(data: Interactions, rank: int) -> tuple[FloatArray, FloatArray]:
-    """1_Omega ~ (U sqrt(S)) (V sqrt(S))^T; the start is fixed, so that the same log gives the same numbers."""
-    start = generator(0, "relatedness").standard_normal(min(data.n_users, data.n_items))
-    left, values, right = svds(_indicator(data), k=rank, v0=start)
-    return left * np.sqrt(values), right.T * np.sqrt(values)
-
-
-def _wals(data: Interactions, rank: int, rng: int) -> tuple[FloatArray, FloatArray]:
-    recommender = WALS(factors=rank, unobserved_weight=1.0, values="ones", regularization=_REGULARIZATION)
-    model = recommender.fit(data, rng)
-    return model.user_factors, model.item_factors
+def category_system(data: Interactions, system: str) -> Categories:
+    """The categories of this name."""
+    if system not in data.categories:
+        none = "This log has none: add one with data.with_items or data.with_categories."
+        remedy = did_you_mean(system, data.categories) if data.categories else none
+        raise InputError("system", received=system, expected="a category system of the log", remedy=remedy)
+    return data.categories[system]
 
 
 def _indicator(data: Interactions) -> sparse.csr_array:
@@ -227,7 +203,7 @@ def _indicator(data: Interactions) -> sparse.csr_array:
     return rated
 
 
-def _group_numbers(name: str, values: ArrayLike, groups: int) -> NDArray[np.int64]:
+def _group_numbers(name: str, values: ArrayLike, groups: int) -> IntArray:
     """Group numbers (units,) from 0 to groups - 1."""
     numbers = np.asarray(values)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or ((numbers < 0) | (numbers >= groups)).any():

@@ -1,10 +1,10 @@
-"""Accuracy against folding over a grid of models (paper 002, section 4 and Figures 3 to 6)."""
+"""Accuracy against folding: over a grid of models (paper 002, section 4 and Figures 3 to 6), or searched for both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Literal, final
 
@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
-from recaudit.arguments import checked
-from recaudit.arrays import FloatArray
-from recaudit.audits.folding.bench import FOLDING, MEASURED, Bench, Row
-from recaudit.audits.folding.folding import Similarity
-from recaudit.audits.folding.fronts import knee, on_front
+from recaudit.arguments import check_count, checked
+from recaudit.audits.folding.audit import Folding
+from recaudit.audits.folding.bench import VALUES, Bench, Row
+from recaudit.audits.folding.fronts import Folded, MeasuredModels, ModelChoice
 from recaudit.audits.folding.relatedness import Relatedness
+from recaudit.audits.optuna_study import quiet_study
 from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
@@ -25,12 +25,9 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import derive
 
-Folded = Literal["folding", "shown_folding"]
-"""Over all pairs, or over what would be shown."""
-
-CELLS = {"repetition": pl.Int64, "factors": pl.Int64, "unobserved_weight": pl.Float64, **MEASURED}
-_MODEL = ("factors", "unobserved_weight")
-_VALUES = ("rmse", "ndcg", *FOLDING)
+_MODEL = {"factors": pl.Int64, "unobserved_weight": pl.Float64}
+_SEARCHED = {"factors": pl.Int64, "unobserved_weight": pl.Float64, "regularization": pl.Float64}
+CELLS = {"repetition": pl.Int64, **_MODEL, "relatedness": pl.String, **VALUES}
 
 
 @checked
@@ -41,11 +38,8 @@ def folding_tradeoff(
     factors: Sequence[int] = (8, 16, 32, 64),
     unobserved_weights: Sequence[float] = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
     relatedness: Relatedness | Mapping[str, Relatedness] | None = None,
-    regularization: float = 10.0,
-    prior: Literal["item"] | float | None = None,
-    center: Literal["none", "mean"] = "mean",
-    iterations: int = 15,
-    similarity: Similarity = "cosine",
+    recommender: WALS | None = None,
+    similarity: Literal["cosine", "dot"] = "cosine",
     k: int = 10,
     repetitions: int = 1,
     cache: str | Path | None = None,
@@ -57,90 +51,85 @@ def folding_tradeoff(
     `data` is the log to learn from and `test` what is held out; without it a tenth of the log, at random. A
     `BlockWorld` brings both, and the true relatedness; of several worlds each is a repetition, as in the paper's
     section 4.1. `relatedness` is by default that of the training log; several, by name, are measured on the same
-    models and compared. `regularization`, `prior`, `center` and `iterations` are those of `WALS`.
+    models and compared. `recommender` has the settings that all models share.
 
     Each repetition after the first has another random start and, without `test`, another split. With a `cache` (a
     folder) every model measured is a small file there, found again by data, settings and version: an interrupted study
-    goes on where it stopped and gives the same numbers, and a larger grid measures only what is new.
+    continues where it stopped and gives the same numbers, and a larger grid measures only what is new.
     """
-    benches, seeds = _benches(data, test, relatedness, repetitions, similarity, k, cache, rng, engine or Serial())
-    grid = [
-        WALS(
-            factors=size,
-            unobserved_weight=weight,
-            regularization=regularization,
-            prior=prior,
-            center=center,
-            iterations=iterations,
-        )
-        for size in factors
-        for weight in unobserved_weights
-    ]
-    if not grid:
-        raise InputError("factors, unobserved_weights", received="an empty grid", expected="at least one of each")
-    jobs = [(number, model) for number in range(len(benches)) for model in grid]
-    rows: list[Row] = []
-    for number, model in track(jobs, "folding trade-off", len(jobs)):
-        place = {"repetition": number, "factors": model.factors, "unobserved_weight": model.unobserved_weight}
-        rows += [place | measured for measured in benches[number].measure(model, seeds[number])]
-    return Tradeoff(pl.DataFrame(rows, CELLS), grid[0])
-
-
-def _benches(
-    data: Interactions | BlockWorld | Sequence[BlockWorld],
-    test: Interactions | None,
-    relatedness: Relatedness | Mapping[str, Relatedness] | None,
-    repetitions: int,
-    similarity: Similarity,
-    k: int,
-    cache: str | Path | None,
-    rng: int,
-    engine: Engine,
-) -> tuple[list[Bench], list[int]]:
-    """One for each repetition, and its seed."""
-    if repetitions < 1:
-        raise InputError("repetitions", received=repetitions, expected="a whole number of 1 or more")
+    check_count("repetitions", repetitions)
     if isinstance(data, Sequence) and repetitions > 1:
         raise InputError("repetitions", received=repetitions, expected="1 beside several worlds: each is a repetition")
     cases: list[Interactions | BlockWorld] = [*data] if isinstance(data, Sequence) else [data] * repetitions
     if not cases:
         raise InputError("data", received="no world at all", expected="at least one")
     seeds = [rng if number == 0 else derive(rng, "repetition", number) for number in range(len(cases))]
-    benches = []
-    for case, seed in zip(cases, seeds, strict=True):
-        log, held, related = (
-            (case.data, case.held_out, _truth(case)) if isinstance(case, BlockWorld) else (case, None, None)
-        )
-        benches.append(
-            Bench.of(
-                log,
-                held if test is None else test,
-                related if relatedness is None else relatedness,
-                similarity=similarity,
-                k=k,
-                cache=cache,
-                rng=seed,
-                engine=engine,
-            )
-        )
-    return benches, seeds
+    asked = Folding(similarity=similarity, k=k)
+    benches = [
+        Bench.of(case, test, relatedness, asked, cache, seed, engine or Serial())
+        for case, seed in zip(cases, seeds, strict=True)
+    ]
+    grid = [dict(zip(_MODEL, point, strict=True)) for point in product(factors, unobserved_weights)]
+    if not grid:
+        raise InputError("factors, unobserved_weights", received="an empty grid", expected="at least one of each")
+    base = recommender or WALS()
+    jobs = [(number, WALS(**(base.model_dump() | point))) for number in range(len(benches)) for point in grid]
+    rows: list[Row] = []
+    for number, model in track(jobs, "folding trade-off", len(jobs)):
+        place = {"repetition": number, **{name: getattr(model, name) for name in _MODEL}}
+        rows += [place | measured for measured in benches[number].measure(model, seeds[number])]
+    return Tradeoff(pl.DataFrame(rows, CELLS), base)
 
 
-def _truth(world: BlockWorld) -> dict[str, Relatedness]:
-    return {"truth": Relatedness.from_blocks(world.user_group, world.item_group, world.related)}
+@checked
+def folding_tuning(
+    data: Interactions,
+    *,
+    test: Interactions | None = None,
+    relatedness: Relatedness | None = None,
+    trials: int = 50,
+    factors: tuple[int, int] = (4, 128),
+    unobserved_weight: tuple[float, float] = (1e-4, 1.0),
+    regularization: tuple[float, float] = (0.1, 100.0),
+    metric: Folded = "folding",
+    recommender: WALS | None = None,
+    similarity: Literal["cosine", "dot"] = "cosine",
+    k: int = 10,
+    cache: str | Path | None = None,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> MeasuredModels:
+    """A search for settings of WALS that predict well and fold little: RMSE and folding, both to be low.
 
-
-@final
-@dataclass(frozen=True)
-class Choice:
-    """One recommender, and both its numbers."""
-
-    recommender: WALS
-    rmse: float
-    folding: float
-    """Over all pairs."""
-    shown_folding: float
-    """Over what would be shown."""
+    `factors`, `unobserved_weight` and `regularization` are the lowest and highest value to try, all on a logarithmic
+    scale. `metric` is folding over all pairs or, "shown_folding", over what would be shown. The rest is as in
+    `folding_tradeoff`. Needs Optuna: the tree-structured Parzen estimator for several objectives proposes what to try,
+    its choices a function of the seed and of what was measured before. With a `cache` (a folder) each trial is a small
+    file: the same call after an interruption, or with more trials, continues where it stopped with the same numbers.
+    """
+    check_count("trials", trials)
+    bounds = dict(zip(_SEARCHED, (factors, unobserved_weight, regularization), strict=True))
+    for name, (low, high) in bounds.items():
+        if not 0 < low <= high:
+            expected = "the lowest and the highest value to try, both above 0"
+            raise InputError(name, received=(low, high), expected=expected)
+    asked = Folding(similarity=similarity, k=k)
+    bench = Bench.of(data, test, relatedness, asked, cache, rng, engine or Serial())
+    base = recommender or WALS()
+    rows: list[Row] = []
+    with quiet_study(rng, objectives=2, instead="folding_tradeoff measures a grid without it.") as study:
+        for number in track(range(trials), "folding tuning", trials):
+            trial = study.ask()
+            settings = {
+                "factors": trial.suggest_int("factors", *factors, log=True),
+                "unobserved_weight": trial.suggest_float("unobserved_weight", *unobserved_weight, log=True),
+                "regularization": trial.suggest_float("regularization", *regularization, log=True),
+            }
+            (measured,) = bench.measure(base.model_copy(update=settings), rng)
+            study.tell(trial, [measured["rmse"], measured[metric]])
+            rows.append({"trial": number, **settings, **{name: measured[name] for name in VALUES}})
+    frame = pl.DataFrame(rows, {"trial": pl.Int64, **_SEARCHED, **VALUES})
+    return MeasuredModels(frame, base, tuple(_SEARCHED), metric)
 
 
 @final
@@ -163,32 +152,22 @@ class Tradeoff:
     def frame(self) -> pl.DataFrame:
         """One row a model and relatedness: the mean over repetitions, and `_sd`, the standard deviation between them
         (null of a single one)."""
-        means = [pl.col(name).mean() for name in _VALUES]
-        spreads = [pl.col(name).std().alias(f"{name}_sd") for name in _VALUES]
+        means = [pl.col(name).mean() for name in VALUES]
+        spreads = [pl.col(name).std().alias(f"{name}_sd") for name in VALUES]
         grouped = self.cells.group_by("relatedness", *_MODEL, maintain_order=True)
         return grouped.agg(*means, *spreads, repetitions=pl.len().cast(pl.Int64))
 
     def front(self, relatedness: str | None = None, *, metric: Folded = "folding") -> pl.DataFrame:
-        """The rows of `frame` that no other beats in both RMSE and folding, the lowest RMSE first.
+        """The rows of `frame` that no other beats in both, for one relatedness (else the first), lowest RMSE first."""
+        return self._models(relatedness, metric).front
 
-        `relatedness` names what folding is measured against, by default the first.
-        """
-        rows = self._models(relatedness)
-        return rows.filter(on_front(rows["rmse"].to_numpy(), rows[metric].to_numpy())).sort("rmse", metric)
-
-    def best(self, relatedness: str | None = None) -> Choice:
+    def best(self, relatedness: str | None = None) -> ModelChoice:
         """The lowest RMSE, whatever it folds."""
-        return self._choice(self._models(relatedness).sort("rmse", "folding").row(0, named=True))
+        return self._models(relatedness).best()
 
-    def knee(self, relatedness: str | None = None, *, metric: Folded = "folding") -> Choice | None:
-        """The model of the front after which a lower RMSE costs the most folding, or the other way round.
-
-        Both are scaled to [0, 1] along the front; the knee lies farthest from the chord between its ends, on the side
-        where both are low. None where no model lies there.
-        """
-        rows = self._models(relatedness)
-        place = knee(rows["rmse"].to_numpy(), rows[metric].to_numpy())
-        return None if place is None else self._choice(rows.row(place, named=True))
+    def knee(self, relatedness: str | None = None, *, metric: Folded = "folding") -> ModelChoice | None:
+        """The model of the front after which a lower RMSE costs the most folding: see `MeasuredModels.knee`."""
+        return self._models(relatedness, metric).knee()
 
     def correlations(self) -> pl.DataFrame:
         """Spearman's correlation of RMSE with folding, and with folding of lists, over the weights at fixed factors.
@@ -197,17 +176,11 @@ class Tradeoff:
         alike. Below 0: what predicts better folds more.
         """
         rows = [
-            {
-                "relatedness": name,
-                "factors": size,
-                "weights": len(group),
-                "folding": spearman(group["rmse"].to_numpy(), group["folding"].to_numpy()),
-                "shown_folding": spearman(group["rmse"].to_numpy(), group["shown_folding"].to_numpy()),
-            }
-            for (name, size), group in self.frame.group_by("relatedness", "factors", maintain_order=True)
+            (*names, len(group), *(spearman(group["rmse"], group[metric]) for metric in ("folding", "shown_folding")))
+            for names, group in self.frame.group_by("relatedness", "factors", maintain_order=True)
         ]
         kinds = {"relatedness": pl.String, "factors": pl.Int64, "weights": pl.Int64}
-        return pl.DataFrame(rows, kinds | {"folding": pl.Float64, "shown_folding": pl.Float64})
+        return pl.DataFrame(rows, {**kinds, "folding": pl.Float64, "shown_folding": pl.Float64}, orient="row")
 
     def agreement(self) -> pl.DataFrame:
         """Whether two choices of relatedness put the models in the same order (paper 002, section 4.3).
@@ -217,59 +190,38 @@ class Tradeoff:
         """
         rows = []
         for first, second in combinations(self.relatedness, 2):
-            both = self._models(first).join(self._models(second), on=_MODEL, suffix="_second", maintain_order="left")
-            within = [
-                spearman(group["folding"].to_numpy(), group["folding_second"].to_numpy())
-                for _, group in both.group_by("factors", maintain_order=True)
-            ]
-            known = [value for value in within if value is not None]
-            rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "models": len(both),
-                    "spearman": spearman(both["folding"].to_numpy(), both["folding_second"].to_numpy()),
-                    "lowest_at_fixed_factors": min(known, default=None),
-                }
+            models, others = self._models(first).frame, self._models(second).frame
+            both = models.join(others, on=[*_MODEL], suffix="_second", maintain_order="left")
+            whole, *within = (
+                spearman(group["folding"], group["folding_second"])
+                for group in (both, *both.partition_by("factors", maintain_order=True))
             )
-        kinds = {"first": pl.String, "second": pl.String, "models": pl.Int64}
-        return pl.DataFrame(rows, kinds | {"spearman": pl.Float64, "lowest_at_fixed_factors": pl.Float64})
+            lowest = min((each for each in within if each is not None), default=None)
+            rows.append((first, second, len(both), whole, lowest))
+        kinds = {"first": pl.String, "second": pl.String, "models": pl.Int64, "spearman": pl.Float64}
+        return pl.DataFrame(rows, {**kinds, "lowest_at_fixed_factors": pl.Float64}, orient="row")
 
     def summary(self) -> str:
         """The two choices that matter: the lowest RMSE, and the knee."""
-        models = len(self._models(None))
+        models = len(self._models(None).frame)
         lines = [f"folding trade-off ({models} models, relatedness: {', '.join(self.relatedness)})"]
         for name in self.relatedness:
-            for told, choice in (("lowest RMSE", self.best(name)), ("knee", self.knee(name))):
-                lines.append(f"  {name}, {told}: {_told(choice)}")
+            lines.append(f"  {name}, lowest RMSE: {self.best(name)}")
+            lines.append(f"  {name}, knee: {self.knee(name) or 'none: every gain is paid for in full'}")
         return "\n".join(lines)
 
     __repr__ = summary
 
-    def _models(self, relatedness: str | None) -> pl.DataFrame:
+    def _models(self, relatedness: str | None, metric: Folded = "folding") -> MeasuredModels:
         name = self.relatedness[0] if relatedness is None else relatedness
         if name not in self.relatedness:
             remedy = did_you_mean(name, self.relatedness)
             raise InputError("relatedness", received=name, expected="one that was measured", remedy=remedy)
-        return self.frame.filter(pl.col("relatedness") == name)
-
-    def _choice(self, row: Row) -> Choice:
-        recommender = self.base.model_copy(update={name: row[name] for name in _MODEL})
-        return Choice(recommender, row["rmse"], row["folding"], row["shown_folding"])
+        return MeasuredModels(self.frame.filter(pl.col("relatedness") == name), self.base, tuple(_MODEL), metric)
 
 
-def spearman(first: FloatArray, second: FloatArray) -> float | None:
+def spearman(first: pl.Series, second: pl.Series) -> float | None:
     """The correlation of the ranks; None where there are fewer than three points, or one side is all alike."""
-    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+    if len(first) < 3 or min(first.n_unique(), second.n_unique()) == 1:
         return None
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
-
-
-def _told(choice: Choice | None) -> str:
-    if choice is None:
-        return "none: every gain is paid for in full"
-    model = choice.recommender
-    return (
-        f"{model.factors} factors, unobserved weight {model.unobserved_weight:g}: RMSE {choice.rmse:.4f}, "
-        f"folding {choice.folding:.4f}, of lists {choice.shown_folding:.4f}"
-    )

@@ -27,7 +27,7 @@ from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
 from recaudit.models.base import FittedModel
-from recaudit.policies import AnyPolicy, Top1
+from recaudit.policies import AnyListPolicy, Top1
 
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
@@ -48,7 +48,7 @@ class Accuracy(ListAudit):
 
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant; without one every held-out item does."""
-    policy: AnyPolicy = Top1()
+    policy: AnyListPolicy = Top1()
     """How scores become a list: the k with the highest scores, where nothing else is said."""
 
     @property
@@ -62,17 +62,32 @@ class Accuracy(ListAudit):
         assert model is not None
         assert test is not None
         check_length(self.k, "k")
-        _check_same_ids(model.data, test)
+        _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
         work = _Evaluate(model, test, Recommend(model, self.policy, self.k, context.rng))
         parts = list(context.engine.map(work, blocks(users), "accuracy"))
         predicted = np.concatenate([part.predicted for part in parts])
         rank = np.concatenate([part.rank for part in parts])
+        return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
+
+    def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
+        """The same about given lists of the log's users (users, n): item positions, -1 where there is none.
+
+        Lists predict no ratings: RMSE and MAE are not applicable.
+        """
+        _check_held_out(data, test)
+        found = lists[test.users] == test.items[:, None]
+        return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)
+
+    def _result(
+        self, data: Interactions, test: Interactions, rank: IntArray, predicted: FloatArray | None, rng: int
+    ) -> Result:
+        """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating."""
         is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
 
-        error = np.clip(predicted, *model.data.scale) - test.ratings
-        low, high = model.data.scale
-        predicts = model.predicts_ratings and low < high
+        low, high = data.scale
+        predicts = predicted is not None and low < high
+        error = np.zeros(len(test)) if predicted is None else np.clip(predicted, low, high) - test.ratings
         # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
         counts = test.user_counts * float(predicts)
         squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
@@ -88,20 +103,21 @@ class Accuracy(ListAudit):
             ]
 
         ratios = measured(np.ones(test.n_users))
-        for grouping in groupings(model.data, self.by):
+        for grouping in groupings(data, self.by):
             if grouping.over == "users":
                 for group, members in zip(grouping.names, grouping.weights.T, strict=True):
                     ratios += measured(members, grouping.by, group)
             else:
                 hit = (rank > 0) & is_relevant
                 ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
-        frame, groups = aggregate(ratios, self.bootstrap(context.rng))
+        frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
+        users = np.flatnonzero(test.user_counts)
         tables = {"summary": frame, "groups": groups, "users": user_table(test.user_ids, own)[users]}
-        one_rating = model.predicts_ratings and not predicts
+        one_rating = predicted is not None and not predicts
         facts = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
-        return Result(self, tables, rng=context.rng, facts=facts)
+        return Result(self, tables, rng=rng, facts=facts)
 
 
 accuracy = Verb(Accuracy, Result)
@@ -190,13 +206,17 @@ def _item_groups(
     ]
 
 
-def _check_same_ids(train: Interactions, test: Interactions) -> None:
+_SPLIT = "Make both halves with recaudit.data.splits, which keeps ids."
+
+
+def check_same_ids(fitted: Interactions, other: Interactions, argument: str = "test", remedy: str = _SPLIT) -> None:
+    """That both logs have the same users and items; `argument` is what the other one is called."""
+    if not (fitted.user_ids.equals(other.user_ids) and fitted.item_ids.equals(other.item_ids)):
+        expected = f"the users and items of the model's log, {fitted!r}"
+        raise InputError(argument, received=f"{other!r}", expected=expected, remedy=remedy)
+
+
+def _check_held_out(data: Interactions, test: Interactions) -> None:
     if len(test) == 0:
         raise InputError("test", received="a log without ratings", expected="held-out ratings")
-    if not (train.user_ids.equals(test.user_ids) and train.item_ids.equals(test.item_ids)):
-        raise InputError(
-            "test",
-            received=f"{test!r}",
-            expected=f"the users and items of the model's log, {train!r}",
-            remedy="Make both halves with recaudit.data.splits, which keeps ids.",
-        )
+    check_same_ids(data, test)

@@ -11,15 +11,14 @@ from scipy import sparse, stats
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.recommend import ListItems, Recommend, check_length
+from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
-from recaudit.engines.base import blocks
-from recaudit.metrics.groupings import groupings
+from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
-from recaudit.policies import AnyPolicy, Top1
+from recaudit.policies import AnyListPolicy, Top1
 
 
 @final
@@ -33,7 +32,7 @@ class Exposure(ListAudit):
 
     metrics = EXPOSURE
 
-    policy: AnyPolicy = Top1()
+    policy: AnyListPolicy = Top1()
     """How scores become a list."""
 
     @property
@@ -45,13 +44,13 @@ class Exposure(ListAudit):
         """Look at everybody's list."""
         model = subject.model
         assert model is not None
-        check_length(self.k, "k")
-        data = model.data
-        work = ListItems(Recommend(model, self.policy, self.k, context.rng))
-        parts = context.engine.map(work, blocks(np.arange(data.n_users)), "exposure")
-        shown = _incidence(np.concatenate(list(parts)), data.n_items)
+        lists = lists_of(model, self.policy, self.k, context.rng, context.engine, "exposure")
+        return self.of_lists(model.data, lists, context.rng)
 
-        bootstrap = self.bootstrap(context.rng)
+    def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0) -> Result:
+        """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
+        shown = incidence(lists, data.n_items)
+        bootstrap = self.bootstrap(rng)
         places = np.diff(shown.indptr).astype(np.float64)
         known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
         own = {
@@ -66,12 +65,7 @@ class Exposure(ListAudit):
                 for group, members in zip(grouping.names, grouping.weights.T, strict=True):
                     ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
             else:
-                taken = shown @ grouping.weights
-                rated = data.item_counts @ grouping.weights / len(data)
-                ratios += [
-                    Ratio("share", taken[:, g], places, data.n_users, identity, grouping.by, group, float(rated[g]))
-                    for g, group in enumerate(grouping.names)
-                ]
+                ratios += shares(shown, grouping, data)
         averages, groups = aggregate(ratios, bootstrap)
         tables = {
             "summary": pl.concat([_spread_rows(shown, data, bootstrap), averages]),
@@ -79,7 +73,7 @@ class Exposure(ListAudit):
             "users": user_table(data.user_ids, own),
             "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
         }
-        return Result(self, tables, rng=context.rng)
+        return Result(self, tables, rng=rng)
 
 
 exposure = Verb(Exposure, Result)
@@ -97,11 +91,24 @@ def gini(counts: FloatArray) -> FloatArray:
         return np.asarray(ordered @ (2 * np.arange(1, n + 1) - n - 1) / (n * total))
 
 
-def _incidence(lists: IntArray, n_items: int) -> sparse.csr_array:
+def incidence(lists: IntArray, n_items: int) -> sparse.csr_array:
     """(users, items): 1 where the item is in the user's list."""
     user, place = np.nonzero(lists >= 0)
     items = lists[user, place]
     return sparse.csr_array((np.ones(len(items)), (user, items)), shape=(len(lists), n_items))
+
+
+def shares(shown: sparse.csr_array, grouping: Grouping, data: Interactions) -> list[Ratio]:
+    """Of each group of items the share of all recommended places, beside its share of the ratings.
+
+    `shown` (users, items): 1 where the item is in the user's list.
+    """
+    places, taken = np.diff(shown.indptr).astype(np.float64), shown @ grouping.weights
+    rated = data.item_counts @ grouping.weights / max(1, len(data))
+    return [
+        Ratio("share", taken[:, g], places, len(places), identity, grouping.by, group, float(rated[g]))
+        for g, group in enumerate(grouping.names)
+    ]
 
 
 def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from recaudit.arguments import checked
 from recaudit.arrays import IntArray
-from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
-from recaudit.policies import Policy, Softmax, Top1
-from recaudit.policies.calibrated import Calibrated
+from recaudit.policies import Lister, ListPolicy, Softmax, Top1
 
 LONGEST = 1_000_000
 """Most places of a list."""
@@ -44,22 +42,19 @@ class Recommend:
     """Block of users in, their lists out; picklable, and pure, so that any engine gives the same lists."""
 
     model: FittedModel
-    policy: Policy
+    policy: ListPolicy
     n: int
     rng: int
 
     def __call__(self, users: IntArray) -> Lists:
         """The lists of these users."""
-        model, data = self.model, self.model.data
-        unseen = ~data.seen(users)
+        model = self.model
+        unseen = ~model.data.seen(users)
         if isinstance(model, BlackBox) and model.sampling is not None:
             return self._given(model, users, unseen)
         scores = model.scores(users)
         allowed = torch.from_numpy(unseen) & model.may_show(scores)
-        if self._calibrator is not None:
-            return Lists(self._calibrator.lists(scores.numpy(), allowed.numpy(), users, self.n), scores)
-        keys = (data.user_keys[users], data.item_keys)
-        return Lists(self.policy.sample(scores, allowed, self.n, self.rng, *keys), scores)
+        return Lists(self._lister(scores, allowed, users, self.n, self.rng), scores)
 
     def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> Lists:
         """The system's own lists, in their order, without what was seen; they come without scores."""
@@ -76,20 +71,35 @@ class Recommend:
         return Lists(items, torch.full(unseen.shape, torch.nan, dtype=torch.float64))
 
     @cached_property
-    def _calibrator(self) -> Calibrator | None:
-        """For the policy whose lists follow the history: its tables, made once for all blocks."""
-        return Calibrator.of(self.policy, self.model.data) if isinstance(self.policy, Calibrated) else None
+    def _lister(self) -> Lister:
+        return self.policy.lister(self.model.data)  # once for all blocks
+
+
+def lists_of(
+    model: FittedModel,
+    policy: ListPolicy,
+    n: int,
+    rng: int,
+    engine: Engine,
+    label: str,
+    users: IntArray | None = None,
+) -> IntArray:
+    """(users, n): the lists of everybody in the model's log, or of `users` (positions) alone.
+
+    Item positions, best first; -1 where there is none.
+    """
+    check_length(n, "k")
+    work = _ListItems(Recommend(model, policy, n, rng))
+    asked = np.arange(model.data.n_users) if users is None else users
+    return np.concatenate(list(engine.map(work, blocks(asked), label)))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ListItems:
-    """The items of a block of users' lists (users, n)."""
-
+class _ListItems:
     recommend: Recommend
 
     def __call__(self, users: IntArray) -> IntArray:
-        """(users, n): positions, best first; -1 where there is none."""
         return self.recommend(users).items
 
 
@@ -98,7 +108,7 @@ def recommend(
     model: FittedModel,
     *,
     n: int = 10,
-    policy: Policy | None = None,
+    policy: ListPolicy | None = None,
     users: Iterable[object] | None = None,
     rng: int = 0,
     engine: Engine | None = None,

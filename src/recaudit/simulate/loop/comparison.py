@@ -14,7 +14,7 @@ from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import claimed
 from recaudit.models.base import Recommender
-from recaudit.policies import Policy
+from recaudit.policies import ListPolicy
 from recaudit.simulate.loop.observers import Observer
 from recaudit.simulate.loop.run import as_scenario, check_trials, checked_loop, planned, simulation_of
 from recaudit.simulate.loop.simulation import Simulation, interval
@@ -23,7 +23,7 @@ from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
 
-Contender = Recommender | tuple[Recommender, Policy]
+Contender = Recommender | tuple[Recommender, ListPolicy]
 """A recommender, with a policy of its own where it has one."""
 
 
@@ -97,7 +97,7 @@ _INTERVALS = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "uppe
 def compare(
     environment: Environment | Scenario | str,
     contenders: Mapping[str, Contender],
-    policy: Policy | None = None,
+    policy: ListPolicy | None = None,
     steps: int | None = None,
     *,
     ratings: int | None = None,

@@ -13,7 +13,7 @@ from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
 from recaudit.folders import Kind, Manifest, claimed
 from recaudit.models.base import Recommender
-from recaudit.policies import Policy, Top1
+from recaudit.policies import ListPolicy, Top1
 from recaudit.simulate.loop.observers import Observer
 from recaudit.simulate.loop.simulation import Simulation
 from recaudit.simulate.loop.trial import Loop, RunTrial, TrialRecord
@@ -29,7 +29,7 @@ MOST_TRIALS = 1_000_000
 def run(
     environment: Environment | Scenario | str,
     recommender: Recommender,
-    policy: Policy | None = None,
+    policy: ListPolicy | None = None,
     steps: int | None = None,
     *,
     ratings: int | None = None,
@@ -114,7 +114,7 @@ def as_scenario(
 def checked_loop(
     scenario: Scenario,
     recommender: Recommender,
-    policy: Policy | None,
+    policy: ListPolicy | None,
     retrain: int,
     warm: bool,
     audits: Mapping[str, Observer] | None,

@@ -18,7 +18,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import track
 from recaudit.machine import check_memory
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.policies import Policy
+from recaudit.policies import ListPolicy
 from recaudit.seeding import derive
 from recaudit.simulate.loop.measures import population_rmse, predictions, root_mean_square
 from recaudit.simulate.loop.observers import AUDIT_SCHEMA, Observer, describe, observe
@@ -54,7 +54,7 @@ class Loop:
 
     scenario: Scenario
     recommender: Recommender
-    policy: Policy
+    policy: ListPolicy
     steps: int
     retrain: int
     """Learn anew every so many steps; 0: never after the start."""

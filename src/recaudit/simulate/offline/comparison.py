@@ -16,7 +16,7 @@ from recaudit.engines import Engine, track
 from recaudit.errors import InputError
 from recaudit.folders import Folder, claimed
 from recaudit.models.base import Recommender
-from recaudit.policies import Policy
+from recaudit.policies import ListPolicy
 from recaudit.simulate.loop.comparison import Comparison, Contender, compared, folder_name
 from recaudit.simulate.loop.observers import Observer, describe
 from recaudit.simulate.loop.run import as_scenario, checked_loop, planned
@@ -118,7 +118,7 @@ def offline_online(
     tuning: Mapping[str, Grid | Search] | None = None,
     folds: int = 5,
     k: int = 20,
-    policy: Policy | None = None,
+    policy: ListPolicy | None = None,
     ratings: int | None = None,
     steps: int | None = None,
     retrain: int = 1,
@@ -147,7 +147,7 @@ def offline_online(
 
     def carried_out(folder: Folder | None) -> OfflineOnline:
         for scenario in track(scenarios, "environments", len(scenarios)):
-            contenders: dict[str, tuple[Recommender, Policy | None]] = {}
+            contenders: dict[str, tuple[Recommender, ListPolicy | None]] = {}
             bench = _Bench(scenario, folds, k, rng, engine, folder)
             for name, contender in by_environment[scenario.name].items():
                 recommender, own = contender if isinstance(contender, tuple) else (contender, policy)

@@ -11,10 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.models.base import FittedModel
-from recaudit.policies import Policy
-from recaudit.policies.calibrated import Calibrated
+from recaudit.policies import ListPolicy
 
 
 @final
@@ -91,27 +89,13 @@ SLATE_SCHEMA = {
 """`Shown` as a frame: one row an item shown; `rating` is null where it was not taken."""
 
 
-def slates(model: FittedModel, policy: Policy, users: IntArray, allowed: NDArray[np.bool_], n: int, rng: int) -> Slates:
+def slates(
+    model: FittedModel, policy: ListPolicy, users: IntArray, allowed: NDArray[np.bool_], n: int, rng: int
+) -> Slates:
     """Slates of n allowed items (users, items) for these users; chance follows from `rng` and the ids."""
-    scores = model.scores(users)
-    if isinstance(policy, Calibrated):
-        items = Calibrator.of(policy, model.data).lists(scores.numpy(), allowed, users, n)
-        propensities = np.ones(items.shape)
-    else:
-        mask = torch.from_numpy(allowed)
-        items = policy.sample(scores, mask, n, rng, model.data.user_keys[users], model.data.item_keys)
-        propensities = np.ones(items.shape) if policy.certain else _sequential(policy, scores, mask, items)
+    scores, mask = model.scores(users), torch.from_numpy(allowed)
+    items = policy.lister(model.data)(scores, mask, users, n, rng)
+    propensities = policy.propensities(scores, mask, items)
     shown = items >= 0
     values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
     return Slates(items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0))
-
-
-def _sequential(policy: Policy, scores: torch.Tensor, allowed: torch.Tensor, items: IntArray) -> FloatArray:
-    """(users, slate): each place's probability among what the places before it left over."""
-    left, out = allowed.clone(), np.ones(items.shape)
-    rows = np.arange(len(items))
-    for place, shown in enumerate(items.T):
-        logs = policy.log_probabilities(scores, left).numpy()
-        out[:, place] = np.exp(logs[rows, shown])
-        left[rows, shown] = False
-    return out

@@ -1,0 +1,351 @@
+"""Folding: are people and things that have nothing to do with each other neighbours in the model's space?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, final
+
+import numpy as np
+import polars as pl
+from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
+
+from recaudit.arguments import check_count
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.audit import Audit, Context, ListAudit, Subject, Verb
+from recaudit.audits.folding.clusters import co_clusters
+from recaudit.audits.folding.definitions import FOLDING
+from recaudit.audits.folding.explanations import About, cases, clearest, least_related
+from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
+from recaudit.audits.folding.relatedness import MIN_RATINGS, Relatedness, unit_rows, vectors_of
+from recaudit.audits.lists.accuracy import Accuracy
+from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.recipe import Measured, Nothing, Recipe, Similarity
+from recaudit.audits.result import Result, Table
+from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine, Serial
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
+from recaudit.metrics.groupings import Grouping, groupings
+from recaudit.metrics.intervals import Ratio, aggregate, mean
+from recaudit.metrics.tables import SERIES_SCHEMA, item_table, user_table
+from recaudit.models.base import FittedModel
+from recaudit.models.factor.wals import WALS
+from recaudit.policies import Top1
+from recaudit.seeding import derive, uniforms
+from recaudit.specification import Count, Number, as_data, mistake
+from recaudit.status import Status
+
+LOG = "log"
+"""The relatedness that every log has: from who rated what."""
+_CASES = 10
+"""How many spurious recommendations are kept, with the evidence."""
+
+
+@final
+class FoldingResult(Result):
+    """Folding of one model, and what is behind it."""
+
+    def __init__(
+        self,
+        audit: Audit,
+        tables: Mapping[str, Table],
+        *,
+        rng: int,
+        facts: Mapping[str, Any] | None = None,
+        measured: tuple[FoldingSpace, JudgedLists] | None = None,
+    ) -> None:
+        super().__init__(audit, tables, rng=rng, facts=facts)
+        self._of_model = measured
+
+    @property
+    def relatedness(self) -> Relatedness:
+        """What similarity is compared with."""
+        return self._measured[0].relatedness
+
+    @property
+    def _measured(self) -> tuple[FoldingSpace, JudgedLists]:
+        if self._of_model is None:
+            raise NotSupportedError("This result was read from a folder, without its model. Ask the model again.")
+        return self._of_model
+
+    def spurious(
+        self, user: object, n: int = 3, *, system: str | None = None, min_ratings: int = MIN_RATINGS
+    ) -> pl.DataFrame:
+        """The n items of this user's list that are least related to the user, with the evidence: see `CASE_SCHEMA`.
+
+        `system` names the categories to show, else the log's first; only items with `min_ratings` are evidence.
+        """
+        check_count("n", n)
+        space, lists = self._measured
+        position = space.model.data.users_at([user])
+        items = lists_of(space.model, Top1(), lists.items.shape[1], self.rng, Serial(), "lists", position)
+        found = JudgedLists.of(space, position, items, lists.unrelated, lists.similar)
+        return cases(space, found, least_related(found, n), About.of(space.model.data, system), min_ratings)
+
+    def worst(self, n: int = _CASES, *, system: str | None = None, min_ratings: int = MIN_RATINGS) -> pl.DataFrame:
+        """The n clearest spurious recommendations over all users who were asked about, with the evidence.
+
+        Ordered by overshoot times the share of the user's ratings that have no category in common with the item; each
+        user and each item at most once, so that one stray item does not fill the table. Only items with at least
+        `min_ratings`, as cases and as evidence. Fewer rows where fewer are spurious.
+        """
+        check_count("n", n)
+        space, lists = self._measured
+        about = About.of(space.model.data, system)
+        return cases(space, lists, clearest(lists, about, n, min_ratings), about, min_ratings)
+
+    def co_clusters(
+        self,
+        user_clusters: int = 6,
+        item_clusters: int = 8,
+        *,
+        system: str | None = None,
+        rng: int = 0,
+        engine: Engine | None = None,
+    ) -> pl.DataFrame:
+        """Which kinds of users fold onto which kinds of items, worst first: see `clusters.co_clusters`."""
+        return co_clusters(*self._measured, (user_clusters, item_clusters), system, rng, engine or Serial())
+
+
+def _several(value: object) -> object:
+    """A single one stands for a list of one."""
+    if isinstance(value, np.ndarray):
+        remedy = "Wrap a matrix (users, items) as Relatedness.given(matrix)."
+        raise mistake((), "an array", "the name of one, or a Relatedness", remedy)
+    return (value,) if isinstance(value, str | Relatedness) else value
+
+
+AnyRelatedness = Annotated[
+    tuple[str | InstanceOf[Relatedness], ...],
+    BeforeValidator(_several),
+    PlainSerializer(lambda each: [related if isinstance(related, str) else related.label for related in each]),
+]
+
+
+@final
+class Folding(ListAudit):
+    """How far the model's similarity of users and items overshoots their relatedness (paper 002, Definition 3.1).
+
+    `F_R(S) = mean over all pairs of max(0, s_ij - r_ij)`: s_ij is the similarity of the model's user vector i and item
+    vector j (biases have no part in it), r_ij in [0, 1] the relatedness. 0: nobody is nearer to anything than they are
+    related to it. With cosines and a relatedness of 0 or 1 the largest value is the share of unrelated pairs. Values of
+    cosines and of dot products, or of two relatednesses, do not compare.
+
+    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores, and
+    the share of those that are spurious. `pairs` has each shown item, "spurious" the clearest cases with the evidence,
+    "co_clusters" which kinds of users fold onto which kinds of items, both in the categories that the relatedness is
+    taken from, else the log's first. Of several relatednesses, `groups` has the overall numbers by "relatedness".
+    """
+
+    metrics = FOLDING
+    not_in_loop = ("unobserved_weights",)
+    result = FoldingResult
+
+    relatedness: Annotated[AnyRelatedness, Field(min_length=1)] = (LOG,)
+    """From who rated what ("log"), from what items are about (the name of a category system), or one of your own (a
+    `Relatedness`); of several the first is what the numbers stand on, the others are set beside it."""
+    similarity: Literal["cosine", "dot"] = "cosine"
+    """Of the model's user and item vectors."""
+    unrelated: Annotated[Number, Field(ge=0, le=1)] = UNRELATED
+    """A shown item is spurious if its relatedness to the user is below this..."""
+    similar: Number = SIMILAR
+    """...although its similarity is above this."""
+    sample: Annotated[Count, Field(ge=2)] | None = None
+    """How many users to take, each as likely as any other, against every item; all where nothing is said."""
+    unobserved_weights: tuple[Annotated[Number, Field(ge=0)], ...] = ()
+    """For a WALS recommender, the trade-off: it is fitted again with each of these weights of unrated pairs."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is, without any intervention."""
+        return Recipe(Nothing(), Similarity(), Measured(FOLDING[0]))
+
+    def check(self, data: Interactions) -> None:
+        """Groupings and category systems."""
+        super().check(data)
+        for name in self.relatedness:
+            if isinstance(name, str) and name != LOG and name not in data.categories:
+                expected, remedy = (
+                    f"'{LOG}' or a category system of the data",
+                    did_you_mean(name, [LOG, *data.categories]),
+                )
+                raise InputError("relatedness", received=name, expected=expected, remedy=remedy)
+
+    def measure(self, subject: Subject, context: Context) -> FoldingResult:
+        """Look at all pairs and everybody's list; held-out ratings only count for the trade-off."""
+        model, rng, engine = subject.model, context.rng, context.engine
+        assert model is not None
+        U, V = vectors_of(model)
+        if self.similarity == "cosine":
+            U, V = unit_rows(U), unit_rows(V)
+        data = model.data
+        self.check(data)
+        users, slices = self._users(data, rng), groupings(data, self.by)
+        spaces = [FoldingSpace(model, U, V, self._related(each, data)) for each in self.relatedness]
+        items = lists_of(model, Top1(), self.k, rng, engine, "lists", users)
+        lists, *others = (JudgedLists.of(space, users, items, self.unrelated, self.similar) for space in spaces)
+        weights = [grouping.weights for grouping in slices if grouping.over == "items"]
+        sums = overshoot(U, V, spaces[0].relatedness, users, engine, np.hstack(weights) if weights else None)
+        bootstrap = self.bootstrap(rng)
+        frame, groups = aggregate(_ratios(sums, lists, slices), bootstrap)
+        if others:
+            frames = [frame]
+            for space, its_lists in zip(spaces[1:], others, strict=True):
+                its_sums = overshoot(U, V, space.relatedness, users, engine)
+                frames.append(aggregate(_ratios(its_sums, its_lists, []), bootstrap)[0])
+            names = as_data(self)["relatedness"]
+            by = [pl.select(by=pl.lit("relatedness"), group=pl.lit(name)) for name in names]
+            groups = pl.concat([groups, *(own.join(each, how="cross") for own, each in zip(by, frames, strict=True))])
+        system = next((each for each in self.relatedness if isinstance(each, str) and each != LOG), None)
+        tables: dict[str, Table] = {
+            "summary": frame,
+            "groups": groups,
+            "users": user_table(data.user_ids.gather(users), _own(sums, lists)),
+            "items": _items(data, sums, lists),
+            "pairs": lambda: _pairs(data, lists),
+            "series": lambda: self._tradeoff(subject, spaces[0].relatedness, context),
+            "spurious": lambda: found.worst(system=system),
+            "co_clusters": lambda: found.co_clusters(system=system, rng=rng, engine=engine),
+        }
+        facts = {"related_by": [space.relatedness.label for space in spaces]}
+        found = FoldingResult(self, tables, rng=rng, facts=facts, measured=(spaces[0], lists))
+        return found
+
+    def _users(self, data: Interactions, rng: int) -> IntArray:
+        """All users, or a sample; whether one is drawn follows from the ids alone."""
+        if self.sample is None:
+            return np.arange(data.n_users)
+        if self.sample > data.n_users:
+            raise InputError("sample", received=self.sample, expected=f"a number of users from 2 to {data.n_users:,}")
+        draws = uniforms(derive(rng, "folding"), data.user_keys, np.zeros(1, dtype=np.uint64))
+        return np.sort(np.argsort(draws, kind="stable")[: self.sample])
+
+    @staticmethod
+    def _related(each: str | Relatedness, data: Interactions) -> Relatedness:
+        if isinstance(each, str):
+            return Relatedness.from_log(data) if each == LOG else Relatedness.from_categories(data, each)
+        if each.shape != (data.n_users, data.n_items):
+            expected = f"the {data.n_users:,} users and {data.n_items:,} items of the model's log"
+            remedy = "Build it from the log that the model was fitted to, model.data."
+            raise InputError("relatedness", received=f"{each!r}", expected=expected, remedy=remedy)
+        return each
+
+    def _tradeoff(self, subject: Subject, related: Relatedness, context: Context) -> pl.DataFrame:
+        """A curve: RMSE and folding of the same recommender with other weights of unrated pairs."""
+        recommender, model, test = subject.recommender, subject.model, subject.test
+        rows: list[dict[str, object]] = []
+        if isinstance(recommender, WALS) and model is not None and test is not None:
+            asked = self.model_copy(update={"relatedness": (related,), "sample": None})
+            for weight in sorted(self.unobserved_weights):
+                other = recommender.model_copy(update={"unobserved_weight": weight}).fit(model.data, rng=context.rng)
+                (measured,) = accuracy_and_folding(other, test, {"": related}, asked, context.rng, context.engine)
+                point = {"over": "unobserved_weight", "at": weight, "users": test.n_users, "excluded": 0}
+                for metric in ("rmse", "folding", "shown_folding", "spurious_share"):
+                    status = Status.NOT_APPLICABLE if measured[metric] is None else Status.SOLVED
+                    rows.append(point | {"metric": metric, "value": measured[metric], "status": status.value})
+        return pl.DataFrame(rows, SERIES_SCHEMA)
+
+
+folding = Verb(Folding, FoldingResult)
+
+
+def accuracy_and_folding(
+    model: FittedModel, test: Interactions, related: Mapping[str, Relatedness], asked: Folding, rng: int, engine: Engine
+) -> list[dict[str, Any]]:
+    """One model measured for both: a row for each relatedness, with its name, RMSE, nDCG and the metrics of folding.
+
+    RMSE is None for scores that are no ratings.
+    """
+    # Intervals over users are not asked for: two draws are the fewest that there are.
+    quick = {"by": (), "samples": 2, "unobserved_weights": ()}
+    found = Accuracy(k=asked.k, by=(), samples=2).run(Subject(model, test=test), rng=rng, engine=engine)
+    whole = {"rmse": found["rmse"] if model.predicts_ratings else None, "ndcg": found["ndcg"]}
+    rows = []
+    for name, each in related.items():
+        folded = asked.model_copy(update={**quick, "relatedness": (each,)}).run(model, rng=rng, engine=engine)
+        rows.append({"relatedness": name, **whole, **{metric.name: folded[metric.name] for metric in FOLDING}})
+    return rows
+
+
+# ---- tables --------------------------------------------------------------------------------------------
+
+
+def _own(sums: Overshoot, lists: JudgedLists) -> dict[str, FloatArray]:
+    """(asked users,) each: every user's own value."""
+    items = len(sums.item_sums)
+    return {
+        "folding": sums.user_sums / items,
+        "overshoot_share": sums.user_counts / items,
+        "shown_folding": lists.folding,
+        "spurious_share": lists.spurious_share,
+    }
+
+
+def _ratios(sums: Overshoot, lists: JudgedLists, slices: list[Grouping]) -> list[Ratio]:
+    """Everything to report: overall, by group of users, by group of items."""
+    own = _own(sums, lists)
+    ratios = _averages(own, np.ones(len(lists.users)))
+    column = 0
+    for grouping in slices:
+        if grouping.over == "users":
+            for group, members in zip(grouping.names, grouping.weights[lists.users].T, strict=True):
+                ratios += _averages(own, members, grouping.by, group)
+        else:
+            totals = sums.group_sums[:, column : column + len(grouping.names)]
+            column += len(grouping.names)
+            ratios += _of_items(grouping, totals, lists)
+    return ratios
+
+
+def _averages(own: dict[str, FloatArray], members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
+    """Averages over users; what is shown stands beside the value over all pairs."""
+    beside = {"shown_folding": float(own["folding"] @ members / members.sum()) if members.any() else None}
+    return [mean(name, values, members, by, group, baseline=beside.get(name)) for name, values in own.items()]
+
+
+def _of_items(grouping: Grouping, totals: FloatArray, lists: JudgedLists) -> list[Ratio]:
+    """Of each group of items: folding over all pairs with them, and over the places that they take in lists."""
+    asked, size = len(totals), grouping.weights.sum(axis=0)
+    row, place = np.nonzero(lists.items >= 0)
+    belongs = grouping.weights[lists.items[row, place]]
+    over, spurious = lists.overshoot[row, place], lists.spurious[row, place]
+
+    def by_user(values: FloatArray) -> FloatArray:
+        """(users,): the sum over each user's list."""
+        return np.bincount(row, values, asked).astype(np.float64)
+
+    ratios = []
+    for g, group in enumerate(grouping.names):
+        folded = float(totals[:, g].sum() / (asked * size[g])) if size[g] else None
+        places = by_user(belongs[:, g])
+        ratios.append(Ratio("folding", totals[:, g], np.full(asked, size[g]), asked, by=grouping.by, group=group))
+        for name, values, baseline in (("shown_folding", over, folded), ("spurious_share", spurious, None)):
+            sums = by_user(values * belongs[:, g])
+            ratios.append(Ratio(name, sums, places, asked, by=grouping.by, group=group, baseline=baseline))
+    return ratios
+
+
+def _items(data: Interactions, sums: Overshoot, lists: JudgedLists) -> pl.DataFrame:
+    """One row an item: how far users overshoot towards it, and where it is shown."""
+    asked, shown = len(lists.users), lists.items >= 0
+    return item_table(data).with_columns(
+        folding=sums.item_sums / asked,
+        overshoot_share=sums.item_counts / asked,
+        recommended=np.bincount(lists.items[shown], minlength=data.n_items),
+        spurious=np.bincount(lists.items[shown], lists.spurious[shown], data.n_items).astype(np.int64),
+    )
+
+
+def _pairs(data: Interactions, lists: JudgedLists) -> pl.DataFrame:
+    """One row a shown item: user, item, rank, relatedness, similarity, overshoot, and whether it is spurious."""
+    row, place = np.nonzero(lists.items >= 0)
+    return pl.DataFrame(
+        {
+            "user": data.user_ids.gather(lists.users[row]),
+            "item": data.item_ids.gather(lists.items[row, place]),
+            "rank": place + 1,
+            "relatedness": lists.relatedness[row, place],
+            "similarity": lists.similarity[row, place],
+            "overshoot": lists.overshoot[row, place],
+            "spurious": lists.spurious[row, place] > 0,
+        }
+    )
