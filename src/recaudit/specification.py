@@ -79,7 +79,7 @@ class OneOf:
         return core_schema.with_info_plain_validator_function(
             read,
             serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda part: as_data(part, self.registry), when_used="always"
+                lambda part: as_data(part, self.registry), when_used="unless-none"
             ),
         )
 

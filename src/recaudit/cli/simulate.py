@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
-    from recaudit.simulate import OfflineOnline, Scenario
+    from recaudit.simulate import OfflineOnline
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -158,15 +159,17 @@ def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, objec
         "k": result.k,
         "results": result.points().fill_nan(None).to_dicts(),
         "spearman": result.spearman().fill_nan(None).to_dicts(),
-        "settings": result.recommenders.to_dicts(),
+        "settings": [{**row, "settings": json.loads(row["settings"])} for row in result.recommenders.to_dicts()],
     }
 
 
 def _print_scenarios(*, as_json: bool) -> None:
-    from recaudit.simulate.worlds.scenarios import ML_100K, SCENARIOS
+    from recaudit.registry import ENVIRONMENTS
+    from recaudit.simulate import SCENARIOS
+    from recaudit.specification import as_data
 
     if as_json:
-        print_json([_scenario_document(scenario) for scenario in SCENARIOS.values()])
+        print_json([{"changes": one.environment.changes_people, **as_data(one)} for one in SCENARIOS.values()])
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("Name", no_wrap=True)
@@ -176,26 +179,10 @@ def _print_scenarios(*, as_json: bool) -> None:
     for name, scenario in SCENARIOS.items():
         there = scenario.environment
         sizes = (there.users, there.items, there.users_per_step, there.slate, scenario.ratings, scenario.steps)
-        table.add_row(name, *(f"{size:,}" for size in sizes), "yes" if _changes(scenario) else "no")
+        table.add_row(name, *(f"{size:,}" for size in sizes), "yes" if there.changes_people else "no")
     answers().print(table, soft_wrap=False)
-    answers().print(f"{ML_100K}: as latent-static, with people fitted to MovieLens 100K, which it needs.")
     answers().print(
         "\nA step: users online at each. Slate: items shown to each. Ratings: what recommenders begin with."
     )
+    answers().print(f"Environments for scenarios of your own, by kind: {', '.join(ENVIRONMENTS)}.")
     answers().print("All of it can be changed in a configuration: 'recaudit simulate --help' has one to start from.")
-
-
-def _scenario_document(scenario: Scenario) -> dict[str, object]:
-    return {
-        "name": scenario.name,
-        "ratings": scenario.ratings,
-        "steps": scenario.steps,
-        "changes": _changes(scenario),
-        "settings": scenario.environment.model_dump(mode="json"),
-    }
-
-
-def _changes(scenario: Scenario) -> bool:
-    """Whether people are moved by what they take, or tire of it."""
-    settings = scenario.environment.model_dump()
-    return any(settings.get(name, 0) > 0 for name in ("affinity", "boredom_penalty"))

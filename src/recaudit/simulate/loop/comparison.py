@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
 
 import polars as pl
 
 from recaudit.arguments import checked
-from recaudit.engines import Engine, Serial
+from recaudit.arrays import FloatArray
+from recaudit.audits.audit import Audit
+from recaudit.engines import Engine
 from recaudit.errors import InputError, did_you_mean
-from recaudit.folders import claimed
 from recaudit.models.base import Recommender
-from recaudit.policies import Policy
-from recaudit.simulate.loop.observers import Observer
-from recaudit.simulate.loop.run import as_scenario, check_trials, checked_loop, planned, simulation_of
+from recaudit.policies import Policy, Top1
+from recaudit.simulate.loop.run import as_scenario, check_trials, kept, run_trials
 from recaudit.simulate.loop.simulation import Simulation, interval
-from recaudit.simulate.loop.trial import Loop, RunTrial, TrialRecord
+from recaudit.simulate.loop.trial import Loop
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
+from recaudit.specification import as_data
 
-Contender = Recommender | tuple[Recommender, Policy]
+WithPolicy = Recommender | tuple[Recommender, Policy]
 """A recommender, with a policy of its own where it has one."""
 
 
@@ -46,22 +48,17 @@ class Comparison:
 
         Of one recommender under several policies that is the one that shows the highest scores, else the first.
         """
-        recommenders = {name: str(own.settings.get("recommender")) for name, own in self.simulations.items()}
-        counted = {recommenders[name] for name, own in self.simulations.items() if not own.explores}
+        counted = [own.settings["recommender"] for own in self.simulations.values() if not own.explores]
         found: list[str] = []
         for name, own in self.simulations.items():
-            if not own.explores or recommenders[name] not in counted:
+            if not own.explores or own.settings["recommender"] not in counted:
                 found.append(name)
-                counted.add(recommenders[name])
+                counted.append(own.settings["recommender"])
         return found
 
     def overall(self, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
         """One row a recommender, best (highest) first: name, value, lower, upper, trials."""
-        rows = [
-            {"name": name, **interval(simulation.by_trial(measure, last=last))}
-            for name, simulation in self.simulations.items()
-        ]
-        return pl.DataFrame(rows, _INTERVALS).sort("value", descending=True, nulls_last=True, maintain_order=True)
+        return _best_first({name: own.by_trial(measure, last=last) for name, own in self.simulations.items()})
 
     def differences(self, baseline: str, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
         """One row for each other recommender: it minus the baseline, trial by trial, with Student's interval.
@@ -70,12 +67,8 @@ class Comparison:
         the two means. An interval that leaves out 0 is a difference.
         """
         reference = self[baseline].by_trial(measure, last=last)
-        rows = [
-            {"name": name, **interval(simulation.by_trial(measure, last=last) - reference)}
-            for name, simulation in self.simulations.items()
-            if name != baseline
-        ]
-        return pl.DataFrame(rows, _INTERVALS).sort("value", descending=True, nulls_last=True, maintain_order=True)
+        others = {name: own for name, own in self.simulations.items() if name != baseline}
+        return _best_first({name: own.by_trial(measure, last=last) - reference for name, own in others.items()})
 
     def summary(self) -> str:
         """Mean ratings with their intervals, a line each."""
@@ -90,13 +83,16 @@ class Comparison:
     __repr__ = summary
 
 
-_INTERVALS = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "upper": pl.Float64, "trials": pl.Int64}
+def _best_first(values: Mapping[str, FloatArray]) -> pl.DataFrame:
+    schema = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "upper": pl.Float64, "trials": pl.Int64}
+    rows = [{"name": name, **interval(own)} for name, own in values.items()]
+    return pl.DataFrame(rows, schema).sort("value", descending=True, nulls_last=True, maintain_order=True)
 
 
 @checked
 def compare(
     environment: Environment | Scenario | str,
-    contenders: Mapping[str, Contender],
+    recommenders: Mapping[str, WithPolicy],
     policy: Policy | None = None,
     steps: int | None = None,
     *,
@@ -104,7 +100,7 @@ def compare(
     trials: int = 10,
     retrain: int = 1,
     warm: bool = False,
-    audits: Mapping[str, Observer] | None = None,
+    audits: Mapping[str, Audit] | None = None,
     audit_every: int = 0,
     population_every: int = 0,
     same_people: bool = True,
@@ -112,58 +108,47 @@ def compare(
     rng: int = 0,
     engine: Engine | None = None,
 ) -> Comparison:
-    """Run each contender over the same trials; arguments as for `run`, and `policy` for those without their own.
+    """Run each recommender over the same trials; arguments as for `run`, and `policy` for those without their own.
 
-    With `out`, each has a folder in it under its name. An engine spreads trials of all contenders together.
+    With `out`, each has a folder in it under its name. An engine spreads trials of all recommenders together.
     """
     scenario = as_scenario(environment, ratings=ratings, steps=steps)
-    if not contenders:
-        raise InputError("contenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
-    loops: dict[str, Loop] = {}
-    for name, contender in contenders.items():
-        recommender, own = contender if isinstance(contender, tuple) else (contender, policy)
-        loops[name] = checked_loop(
-            scenario, recommender, own, retrain, warm, audits, audit_every, population_every, same_people, rng
-        )
-    return compared(loops, trials, None if out is None else Path(out), engine)
+    if not recommenders:
+        raise InputError("recommenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
+    make = partial(
+        Loop,
+        retrain=retrain,
+        warm=warm,
+        audits=dict(audits or {}),
+        audit_every=audit_every,
+        population_every=population_every,
+        same_people=same_people,
+        rng=rng,
+    )
+    return run_all(each_loop(make, scenario, recommenders, policy), trials, None if out is None else Path(out), engine)
 
 
-def compared(
-    loops: Mapping[str, Loop], trials: int, root: Path | None, engine: Engine | None, *, nested: bool = False
+def each_loop(
+    make: Callable[..., Loop], scenario: Scenario, recommenders: Mapping[str, WithPolicy], policy: Policy | None
+) -> dict[str, Loop]:
+    """The loop of each recommender, with its own policy or else `policy`."""
+    pairs = {name: each if isinstance(each, tuple) else (each, policy or Top1()) for name, each in recommenders.items()}
+    return {name: make(scenario=scenario, recommender=each, policy=own) for name, (each, own) in pairs.items()}
+
+
+def run_all(
+    loops: Mapping[str, Loop], trials: int, out: Path | None, engine: Engine | None, *, nested: bool = False
 ) -> Comparison:
     """Run each loop over the same trials; `nested`: in a folder inside that of a study, which answers for it."""
     check_trials(trials)
-    folders = {name: None if root is None else root / folder_name(name) for name in loops}
-    pieces = [(name, trial) for name in loops for trial in range(trials)]
-    work = _RunContender({name: RunTrial(loop, folders[name]) for name, loop in loops.items()})
-
-    def carried_out() -> Comparison:
-        records = list((engine or Serial()).map(work, pieces, "trials"))
-        of = {name: [r for (n, _), r in zip(pieces, records, strict=True) if n == name] for name in loops}
-        return Comparison({name: simulation_of(loop, of[name], folders[name]) for name, loop in loops.items()})
-
-    if root is None:
-        return carried_out()
-    settings = [f"{name}: {line}" for name, loop in loops.items() for line in loop.signature.splitlines()]
-    names = [f"{folder_name(name)}/{trial_name(trial)}" for name, trial in pieces]
-    with claimed(root, planned("comparison", settings, names), nested=nested) as kept:
-        found = carried_out()
-        kept.complete()
-        return found
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _RunContender:
-    runs: Mapping[str, RunTrial]
-
-    def __call__(self, piece: tuple[str, int]) -> TrialRecord:
-        name, trial = piece
-        return self.runs[name](trial)
+    folders = {name: None if out is None else out / folder_name(name) for name in loops}
+    inside = [f"{name}/{trial_name(trial)}" for name in loops for trial in range(trials)]
+    with kept(out, "comparison", {name: as_data(loop) for name, loop in loops.items()}, inside, nested=nested):
+        return Comparison(run_trials(loops, trials, folders, engine))
 
 
 def folder_name(name: str) -> str:
     """The name, if a folder can have it."""
     if not name or name.startswith(".") or any(character in '/\\:*?"<>|' or ord(character) < 32 for character in name):
-        raise InputError("contenders", received=name, expected='names that can be folders: no / \\ : * ? " < > |')
+        raise InputError("recommenders", received=name, expected='names that can be folders: no / \\ : * ? " < > |')
     return name

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
-from recaudit import policies
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
+from recaudit.folders import Folder
+from recaudit.registry import POLICIES
 from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
@@ -29,7 +30,8 @@ class Simulation:
     trial there are none.
     """
 
-    settings: Mapping[str, object]
+    settings: Mapping[str, Any]
+    """The loop as plain values: scenario, recommender, policy and the rest."""
     steps: pl.DataFrame
     """One row a trial and step: `ratings` given, and the columns of `MEASURES`."""
     audits: pl.DataFrame
@@ -45,8 +47,8 @@ class Simulation:
     @property
     def explores(self) -> bool:
         """Whether its policy shows anything but the highest scores."""
-        found = getattr(policies, str(self.settings.get("policy", "Top1()")).split("(", 1)[0], None)
-        return not (isinstance(found, type) and issubclass(found, policies.Policy) and found.certain)
+        kind = self.settings["policy"]["kind"]
+        return kind not in POLICIES or not POLICIES[kind].certain
 
     def __getitem__(self, measure: str) -> float:
         """The mean over all ratings (or steps) of all trials."""
@@ -90,14 +92,17 @@ class Simulation:
                 remedy="Run it again with out='some/folder'.",
             )
         parts = [
-            TrialFolder.open(self.folder / trial_name(trial)).scan().with_columns(trial=pl.lit(trial, pl.Int64))
+            TrialFolder(Folder.open(self.folder / trial_name(trial), "trial"))
+            .scan()
+            .with_columns(trial=pl.lit(trial, pl.Int64))
             for trial in range(self.trials)
         ]
         return pl.concat(parts)
 
     def summary(self) -> str:
         """The measures with their intervals, a line each."""
-        head = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        parts = (f"{name}={self.settings[name]['kind']}" for name in ("recommender", "policy"))
+        head = ", ".join([f"environment={self.settings['scenario']['name']}", *parts])
         lines = [f"simulation ({head}), {self.trials} trials, {self.steps['step'].n_unique():,} steps"]
         for row in self.overall().iter_rows(named=True):
             if row["value"] is not None:
@@ -112,11 +117,9 @@ def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, fl
     """The mean of independent values (n,) and Student's interval around it; None for what is not known."""
     known = values[~np.isnan(values)]
     n = len(known)
-    if n == 0:
-        return {"value": None, "lower": None, "upper": None, "trials": 0}
-    middle = float(known.mean())
-    if n == 1:
-        return {"value": middle, "lower": None, "upper": None, "trials": 1}
+    middle = float(known.mean()) if n else None
+    if middle is None or n == 1:
+        return {"value": middle, "lower": None, "upper": None, "trials": n}
     half = float(stats.t.ppf(0.5 + confidence / 2, n - 1) * known.std(ddof=1) / np.sqrt(n))
     return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, final
 
@@ -12,21 +14,23 @@ import polars as pl
 
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray
+from recaudit.audits.audit import Audit
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
-from recaudit.folders import Folder, claimed
+from recaudit.folders import Folder
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy
-from recaudit.simulate.loop.comparison import Comparison, Contender, compared, folder_name
-from recaudit.simulate.loop.observers import Observer, describe
-from recaudit.simulate.loop.run import as_scenario, checked_loop, planned
+from recaudit.registry import SIMULATED_MODELS
+from recaudit.simulate.loop.comparison import Comparison, WithPolicy, each_loop, folder_name, run_all
+from recaudit.simulate.loop.run import as_scenario, kept
 from recaudit.simulate.loop.simulation import interval
-from recaudit.simulate.loop.trial import check_room
-from recaudit.simulate.loop.tuning import Grid, Search, chosen, edges, tune
+from recaudit.simulate.loop.trial import Loop, check_room
 from recaudit.simulate.offline.metrics import each_offline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, chosen, edges, tune
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
+from recaudit.specification import as_data
 
 METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
 
@@ -41,7 +45,7 @@ class OfflineOnline:
     comparisons: Mapping[str, Comparison]
     """The loops, by environment."""
     recommenders: pl.DataFrame
-    """One row an environment and recommender: the settings that were used, in words, whether they were tuned, and which
+    """One row an environment and recommender: the settings that were used, as JSON, whether they were tuned, and which
     of them ended at an `edge` of what was tried."""
     k: int
     """The k of nDCG@k."""
@@ -112,10 +116,10 @@ class OfflineOnline:
 @checked
 def offline_online(
     environments: Sequence[Environment | Scenario | str],
-    recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]],
+    recommenders: Mapping[str, WithPolicy] | Mapping[str, Mapping[str, WithPolicy]],
     trials: int = 10,
     *,
-    tuning: Mapping[str, Grid | Search] | None = None,
+    tuning: Mapping[str, GridSearch | OptunaSearch] | None = None,
     folds: int = 5,
     k: int = 20,
     policy: Policy | None = None,
@@ -123,7 +127,7 @@ def offline_online(
     steps: int | None = None,
     retrain: int = 1,
     warm: bool = False,
-    audits: Mapping[str, Observer] | None = None,
+    audits: Mapping[str, Audit] | None = None,
     audit_every: int = 0,
     population_every: int = 0,
     out: str | Path | None = None,
@@ -135,59 +139,50 @@ def offline_online(
     For every environment: draw its log; tune those recommenders that have an entry in `tuning` by cross-validation;
     measure RMSE and nDCG@k over the same folds; run the loop over `trials`. `recommenders` maps names to recommenders
     (or recommender and policy); or environments' names to such maps, where their settings differ. Other arguments as
-    for `compare`. With `out`, everything is kept, and an interrupted study goes on where it stopped.
+    for `compare`. With `out`, everything is kept, and an interrupted study resumes where it stopped.
     """
     scenarios = [as_scenario(environment, ratings=ratings, steps=steps) for environment in environments]
     _check(scenarios)
-    by_environment = {scenario.name: _contenders(recommenders, scenario.name) for scenario in scenarios}
+    make = partial(
+        Loop,
+        retrain=retrain,
+        warm=warm,
+        audits=dict(audits or {}),
+        audit_every=audit_every,
+        population_every=population_every,
+        rng=rng,
+    )
+    loops = {one.name: each_loop(make, one, _recommenders_of(one.name, recommenders), policy) for one in scenarios}
+    settings = {
+        "folds": folds,
+        "k": k,
+        "tuning": {name: as_data(how) for name, how in (tuning or {}).items()},
+        "loops": {where: {name: as_data(loop) for name, loop in each.items()} for where, each in loops.items()},
+    }
     root = None if out is None else Path(out)
+    inside = {one.name: f"loops/{folder_name(one.name)}" for one in scenarios}
     parts: list[pl.DataFrame] = []
     used: list[dict[str, object]] = []
     comparisons: dict[str, Comparison] = {}
-
-    def carried_out(folder: Folder | None) -> OfflineOnline:
+    with kept(root, "study", settings, [*inside.values()], owned=("tuning", "offline"), trials=trials) as folder:
         for scenario in track(scenarios, "environments", len(scenarios)):
-            contenders: dict[str, tuple[Recommender, Policy | None]] = {}
-            bench = _Bench(scenario, folds, k, rng, engine, folder)
-            for name, contender in by_environment[scenario.name].items():
-                recommender, own = contender if isinstance(contender, tuple) else (contender, policy)
-                how = (tuning or {}).get(name)
-                edge: tuple[str, ...] = ()
-                if how is not None:
-                    recommender, edge = bench.tuned(name, recommender, how)
-                contenders[name] = recommender, own
-                named = {"environment": scenario.name, "recommender": name}
-                used.append({**named, "settings": repr(recommender), "tuned": how is not None, "edge": "; ".join(edge)})
-            parts.append(bench.measured({name: recommender for name, (recommender, _) in contenders.items()}))
-            loops = {
-                name: checked_loop(
-                    scenario, recommender, own, retrain, warm, audits, audit_every, population_every, True, rng
+            bench, chosen_loops = _Bench(scenario, folds, k, rng, engine, folder), dict[str, Loop]()
+            for name, loop in loops[scenario.name].items():
+                recommender, edge = bench.tuned(name, loop.recommender, (tuning or {}).get(name))
+                chosen_loops[name] = loop.model_copy(update={"recommender": recommender})
+                used.append(
+                    {
+                        "environment": scenario.name,
+                        "recommender": name,
+                        "settings": json.dumps(as_data(recommender, SIMULATED_MODELS)),
+                        "tuned": name in (tuning or {}),
+                        "edge": "; ".join(edge),
+                    }
                 )
-                for name, (recommender, own) in contenders.items()
-            }
-            inside = None if root is None else root / _loops_of(scenario)
-            comparisons[scenario.name] = compared(loops, trials, inside, engine, nested=True)
-        run = {scenario.name: scenario for scenario in scenarios}
-        return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, run)
-
-    if root is None:
-        return carried_out(None)
-    lines = [f"{scenario.signature} folds={folds} k={k} rng={rng}" for scenario in scenarios]
-    lines += [f"policy={policy!r} retrain={retrain} warm={warm}"]
-    lines += [f"population_every={population_every} audit_every={audit_every}"]
-    lines += [f"{name}={describe(audit)}" for name, audit in sorted((audits or {}).items())]
-    lines += [f"{e}/{name}: {c!r}" for e, each in by_environment.items() for name, c in each.items()]
-    lines += [f"tuning {name}: {how!r}" for name, how in (tuning or {}).items()]
-    inside = [_loops_of(scenario) for scenario in scenarios]
-    with claimed(root, planned("study", lines, inside, trials=trials), owned=("tuning", "offline")) as kept:
-        found = carried_out(kept)
-        kept.complete()
-        return found
-
-
-def _loops_of(scenario: Scenario) -> str:
-    """The folder of one environment's loops."""
-    return f"loops/{folder_name(scenario.name)}"
+            parts.append(bench.measured({name: loop.recommender for name, loop in chosen_loops.items()}))
+            where = None if root is None else root / inside[scenario.name]
+            comparisons[scenario.name] = run_all(chosen_loops, trials, where, engine, nested=True)
+    return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, {one.name: one for one in scenarios})
 
 
 @final
@@ -202,8 +197,12 @@ class _Bench:
     engine: Engine | None
     folder: Folder | None
 
-    def tuned(self, name: str, recommender: Recommender, how: Grid | Search) -> tuple[Recommender, tuple[str, ...]]:
+    def tuned(
+        self, name: str, recommender: Recommender, how: GridSearch | OptunaSearch | None
+    ) -> tuple[Recommender, tuple[str, ...]]:
         """The recommender with its settings chosen, and those of them that ended at an edge."""
+        if how is None:
+            return recommender, ()
         kept = self._kept("tuning", name)
         if kept is not None:
             return chosen(recommender, kept), edges(how, kept)
@@ -245,9 +244,9 @@ def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, obje
     return {name: found["value"], f"{name}_lower": found["lower"], f"{name}_upper": found["upper"]}
 
 
-def _contenders(
-    recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]], environment: str
-) -> dict[str, Contender]:
+def _recommenders_of(
+    environment: str, recommenders: Mapping[str, WithPolicy] | Mapping[str, Mapping[str, WithPolicy]]
+) -> dict[str, WithPolicy]:
     own = recommenders.get(environment)
     if isinstance(own, Mapping):
         return dict(own)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import polars as pl
@@ -14,10 +16,71 @@ from recaudit.data.interactions import Interactions
 from recaudit.models.base import Recommender
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.seeding import derive
-from recaudit.simulate.loop.learning import MOST_LEVELS
-from recaudit.simulate.offline.fidelity_result import SCHEMA, STATISTICS, SimulationFidelity, Statistic
+from recaudit.simulate.offline.portrait import Marginals, Portrait, correlation, portrait, rank_correlation
+from recaudit.simulate.offline.statistics import STATISTICS, Statistic
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.portrait import Portrait, Side, correlation, portrait, rank_correlation
+from recaudit.simulate.worlds.learning import MOST_LEVELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERDICTS = ("right", "close", "wrong", "not measured")
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "statistic": pl.String,
+    "real": pl.Float64,
+    "simulated": pl.Float64,
+    "difference": pl.Float64,
+    "chance": pl.Float64,
+    "verdict": pl.Enum(VERDICTS),
+    "meaning": pl.String,
+}
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulationFidelity:
+    """How a log that an environment makes differs from a real one."""
+
+    settings: Mapping[str, object]
+    frame: pl.DataFrame
+    """One row a statistic, in the order of `STATISTICS`, where definitions and limits are:
+
+    - real, simulated: its value in each log; null for a distance between the two. Where people or items are compared
+      one by one, `real` is the correlation to be expected between two logs by the same people;
+    - difference: simulated - real, or the distance;
+    - chance: the difference of two logs that the environment makes;
+    - verdict: right, close, wrong, or not measured;
+    - meaning: what that says about the environment, where it is not right."""
+
+    def named(self, verdict: str) -> list[str]:
+        """The statistics with this verdict: right, close, wrong or not measured."""
+        return self.frame.filter(pl.col("verdict") == verdict)["statistic"].to_list()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The `frame` as a pandas frame (needs the `pandas` extra)."""
+        return self.frame.to_pandas()
+
+    def summary(self) -> str:
+        """The table, and in words what is right and what is not."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        width = max(map(len, STATISTICS))
+        lines = [f"fidelity of the simulation ({settings})"]
+        lines += [f"  {'':{width}}  {'real':>7}  {'simul.':>7}  {'differ.':>7}  {'chance':>7}"]
+        for row in self.frame.iter_rows(named=True):
+            values = (row[name] for name in ("real", "simulated", "difference", "chance"))
+            cells = "  ".join(f"{'-':>7}" if value is None else f"{value:7.3f}" for value in values)
+            lines.append(f"  {row['statistic']:{width}}  {cells}  {row['verdict']}")
+        for verdict, label in (("right", "Right"), ("close", "Close"), ("wrong", "Wrong"), ("not measured", "Unknown")):
+            said = self.frame.filter(pl.col("verdict") == verdict)
+            if verdict in ("right", "not measured"):
+                words = ", ".join(said["statistic"])
+            else:
+                words = "; ".join(f"{name} ({meaning})" for name, meaning in said.select("statistic", "meaning").rows())
+            if words:
+                lines.append(f"  {label}: {words}.")
+        return "\n".join(lines)
+
+    __repr__ = summary
 
 
 class Compared(NamedTuple):
@@ -115,27 +178,27 @@ def _short_of(expected: float | None, found: float | None) -> Compared:
     return Compared(expected, found, found - expected, max(0.0, expected - found))
 
 
-def _means(real: Side, simulated: Side, sd: float) -> Compared:
+def _means(real: Marginals, simulated: Marginals, sd: float) -> Compared:
     ours, theirs = real.means[real.firm], simulated.means[simulated.firm]
     if not len(ours) or not len(theirs):
         return _distance(None)
     return _distance(float(stats.wasserstein_distance(ours, theirs)), unit=sd)
 
 
-def _same_means(real: Side, simulated: Side) -> Compared:
+def _same_means(real: Marginals, simulated: Marginals) -> Compared:
     if not real.ids.equals(simulated.ids):
         return _short_of(real.reliability, None)
     both = real.firm & simulated.firm
     return _short_of(real.reliability, correlation(real.means[both], simulated.means[both]))
 
 
-def _same_counts(real: Side, simulated: Side) -> Compared:
+def _same_counts(real: Marginals, simulated: Marginals) -> Compared:
     if not real.ids.equals(simulated.ids):
         return _short_of(real.count_reliability, None)
     return _short_of(real.count_reliability, rank_correlation(real.counts, simulated.counts))
 
 
-def _kolmogorov(real: Side, simulated: Side) -> float:
+def _kolmogorov(real: Marginals, simulated: Marginals) -> float:
     """Of the counts as multiples of their mean, so that logs of other sizes can be compared."""
     ours, theirs = (side.counts / side.counts.mean() for side in (real, simulated))
     return float(stats.ks_2samp(ours, theirs, method="asymp").statistic)

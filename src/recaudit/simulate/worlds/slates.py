@@ -33,7 +33,7 @@ class Slates:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Impressions:
     """Everything shown in some steps, one entry an item (n,), by position."""
 
     step: IntArray
@@ -49,7 +49,7 @@ class Shown:
     Only an auditor knows."""
 
     @classmethod
-    def at(cls, step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> Shown:
+    def at(cls, step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> Impressions:
         """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, slate)."""
         row, place = np.nonzero(slates.items >= 0)
         items = slates.items[row, place]
@@ -58,7 +58,7 @@ class Shown:
         return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, place])
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> Shown:
+    def of(cls, frame: pl.DataFrame) -> Impressions:
         """What a frame holds."""
         filled = frame.with_columns(pl.col("rating").fill_null(np.nan))
         return cls(*(filled[name].to_numpy() for name in SLATE_SCHEMA))
@@ -68,12 +68,12 @@ class Shown:
         columns = {name: getattr(self, name) for name in SLATE_SCHEMA}
         return pl.DataFrame(columns, SLATE_SCHEMA).with_columns(pl.col("rating").fill_nan(None))
 
-    def where(self, rows: NDArray[np.bool_]) -> Shown:
+    def where(self, rows: NDArray[np.bool_]) -> Impressions:
         """Only some entries."""
-        return Shown(*(getattr(self, name)[rows] for name in SLATE_SCHEMA))
+        return Impressions(*(getattr(self, name)[rows] for name in SLATE_SCHEMA))
 
     @property
-    def taken(self) -> Shown:
+    def taken(self) -> Impressions:
         """What was rated."""
         return self.where(~np.isnan(self.rating))
 
@@ -88,7 +88,7 @@ SLATE_SCHEMA = {
     "rating": pl.Float64,
     "expected": pl.Float64,
 }
-"""`Shown` as a frame: one row an item shown; `rating` is null where it was not taken."""
+"""`Impressions` as a frame: one row an item shown; `rating` is null where it was not taken."""
 
 
 def slates(model: FittedModel, policy: Policy, users: IntArray, allowed: NDArray[np.bool_], n: int, rng: int) -> Slates:

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.lists.exposure import gini
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
@@ -25,7 +25,7 @@ AXES = 5
 
 @final
 @dataclass(frozen=True, eq=False)
-class Side:
+class Marginals:
     """Users, or items: how often each rates or is rated, and how high."""
 
     ids: pl.Series
@@ -45,7 +45,7 @@ class Side:
         return float(gini(self.counts[None, :].astype(np.float64))[0])
 
     @property
-    def firm(self) -> NDArray[np.bool_]:
+    def firm(self) -> BoolArray:
         """(n,): True where there are ratings enough for a mean."""
         return self.counts >= LEAST_COUNT
 
@@ -56,8 +56,8 @@ class Portrait:
     """One log. What cannot be computed is None."""
 
     ratings: FloatArray
-    users: Side
-    items: Side
+    users: Marginals
+    items: Marginals
     popularity_pull: float | None
     """Rank correlation over items of how often they are rated and how high."""
     error: float
@@ -106,11 +106,11 @@ def rank_correlation(x: FloatArray | IntArray, y: FloatArray | IntArray) -> floa
 
 def _side(
     ids: pl.Series, at: NDArray[np.int32], data: Interactions, *halves: tuple[NDArray[np.int32], Interactions]
-) -> Side:
+) -> Marginals:
     counts, means = _counts_and_means(at, data, len(ids))
     (first_counts, first), (second_counts, second) = (_counts_and_means(*half, len(ids)) for half in halves)
     both = (counts >= LEAST_COUNT) & (first_counts > 0) & (second_counts > 0)
-    return Side(
+    return Marginals(
         ids,
         counts,
         means,

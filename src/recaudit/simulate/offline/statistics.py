@@ -1,17 +1,10 @@
-"""What the fidelity of a simulation gives back: a row a statistic, its limits, and what it says in words."""
+"""What the fidelity of a simulation compares, and from where on it is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
-
-import polars as pl
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-VERDICTS = ("right", "close", "wrong", "not measured")
+from typing import final
 
 
 @final
@@ -178,63 +171,3 @@ STATISTICS: Mapping[str, Statistic] = {
     )
 }
 """Every line of the report, in order, with its limits."""
-
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "statistic": pl.String,
-    "real": pl.Float64,
-    "simulated": pl.Float64,
-    "difference": pl.Float64,
-    "chance": pl.Float64,
-    "verdict": pl.Enum(VERDICTS),
-    "meaning": pl.String,
-}
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class SimulationFidelity:
-    """How a log that an environment makes differs from a real one."""
-
-    settings: Mapping[str, object]
-    frame: pl.DataFrame
-    """One row a statistic, in the order of `STATISTICS`, where definitions and limits are:
-
-    - real, simulated: its value in each log; null for a distance between the two. Where people or items are compared
-      one by one, `real` is the correlation to be expected between two logs by the same people;
-    - difference: simulated - real, or the distance;
-    - chance: the difference of two logs that the environment makes;
-    - verdict: right, close, wrong, or not measured;
-    - meaning: what that says about the environment, where it is not right."""
-
-    def named(self, verdict: str) -> list[str]:
-        """The statistics with this verdict: right, close, wrong or not measured."""
-        return self.frame.filter(pl.col("verdict") == verdict)["statistic"].to_list()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The `frame` as a pandas frame (needs the `pandas` extra)."""
-        return self.frame.to_pandas()
-
-    def summary(self) -> str:
-        """The table, and in words what is right and what is not."""
-        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        width = max(map(len, STATISTICS))
-        lines = [f"fidelity of the simulation ({settings})"]
-        lines += [f"  {'':{width}}  {'real':>7}  {'simul.':>7}  {'differ.':>7}  {'chance':>7}"]
-        for row in self.frame.iter_rows(named=True):
-            cells = "  ".join(_cell(row[name]) for name in ("real", "simulated", "difference", "chance"))
-            lines.append(f"  {row['statistic']:{width}}  {cells}  {row['verdict']}")
-        for verdict, label in (("right", "Right"), ("close", "Close"), ("wrong", "Wrong"), ("not measured", "Unknown")):
-            said = self.frame.filter(pl.col("verdict") == verdict)
-            if verdict in ("right", "not measured"):
-                words = ", ".join(said["statistic"])
-            else:
-                words = "; ".join(f"{name} ({meaning})" for name, meaning in said.select("statistic", "meaning").rows())
-            if words:
-                lines.append(f"  {label}: {words}.")
-        return "\n".join(lines)
-
-    __repr__ = summary
-
-
-def _cell(value: float | None) -> str:
-    return f"{'-':>7}" if value is None else f"{value:7.3f}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import polars as pl
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from recaudit.arguments import checked
 from recaudit.audits.optuna_study import quiet_study
@@ -17,11 +17,17 @@ from recaudit.engines import Engine, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
 from recaudit.simulate.offline.metrics import each_offline
-from recaudit.specification import Specification
+from recaudit.specification import Number, Specification, mistake
+
+
+def _from_low_to_high(ends: tuple[float, float]) -> tuple[float, float]:
+    if not 0 < ends[0] <= ends[1]:
+        raise mistake((), list(ends), "the lowest and highest value to try, both above 0: [0.001, 1.0]")
+    return ends
 
 
 @final
-class Grid(Specification):
+class GridSearch(Specification):
     """Every combination of these values."""
 
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
@@ -29,10 +35,10 @@ class Grid(Specification):
 
 
 @final
-class Search(Specification):
+class OptunaSearch(Specification):
     """A search with Optuna (the extra `tune`)."""
 
-    ranges: dict[str, tuple[float, float]] = Field(min_length=1)
+    ranges: dict[str, Annotated[tuple[Number, Number], AfterValidator(_from_low_to_high)]] = Field(min_length=1)
     """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
     tries: int = Field(default=30, ge=1)
     """How many settings are tried."""
@@ -60,7 +66,7 @@ class Tuned:
 def tune(
     recommender: Recommender,
     data: Interactions,
-    how: Grid | Search,
+    how: GridSearch | OptunaSearch,
     *,
     n: int = 5,
     k: int = 20,
@@ -71,7 +77,7 @@ def tune(
 
     An Oracle has nothing to tune. Every setting is checked before anything is fitted.
     """
-    settings = how.values if isinstance(how, Grid) else how.ranges
+    settings = how.values if isinstance(how, GridSearch) else how.ranges
     known = type(recommender).model_fields
     for name in settings:
         if name not in known:
@@ -89,8 +95,11 @@ def tune(
         for changes, (_, folds) in zip(candidates, found, strict=True):
             yield {**changes, "rmse": folds["rmse"].mean(), "ndcg": folds["ndcg"].mean()}
 
-    tried = list(measured(_combinations(how)) if isinstance(how, Grid) else _searched(how, rng, measured))
-    tries = pl.DataFrame(tried, strict=False)
+    if isinstance(how, GridSearch):
+        tried = measured([dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())])
+    else:
+        tried = _searched(how, rng, measured)
+    tries = pl.DataFrame(list(tried), strict=False)
     return Tuned(chosen(recommender, tries), tries, edges(how, tries))
 
 
@@ -101,15 +110,15 @@ def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
     return type(recommender)(**dict(recommender) | changes)
 
 
-def edges(how: Grid | Search, tries: pl.DataFrame) -> tuple[str, ...]:
+def edges(how: GridSearch | OptunaSearch, tries: pl.DataFrame) -> tuple[str, ...]:
     """The settings whose chosen value is the lowest or the highest of several numbers, or nearly so in a search."""
     best = _best(tries)
     found = []
-    for name, values in (how.values if isinstance(how, Grid) else how.ranges).items():
+    for name, values in (how.values if isinstance(how, GridSearch) else how.ranges).items():
         if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             continue
         low, high = min(values), max(values)
-        near = 1.0 if isinstance(how, Grid) else (high / low) ** _NEAR_END
+        near = 1.0 if isinstance(how, GridSearch) else (high / low) ** _NEAR_END
         at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
         if at_end and low < high:
             found.append(f"{name} = {best[name]:g}, the {at_end} tried")
@@ -120,15 +129,8 @@ def _best(tries: pl.DataFrame) -> dict[str, Any]:
     return tries.row(int(tries["rmse"].arg_min() or 0), named=True)
 
 
-def _combinations(how: Grid) -> list[dict[str, Any]]:
-    return [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
-
-
-def _searched(how: Search, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
-    for name, (low, high) in how.ranges.items():
-        if not 0 < low <= high:
-            raise InputError(name, received=(low, high), expected="the lowest and highest value to try, both above 0")
-    with quiet_study(rng, objectives=1, instead="a Grid needs none of it.") as study:
+def _searched(how: OptunaSearch, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
+    with quiet_study(rng, objectives=1, instead="a GridSearch needs none of it.") as study:
         for _ in track(range(how.tries), "tuning", how.tries):
             trial = study.ask()
             changes = {
