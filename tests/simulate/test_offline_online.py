@@ -190,4 +190,4 @@ class TestStudy:
     def test_the_summary_reads_well(self) -> None:
         text = self.study(folds=2).summary()
         assert text.splitlines()[0] == "small"
-        assert "Spearman of ndcg with mean rating" in text
+        assert "nDCG@20 offline against mean rating, rank correlation: " in text

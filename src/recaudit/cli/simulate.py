@@ -89,7 +89,8 @@ def simulate(
     if as_json:
         print_json(_document(result, folder, report))
     else:
-        _print_outcome(result, report)
+        answers().print(f"Report: {report}\n")
+        answers().print(Text(result.summary()), soft_wrap=True)
 
 
 def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
@@ -111,51 +112,12 @@ def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> 
         return result, keep(out, REPORT, page.encode())
 
 
-def _print_outcome(result: OfflineOnline, report: Path) -> None:
-    console = answers()
-    console.print(f"Report: {report}")
-    points, correlations = result.points(), result.spearman()
-    for environment in result.comparisons:
-        here = points.filter(environment=environment).sort("mean_rating", descending=True, nulls_last=True)
-        console.print(Text(f"\n{environment}", style="bold"))
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        table.add_column("Recommender")
-        for heading in ("Mean rating", f"nDCG@{result.k}", "RMSE", "Items a step"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for row in here.iter_rows(named=True):
-            table.add_row(
-                Text(row["recommender"]),
-                _figure(row["mean_rating"], row["mean_rating_lower"], row["mean_rating_upper"]),
-                _figure(row["ndcg"]),
-                _figure(row["rmse"]),
-                _figure(row["distinct_items"], digits=1),
-            )
-        console.print(table, soft_wrap=False)
-        for row in correlations.filter(environment=environment).drop_nulls("value").iter_rows(named=True):
-            name = f"nDCG@{result.k}" if row["metric"] == "ndcg" else "RMSE"
-            figure = _figure(row["value"], row["lower"], row["upper"], digits=2)
-            console.print(f"{name} offline against mean rating, rank correlation: {figure}")
-    if _trials(result) > 1:
-        console.print("\nIn brackets: 95% intervals.")
-
-
-def _figure(value: float | None, lower: float | None = None, upper: float | None = None, *, digits: int = 3) -> str:
-    if value is None:
-        return "n/a"
-    ends = "" if lower is None or upper is None else f" [{lower:.{digits}f}, {upper:.{digits}f}]"
-    return f"{value:.{digits}f}{ends}"
-
-
-def _trials(result: OfflineOnline) -> int:
-    return max(each.trials for one in result.comparisons.values() for each in one.simulations.values())
-
-
 def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, object]:
     """What a program wants to know about a simulation."""
     return {
         "out": str(out),
         "report": str(report),
-        "trials": _trials(result),
+        "trials": result.trials,
         "k": result.k,
         "results": result.points().fill_nan(None).to_dicts(),
         "spearman": result.spearman().fill_nan(None).to_dicts(),

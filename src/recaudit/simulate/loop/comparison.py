@@ -18,7 +18,7 @@ from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy, Top1
 from recaudit.simulate.loop.run import as_scenario, check_trials, kept, run_trials
-from recaudit.simulate.loop.simulation import Simulation, interval
+from recaudit.simulate.loop.simulation import Simulation, interval, written
 from recaudit.simulate.loop.trial import Loop
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
@@ -73,12 +73,9 @@ class Comparison:
     def summary(self) -> str:
         """Mean ratings with their intervals, a line each."""
         width = max(map(len, self.simulations))
-        lines = ["mean rating received"]
-        for row in self.overall().iter_rows(named=True):
-            ends = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
-            value = "nothing rated" if row["value"] is None else f"{row['value']:.4f}"
-            lines.append(f"  {row['name'].ljust(width)}  {value}{ends}")
-        return "\n".join(lines)
+        rows = self.overall().iter_rows(named=True)
+        lines = (f"  {row['name'].ljust(width)}  {written(row, digits=4)}" for row in rows)
+        return "\n".join(["mean rating received", *lines])
 
     __repr__ = summary
 

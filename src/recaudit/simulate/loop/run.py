@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import polars as pl
 
@@ -18,7 +17,7 @@ from recaudit.folders import Folder, Kind, Manifest, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy, Top1
 from recaudit.simulate.loop.simulation import Simulation
-from recaudit.simulate.loop.trial import Loop, RunTrial, TrialRecord
+from recaudit.simulate.loop.trial import Loop, RunTrial
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario, paper
@@ -114,24 +113,14 @@ def run_trials(
 ) -> dict[str, Simulation]:
     """Each loop over the same trials; an engine spreads those of all loops together."""
     pieces = [(name, trial) for name in loops for trial in range(trials)]
-    work = _RunNamed({name: RunTrial(loop, folders[name]) for name, loop in loops.items()})
-    records = dict(zip(pieces, (engine or Serial()).map(work, pieces, "trials"), strict=True))
-    found = {}
-    for name, loop in loops.items():
-        own = [records[name, trial] for trial in range(trials)]
-        tables = pl.concat([record.steps for record in own]), pl.concat([record.audits for record in own])
-        found[name] = Simulation(as_data(loop), *tables, folders[name])
-    return found
+    records = (engine or Serial()).map(RunTrial(loops, folders), pieces, "trials")
+    found = dict(zip(pieces, records, strict=True))
 
+    def simulation(name: str, loop: Loop) -> Simulation:
+        steps, audits = (pl.concat([found[name, trial][table] for trial in range(trials)]) for table in (0, 1))
+        return Simulation(as_data(loop), steps, audits, folders[name])
 
-@final
-@dataclass(frozen=True, eq=False)
-class _RunNamed:
-    runs: Mapping[str, RunTrial]
-
-    def __call__(self, piece: tuple[str, int]) -> TrialRecord:
-        name, trial = piece
-        return self.runs[name](trial)
+    return {name: simulation(name, loop) for name, loop in loops.items()}
 
 
 def as_scenario(

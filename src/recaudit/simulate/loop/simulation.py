@@ -19,6 +19,7 @@ from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
 CONFIDENCE = 0.95
+ENDS = ("value", "lower", "upper")
 
 
 @final
@@ -104,11 +105,8 @@ class Simulation:
         parts = (f"{name}={self.settings[name]['kind']}" for name in ("recommender", "policy"))
         head = ", ".join([f"environment={self.settings['scenario']['name']}", *parts])
         lines = [f"simulation ({head}), {self.trials} trials, {self.steps['step'].n_unique():,} steps"]
-        for row in self.overall().iter_rows(named=True):
-            if row["value"] is not None:
-                ends = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
-                lines.append(f"  {row['measure'].ljust(16)} {row['value']:10.4f}{ends}")
-        return "\n".join(lines)
+        known = self.overall().drop_nulls("value").iter_rows(named=True)
+        return "\n".join([*lines, *(f"  {row['measure'].ljust(16)} {written(row, digits=4)}" for row in known)])
 
     __repr__ = summary
 
@@ -122,6 +120,14 @@ def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, fl
         return {"value": middle, "lower": None, "upper": None, "trials": n}
     half = float(stats.t.ppf(0.5 + confidence / 2, n - 1) * known.std(ddof=1) / np.sqrt(n))
     return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
+
+
+def written(row: Mapping[str, Any], name: str = "", *, digits: int = 3) -> str:
+    """A number with its interval, of a row with value, lower and upper, or with those of `name`."""
+    value, lower, upper = (row[key] for key in ((name, f"{name}_lower", f"{name}_upper") if name else ENDS))
+    if value is None:
+        return "n/a"
+    return f"{value:.{digits}f}" + ("" if lower is None else f" [{lower:.{digits}f}, {upper:.{digits}f}]")
 
 
 def check_measure(measure: str) -> None:

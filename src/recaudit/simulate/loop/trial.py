@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -29,7 +30,7 @@ from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
-from recaudit.simulate.worlds.slates import Impressions, slates
+from recaudit.simulate.worlds.slates import impressions, slates
 from recaudit.specification import OneOf, Specification, as_data
 from recaudit.status import Status
 
@@ -119,29 +120,19 @@ def check_room(environment: Environment) -> None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class TrialRecord:
-    """What a trial leaves behind."""
-
-    steps: pl.DataFrame
-    """Columns as in STEP_SCHEMA."""
-    audits: pl.DataFrame
-    """Columns as in AUDIT_SCHEMA."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class RunTrial:
-    """The number of a trial in, its record out: for an engine."""
+    """The name of a loop and the number of a trial in; steps and audits out, as in STEP_SCHEMA and AUDIT_SCHEMA."""
 
-    loop: Loop
-    out: Path | None
+    loops: Mapping[str, Loop]
+    folders: Mapping[str, Path | None]
 
-    def __call__(self, number: int) -> TrialRecord:
+    def __call__(self, piece: tuple[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Run it, or what is left of it."""
-        if self.out is None:
-            return _Trial(self.loop, number, None).run()
-        plan = {"settings": as_data(self.loop), "trial": number}
-        return _Trial(self.loop, number, TrialFolder.begin(self.out / trial_name(number), plan)).run()
+        name, number = piece
+        loop, out = self.loops[name], self.folders[name]
+        plan = {"settings": as_data(loop), "trial": number}
+        folder = None if out is None else TrialFolder.begin(out / trial_name(number), plan)
+        return _Trial(loop, number, folder).run()
 
 
 @final
@@ -159,12 +150,12 @@ class _Trial:
         self.exposure = np.zeros(environment.items)
         self.model: FittedModel | None = None
         self.step = 0
-        self.pending: list[Impressions] = []  # since the log last grew
-        self.unsaved: list[Impressions] = []
+        self.pending: list[pl.DataFrame] = []  # since the log last grew
+        self.unsaved: list[pl.DataFrame] = []
         self.steps: list[dict[str, Any]] = []
         self.audits: list[dict[str, Any]] = []
 
-    def run(self) -> TrialRecord:
+    def run(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """All steps that are left."""
         self._resume()
         since = time.monotonic()
@@ -173,12 +164,12 @@ class _Trial:
             self._learn(step)
             self._live(step)
             self.step = step + 1
-            waiting = sum(len(part.step) for part in self.unsaved)
+            waiting = sum(map(len, self.unsaved))
             done = self.step == self.loop.scenario.steps
             if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
                 self._save(self.folder)
                 since = time.monotonic()
-        return TrialRecord(pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA))
+        return pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA)
 
     # ---- one step --------------------------------------------------------------------------------------
 
@@ -212,22 +203,23 @@ class _Trial:
         action = {"items": slate.items, "scores": slate.scores} if scored else slate.items
         self.observation = env.step(action)[0]
         ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
-        shown = Impressions.at(step, users, slate, ratings, env.expected)
+        shown = impressions(step, users, slate, ratings, env.expected)
         self._note(shown)
         if loop.retrain:
             self.pending.append(shown)
         if self.folder:
             self.unsaved.append(shown)
-        taken = shown.taken
+        taken = shown.drop_nulls("rating")
+        given, scores = taken["rating"].to_numpy(), taken["score"].to_numpy()
         self.steps.append(
             {
                 "trial": self.number,
                 "step": step,
-                "ratings": len(taken.rating),
-                "mean_rating": float(taken.rating.mean()) if len(taken.rating) else None,
-                "rmse": root_mean_square(predictions(self.model, taken.score) - taken.rating),
+                "ratings": len(given),
+                "mean_rating": float(given.mean()) if len(given) else None,
+                "rmse": root_mean_square(predictions(self.model, scores) - given),
                 "population_rmse": measured,
-                "distinct_items": len(np.unique(shown.item)),
+                "distinct_items": shown["item"].n_unique(),
                 "gini": float(gini(self.exposure[None, :])[0]) if self.exposure.any() else None,
                 "drift": env.population.drift(),
             }
@@ -245,9 +237,9 @@ class _Trial:
             return None
         return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
 
-    def _note(self, shown: Impressions) -> None:
+    def _note(self, shown: pl.DataFrame) -> None:
         """How often each item was shown."""
-        self.exposure += np.bincount(shown.item, minlength=len(self.exposure))
+        self.exposure += np.bincount(shown["item"].to_numpy(), minlength=len(self.exposure))
 
     def _grow(self) -> Interactions:
         """The log with everything that was rated."""
@@ -261,7 +253,7 @@ class _Trial:
         done = self.step == self.loop.scenario.steps
         folder.save(
             self.step,
-            pl.concat([part.frame() for part in self.unsaved]),
+            pl.concat(self.unsaved),
             self.env.state(),
             {"steps": pl.DataFrame(self.steps, STEP_SCHEMA), "audits": pl.DataFrame(self.audits, AUDIT_SCHEMA)},
             self.model if self.loop.continues and not done else None,
@@ -276,7 +268,7 @@ class _Trial:
         self.steps, self.audits = self.folder.table("steps").to_dicts(), self.folder.table("audits").to_dicts()
         if self.step < self.loop.scenario.steps:
             self.observation = self.env.restore(self.folder.state())
-            for part in map(Impressions.of, self.folder.slates()):
+            for part in self.folder.slates():
                 self._note(part)
                 self.log = _with_ratings(self.log, [part])
             if self.loop.continues:
@@ -298,8 +290,8 @@ class _Trial:
     def _log_before(self, step: int) -> Interactions:
         """The log as it was when the model was last fitted."""
         log = self.loop.scenario.begin(self.loop.seeds(self.number)[0])[0]
-        for part in map(Impressions.of, self.folder.slates() if self.folder else ()):
-            log = _with_ratings(log, [part.where(part.step < step)])
+        for part in self.folder.slates() if self.folder else ():
+            log = _with_ratings(log, [part.filter(pl.col("step") < step)])
         return log
 
 
@@ -318,11 +310,9 @@ def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
     return [row if row["value"] is None or isfinite(row["value"]) else row | failed for row in rows]
 
 
-def _with_ratings(log: Interactions, parts: list[Impressions]) -> Interactions:
-    taken = [part.taken for part in parts]
-    if not taken:
+def _with_ratings(log: Interactions, parts: list[pl.DataFrame]) -> Interactions:
+    if not parts:
         return log
-    users, items, ratings, steps = (
-        np.concatenate([getattr(part, name) for part in taken]) for name in ("user", "item", "rating", "step")
-    )
+    taken = pl.concat(parts).drop_nulls("rating")
+    users, items, ratings, steps = (taken[name].to_numpy() for name in ("user", "item", "rating", "step"))
     return grown(log, users, items, ratings, steps + 1)

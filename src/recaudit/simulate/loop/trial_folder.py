@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from recaudit.data.interactions import Interactions
 from recaudit.folders import Folder, Manifest, Writer, damaged
+from recaudit.folders.arrays import encoded, read
 from recaudit.models.base import FittedModel
 from recaudit.models.stored import restored, stored
 from recaudit.simulate.worlds.slates import SLATE_SCHEMA
@@ -63,7 +63,7 @@ class TrialFolder:
         """
         files: dict[str, Writer | bytes] = {
             f"parts/{self.step:08d}.parquet": slates.write_parquet,
-            _checkpoint(step, "state.npz"): partial(_write_arrays, state),
+            _checkpoint(step, "state.safetensors"): encoded(state, "state"),
             **{_checkpoint(step, f"{name}.parquet"): table.write_parquet for name, table in tables.items()},
         }
         content = None if model is None else stored(model)
@@ -74,7 +74,7 @@ class TrialFolder:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The environment at the checkpoint."""
-        return self._read(_checkpoint(self.step, "state.npz"), _read_arrays)
+        return self._read(_checkpoint(self.step, "state.safetensors"), read)[0]
 
     def table(self, name: str) -> pl.DataFrame:
         """One of the tables of the checkpoint."""
@@ -111,16 +111,6 @@ class TrialFolder:
 
 def _checkpoint(step: int, file: str) -> str:
     return f"checkpoints/{step:08d}.{file}"
-
-
-def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
-    with path.open("xb") as file:  # given a name, numpy would add an ending to it
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
 
 
 def _read_table(path: Path) -> pl.DataFrame:

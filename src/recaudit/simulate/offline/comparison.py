@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from recaudit.policies import Policy
 from recaudit.registry import SIMULATED_MODELS
 from recaudit.simulate.loop.comparison import Comparison, WithPolicy, each_loop, folder_name, run_all
 from recaudit.simulate.loop.run import as_scenario, kept
-from recaudit.simulate.loop.simulation import interval
+from recaudit.simulate.loop.simulation import interval, written
 from recaudit.simulate.loop.trial import Loop, check_room
 from recaudit.simulate.offline.metrics import each_offline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
@@ -90,25 +90,30 @@ class OfflineOnline:
         return rows[metric].to_numpy()
 
     def summary(self) -> str:
-        """The points and the correlations, a line each."""
+        """The points, best first, and the correlations, a line each."""
         lines = []
-        points, spearman = self.points(), self.spearman()
-        width = max(map(len, points["recommender"]))
+        points, spearman = self.points(), self.spearman().drop_nulls("value")
+        headings = ("Recommender", "Mean rating", f"nDCG@{self.k}", "RMSE", "Items a step")
         for environment in self.comparisons:
+            here = points.filter(environment=environment).sort("mean_rating", descending=True, nulls_last=True)
+            rows = [headings, *map(_cells, here.iter_rows(named=True))]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines.append(environment)
-            lines.append(f"  {''.ljust(width)}  {f'nDCG@{self.k}':>8} {'RMSE':>8}  {'rating':>8}")
-            part = points.filter(pl.col("environment") == environment).sort("mean_rating", descending=True)
-            for row in part.iter_rows(named=True):
-                rating = "   nothing" if row["mean_rating"] is None else f"  {row['mean_rating']:8.4f}"
-                lines.append(f"  {row['recommender'].ljust(width)}  {row['ndcg']:8.4f} {row['rmse']:8.4f}{rating}")
-            for row in spearman.filter(pl.col("environment") == environment).iter_rows(named=True):
-                ends = "" if row["lower"] is None else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
-                told = "none, they are in no order" if row["value"] is None else f"{row['value']:.3f}{ends}"
-                lines.append(f"  Spearman of {row['metric']} with mean rating: {told}")
-            ended = self.recommenders.filter((pl.col("environment") == environment) & (pl.col("edge") != ""))
-            for row in ended.iter_rows(named=True):
-                lines.append(f"  {row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
-        return "\n".join(lines)
+            for name, *cells in rows:
+                numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+                lines.append("  ".join([name.ljust(widths[0]), *numbers]))
+            for row in spearman.filter(environment=environment).iter_rows(named=True):
+                name = f"nDCG@{self.k}" if row["metric"] == "ndcg" else "RMSE"
+                lines.append(f"{name} offline against mean rating, rank correlation: {written(row, digits=2)}")
+            for row in self.recommenders.filter(pl.col("edge") != "", environment=environment).iter_rows(named=True):
+                lines.append(f"{row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
+            lines.append("")
+        return "\n".join(lines + ["In brackets: 95% intervals."] * (self.trials > 1)).rstrip()
+
+    @property
+    def trials(self) -> int:
+        """How often the loops were run."""
+        return max(each.trials for one in self.comparisons.values() for each in one.simulations.values())
 
     __repr__ = summary
 
@@ -238,6 +243,12 @@ class _Bench:
 
     def _file(self, kind: str, name: str) -> str:
         return f"{kind}/{folder_name(self.scenario.name)}/{folder_name(name)}.parquet"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    single = ({"value": row[name], "lower": None, "upper": None} for name in ("ndcg", "rmse", "distinct_items"))
+    ndcg, rmse, items = (written(one, digits=digits) for one, digits in zip(single, (3, 3, 1), strict=True))
+    return row["recommender"], written(row, "mean_rating"), ndcg, rmse, items
 
 
 def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:

@@ -17,7 +17,7 @@ from recaudit.models.base import Recommender
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.seeding import derive
 from recaudit.simulate.offline.portrait import Marginals, Portrait, correlation, portrait, rank_correlation
-from recaudit.simulate.offline.statistics import STATISTICS, Statistic
+from recaudit.simulate.offline.statistics import MEANINGS, STATISTICS
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.learning import MOST_LEVELS
 
@@ -107,7 +107,7 @@ def fidelity(
     made, again = (environment.offline(size, seed) for seed in (rng, derive(rng, "again")))
     real, first, second = (portrait(log, recommender, rng) for log in (data, made, again))
     by_chance = _compare(first, second)
-    rows = [_row(STATISTICS[name], found, by_chance[name]) for name, found in _compare(real, first).items()]
+    rows = [_row(name, found, by_chance[name]) for name, found in _compare(real, first).items()]
     settings = {
         "environment": type(environment).__name__,
         "users": environment.users,
@@ -118,7 +118,8 @@ def fidelity(
     return SimulationFidelity(settings, pl.DataFrame(rows, SCHEMA, orient="row"))
 
 
-def _row(statistic: Statistic, found: Compared, chance: Compared) -> tuple[object, ...]:
+def _row(name: str, found: Compared, chance: Compared) -> tuple[object, ...]:
+    statistic = STATISTICS[name]
     known = chance.difference if statistic.by_chance else None
     noise = 2 * chance.size if statistic.by_chance and chance.size is not None else 0.0
     if found.size is None or found.difference is None:
@@ -127,8 +128,9 @@ def _row(statistic: Statistic, found: Compared, chance: Compared) -> tuple[objec
         verdict, meaning = "right", ""
     else:
         verdict = "close" if found.size <= statistic.close else "wrong"
-        meaning = statistic.high if found.difference > 0 and statistic.high else statistic.low
-    return statistic.name, found.real, found.simulated, found.difference, known, verdict, meaning
+        low, high = MEANINGS[name]
+        meaning = high if found.difference > 0 and high else low
+    return name, found.real, found.simulated, found.difference, known, verdict, meaning
 
 
 def _compare(real: Portrait, simulated: Portrait) -> dict[str, Compared]:

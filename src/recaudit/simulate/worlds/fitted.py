@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, PlainSerializer, PlainValidator, model_validator
 
 from recaudit.arrays import FloatArray, IntArray
@@ -159,7 +159,10 @@ class FromData(LatentDynamics):
 
     def population(self, seed: int = 0) -> LogPopulation:
         """The people of the log; the seed makes no difference."""
-        return LogPopulation(self)
+        worth = self.learned.worth
+        if isinstance(worth, BalancedFactors):
+            return FactorLogPopulation(self, worth)
+        return ScoredLogPopulation(self, worth)
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
         """As in every environment; or so many of the log's own ratings, drawn uniformly, where `offline_log` is real.
@@ -193,36 +196,17 @@ class FromData(LatentDynamics):
         return fidelity(made, self.log if data is None else data, rng)
 
 
-@final
-class LogPopulation(Population):
+class LogPopulation(Population, ABC):
     """The people of a log, under their own ids."""
 
-    def __init__(self, settings: FromData) -> None:
+    def describe(self, settings: FromData) -> None:
+        """Take over what does not depend on how items are worth something."""
         learned, self.log = settings.learned, settings.log
-        self.n_users, self.n_items = settings.users, settings.items
-        self.scale = settings.scale
+        self.n_users, self.n_items, self.scale = settings.users, settings.items, settings.scale
         self.noise = learned.noise if settings.noise is None else settings.noise
         self.levels = None if settings.rounded is False else learned.levels
         if settings.exposure == "log":
             self.activity, self.popularity = learned.activity, learned.popularity
-        worth = learned.worth
-        self._people: Population
-        if isinstance(worth, BalancedFactors):
-            self._people = LatentPopulation(settings, worth.users, worth.items, worth.level, worth.bias)
-        else:
-            self._people = _ScoredPopulation(worth)
-
-    def utilities(self, users: IntArray) -> FloatArray:
-        """(len(users), items): what the model predicts, less boredom."""
-        return self._people.utilities(users)
-
-    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
-        """(n,): the same for single pairs."""
-        return self._people.utility(users, items)
-
-    def tastes(self, users: IntArray) -> FloatArray:
-        """(len(users), items): what the model predicts, whoever is bored."""
-        return self._people.tastes(users)
 
     def rate(self, users: IntArray, items: IntArray, noise: FloatArray) -> FloatArray:
         """(n,): the ratings given, at the log's levels where it has them."""
@@ -230,39 +214,27 @@ class LogPopulation(Population):
             return super().rate(users, items, noise)
         return nearest(self.utility(users, items) + self.noise * noise, self.levels)
 
-    def take(self, users: IntArray, items: IntArray) -> None:
-        """As people who are vectors do; others stay as they are."""
-        self._people.take(users, items)
-
-    def forget(self) -> None:
-        """As people who are vectors do."""
-        self._people.forget()
-
-    def drift(self) -> float:
-        """Over all pairs."""
-        return self._people.drift()
-
     def about(self, data: Interactions) -> Interactions:
         """All that the log knows about its users and items: ids, titles, categories, attributes."""
         known = ("user_ids", "item_ids", "titles", "attributes", "category_systems")
         return replace(data, **{name: getattr(self.log, name) for name in known})
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Vectors and memories, where there are any."""
-        return self._people.state() | super().state()
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
-        super().restore(state)
-        self._people.restore(state)
+@final
+class FactorLogPopulation(LogPopulation, LatentPopulation):
+    """What items are worth follows from factors, which may move."""
+
+    def __init__(self, settings: FromData, worth: BalancedFactors) -> None:
+        super().__init__(settings, worth.users, worth.items, worth.level, worth.bias)
+        self.describe(settings)
 
 
 @final
-class _ScoredPopulation(Population):
-    """People of whom nothing is known but what every item is worth to them."""
+class ScoredLogPopulation(LogPopulation):
+    """Nothing is known but what every item is worth to everybody, (users, items)."""
 
-    def __init__(self, worth: FloatArray) -> None:
-        self.n_users, self.n_items = worth.shape
+    def __init__(self, settings: FromData, worth: FloatArray) -> None:
+        self.describe(settings)
         self._worth = worth
 
     def utilities(self, users: IntArray) -> FloatArray:

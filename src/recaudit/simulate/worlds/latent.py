@@ -153,7 +153,6 @@ class LatentScorePopulation(FactorPopulation):
         return values
 
 
-@final
 class LatentPopulation(FactorPopulation):
     """People who move, and who remember what they took."""
 
