@@ -11,10 +11,9 @@ from recaudit.simulate.offline.metrics import offline_metrics
 from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, tune
 from recaudit.simulate.worlds.beta_rank import BetaRank
 from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
-from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.environment import Environment, Population
 from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent, LatentScore
-from recaudit.simulate.worlds.population import Population
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper, register
 from recaudit.simulate.worlds.topics import Topics

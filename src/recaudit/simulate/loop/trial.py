@@ -21,11 +21,12 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.machine import check_memory
+from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import AnyPolicy, Top1
 from recaudit.registry import AUDITS, SIMULATED_MODELS
 from recaudit.seeding import derive
-from recaudit.simulate.loop.measures import population_rmse, predictions, root_mean_square
+from recaudit.simulate.loop.measures import MEASURES, population_rmse, predictions, root_mean_square
 from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 from recaudit.simulate.worlds.environment import Environment
@@ -38,23 +39,13 @@ STEP_SCHEMA = {
     "trial": pl.Int64,
     "step": pl.Int64,
     "ratings": pl.Int64,
-    "mean_rating": pl.Float64,
-    "rmse": pl.Float64,
-    "population_rmse": pl.Float64,
+    **dict.fromkeys(MEASURES, pl.Float64),
     "distinct_items": pl.Int64,
-    "gini": pl.Float64,
-    "drift": pl.Float64,
 }
 """One row a step; what each column means is in `measures.MEASURES`."""
-AUDIT_SCHEMA = {
-    "trial": pl.Int64,
-    "step": pl.Int64,
-    "audit": pl.String,
-    "metric": pl.String,
-    "value": pl.Float64,
-    "lower": pl.Float64,
-    "upper": pl.Float64,
-    "status": pl.String,
+_ANSWER = ("metric", "value", "lower", "upper", "status")
+AUDIT_SCHEMA = {"trial": pl.Int64, "step": pl.Int64, "audit": pl.String} | {
+    name: SUMMARY_SCHEMA[name] for name in _ANSWER
 }
 """One row a step, audit and metric."""
 
@@ -176,9 +167,9 @@ class _Trial:
     def _learn(self, step: int) -> None:
         """Fit, if it is time to, or if nothing is fitted yet."""
         retrain = self.loop.retrain
-        due = step == 0 or (retrain > 0 and step % retrain == 0)
-        if due:
-            self.model = self._fitted(self._grow(), step)
+        if step == 0 or (retrain > 0 and step % retrain == 0):
+            self.log, self.pending = _with_ratings(self.log, self.pending), []
+            self.model = self._fitted(self.log, step)
         elif self.model is None:  # resumed between two fits: the model is that of the last one
             latest = step - step % retrain if retrain else 0
             self.model = self._fitted(self._log_before(latest), latest)
@@ -241,12 +232,6 @@ class _Trial:
         """How often each item was shown."""
         self.exposure += np.bincount(shown["item"].to_numpy(), minlength=len(self.exposure))
 
-    def _grow(self) -> Interactions:
-        """The log with everything that was rated."""
-        self.log = _with_ratings(self.log, self.pending)
-        self.pending = []
-        return self.log
-
     # ---- stop and resume -------------------------------------------------------------------------------
 
     def _save(self, folder: TrialFolder) -> None:
@@ -306,7 +291,7 @@ def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
     except NotSupportedError:
         return [{"metric": None, **nothing, "status": Status.NOT_APPLICABLE.value}]
     failed = {**nothing, "status": Status.FAILED.value}
-    rows = frame.select("metric", *failed).to_dicts()
+    rows = frame.select(_ANSWER).to_dicts()
     return [row if row["value"] is None or isfinite(row["value"]) else row | failed for row in rows]
 
 

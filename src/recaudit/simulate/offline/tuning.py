@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, final
@@ -33,6 +33,11 @@ class GridSearch(Specification):
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
     """Field by field what to try: {"factors": (10, 20), "regularization": (0.01, 0.1)}."""
 
+    @property
+    def tried(self) -> Mapping[str, tuple[Any, ...]]:
+        """What is tried, by setting."""
+        return self.values
+
 
 @final
 class OptunaSearch(Specification):
@@ -42,6 +47,11 @@ class OptunaSearch(Specification):
     """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
     tries: int = Field(default=30, ge=1)
     """How many settings are tried."""
+
+    @property
+    def tried(self) -> Mapping[str, tuple[Any, ...]]:
+        """The ends of what is tried, by setting."""
+        return self.ranges
 
 
 _NEAR_END = 0.05
@@ -77,16 +87,11 @@ def tune(
 
     An Oracle has nothing to tune. Every setting is checked before anything is fitted.
     """
-    settings = how.values if isinstance(how, GridSearch) else how.ranges
     known = type(recommender).model_fields
-    for name in settings:
+    for name in how.tried:
         if name not in known:
-            raise InputError(
-                "tuning",
-                received=name,
-                expected=f"a setting of {type(recommender).__name__}",
-                remedy=did_you_mean(name, known),
-            )
+            expected = f"a setting of {type(recommender).__name__}"
+            raise InputError("tuning", received=name, expected=expected, remedy=did_you_mean(name, known))
 
     def measured(candidates: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Each with its mean rmse and ndcg; an engine spreads the folds of all of them together."""
@@ -105,16 +110,14 @@ def tune(
 
 def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
     """The recommender at the best of what was tried."""
-    best = _best(tries)
-    changes = {name: value for name, value in best.items() if name not in ("rmse", "ndcg")}
+    changes = {name: value for name, value in _best(tries).items() if name not in ("rmse", "ndcg")}
     return type(recommender)(**dict(recommender) | changes)
 
 
 def edges(how: GridSearch | OptunaSearch, tries: pl.DataFrame) -> tuple[str, ...]:
     """The settings whose chosen value is the lowest or the highest of several numbers, or nearly so in a search."""
-    best = _best(tries)
-    found = []
-    for name, values in (how.values if isinstance(how, GridSearch) else how.ranges).items():
+    best, found = _best(tries), []
+    for name, values in how.tried.items():
         if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             continue
         low, high = min(values), max(values)

@@ -10,8 +10,7 @@ from pydantic import Field
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import AnyChoice, PicksBest
-from recaudit.simulate.worlds.environment import Environment, Repeats, Size
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Environment, Population, Repeats, Size
 
 
 @final

@@ -19,12 +19,13 @@ from recaudit.models.base import Recommender
 from recaudit.registry import MODELS
 from recaudit.seeding import generator
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
-from recaudit.simulate.worlds.environment import Amount, Size
+from recaudit.simulate.worlds.environment import Amount, Population, Size
 from recaudit.simulate.worlds.latent import LatentDynamics, LatentPopulation
 from recaudit.simulate.worlds.learning import BalancedFactors, Learned, learn, levels_of, nearest
-from recaudit.simulate.worlds.population import Population
 from recaudit.specification import OneOf, as_data
 
+_FITTED: tuple[str, ...] = ("log", "learned")
+"""What is worked out once."""
 FACTORS = 8
 """As in paper 003."""
 
@@ -66,11 +67,11 @@ class FromData(LatentDynamics):
     """Of those factorisations."""
     rng: int = 0
     """The seed of the fit."""
-    users: Size
+    users: Size = 1
     """As in the log."""
-    items: Size
+    items: Size = 1
     """As in the log."""
-    users_per_step: Size
+    users_per_step: Size = 1
     """How many are online at a step; a fifth of the users where nothing is said."""
     noise: Amount | None = None  # type: ignore[assignment]  # known once people are fitted
     """Standard deviation of what no model explains in a rating. None: as found on held-out ratings."""
@@ -148,8 +149,7 @@ class FromData(LatentDynamics):
             known = {name: value for name, value in known.items() if name not in ("users", "items", "users_per_step")}
         made = type(self)(**known | changes)
         if not changes.keys() & {"data", "factors", "recommender", "rng", *self.dynamics.values()}:
-            kept = {name: self.__dict__[name] for name in ("log", "learned") if name in self.__dict__}
-            made.__dict__.update(kept)
+            made.__dict__.update({name: self.__dict__[name] for name in _FITTED if name in self.__dict__})
         return made
 
     @property

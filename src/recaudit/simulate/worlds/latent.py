@@ -14,8 +14,7 @@ from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import AnyChoice, PicksBest
-from recaudit.simulate.worlds.environment import Amount, Environment, Repeats, Size
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Amount, Environment, Population, Repeats, Size
 
 
 class LatentDynamics(Environment):

@@ -8,8 +8,9 @@ from typing import final
 import numpy as np
 from scipy import optimize
 from scipy.special import ndtr
+from scipy.stats import norm
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
@@ -85,21 +86,24 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
     _check_log(data)
     split = splits.random(data, HELD_OUT, rng)
     tried = [recommender] if recommender is not None else candidates(factors)
-    missed = [_held_out(one.fit(split.train, rng), one, split.test) for one in tried]
-    errors = [float(np.sqrt(np.mean((np.clip(one, *data.scale) - split.test.ratings) ** 2))) for one in missed]
+    test = split.test
+    pairs = test.users.astype(np.int64), test.items.astype(np.int64)
+    missed = [_finite(one, _rating_model(one, split.train, rng).pair_scores(*pairs)) for one in tried]
+    errors = [float(np.sqrt(np.mean((np.clip(one, *data.scale) - test.ratings) ** 2))) for one in missed]
     best = int(np.argmin(errors))
     levels = levels_of(data)
-    model = tried[best].fit(data, rng)
-
-    def scores() -> FloatArray:
-        return np.concatenate([_scores(model, tried[best], block) for block in _blocks(data.n_users)])
-
+    model = _rating_model(tried[best], data, rng)
+    if isinstance(model, FactorModel):
+        worth: BalancedFactors | FloatArray = BalancedFactors.of(model)
+    else:
+        blocks = np.split(np.arange(data.n_users), range(256, data.n_users, 256))
+        worth = _read_only(_finite(tried[best], np.concatenate([model.scores(block).numpy() for block in blocks])))
     activity, popularity = rates_of(data.user_counts, data.item_counts)
     return Learned(
         recommender=tried[best],
-        worth=BalancedFactors.of(model) if isinstance(model, FactorModel) else _read_only(scores()),
+        worth=worth,
         error=errors[best],
-        noise=noise_of(missed[best], split.test.ratings, data.scale, levels),
+        noise=noise_of(missed[best], test.ratings, data.scale, levels),
         levels=levels,
         activity=_read_only(activity),
         popularity=_read_only(popularity),
@@ -155,7 +159,7 @@ def nearest(values: FloatArray, levels: FloatArray) -> FloatArray:
 def _clipped_miss(worth: FloatArray, noise: float, scale: tuple[float, float]) -> FloatArray:
     """(n,): the mean of `(clip(w + noise z) - w)^2` over standard normal z."""
     low, high = ((end - worth) / noise for end in scale)
-    inside = ndtr(high) - ndtr(low) - high * _density(high) + low * _density(low)
+    inside = ndtr(high) - ndtr(low) - high * norm.pdf(high) + low * norm.pdf(low)
     missed: FloatArray = noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
     return missed
 
@@ -168,33 +172,19 @@ def _rounded_miss(worth: FloatArray, noise: float, levels: FloatArray) -> FloatA
     return missed
 
 
-def _density(z: FloatArray) -> FloatArray:
-    values: FloatArray = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return values
-
-
-def _held_out(model: FittedModel, recommender: Recommender, test: Interactions) -> FloatArray:
-    """(ratings of `test`,): predictions, not cut to the scale."""
-    users, out = test.users, np.empty(len(test))
-    for block in _blocks(test.n_users):
-        rows = slice(test.indptr[block[0]], test.indptr[block[-1] + 1])
-        out[rows] = _scores(model, recommender, block)[users[rows] - block[0], test.items[rows]]
-    return out
-
-
-def _blocks(users: int) -> list[IntArray]:
-    return np.split(np.arange(users), range(256, users, 256))
-
-
-def _scores(model: FittedModel, recommender: Recommender, users: IntArray) -> FloatArray:
-    """(len(users), items): predicted ratings, finite."""
+def _rating_model(recommender: Recommender, data: Interactions, rng: int) -> FittedModel:
+    """The fitted model, if its scores are ratings."""
+    model = recommender.fit(data, rng)
     if not model.predicts_ratings:
         raise NotSupportedError(
             f"{type(recommender).__name__}: its scores rank items and are no ratings, so that they cannot say what "
             "people would rate. Recommenders that predict ratings: ALS, BiasedMF, ItemKNN, UserKNN, EASE and SLIM with "
             "center='item', TopPop by mean rating."
         )
-    scores: FloatArray = model.scores(users).numpy()
+    return model
+
+
+def _finite(recommender: Recommender, scores: FloatArray) -> FloatArray:
     if not np.isfinite(scores).all():
         raise InputError(
             "recommender",

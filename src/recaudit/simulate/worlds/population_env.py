@@ -16,9 +16,8 @@ from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.environment import Environment, Population
 from recaudit.simulate.worlds.exposure import drawn_users
-from recaudit.simulate.worlds.population import Population
 
 Observation = dict[str, Any]
 Beginning = tuple[Interactions, Population]

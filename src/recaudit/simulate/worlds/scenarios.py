@@ -14,11 +14,10 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 from recaudit.registry import ENVIRONMENTS
 from recaudit.simulate.worlds.beta_rank import BetaRank
-from recaudit.simulate.worlds.environment import Environment, Size
+from recaudit.simulate.worlds.environment import Environment, Population, Size
 from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent, LatentScore
 from recaudit.simulate.worlds.libfm import LibFM
-from recaudit.simulate.worlds.population import Population
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.topics import Topics
 from recaudit.specification import OneOf, Specification

@@ -14,8 +14,7 @@ from pydantic import Field
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Amount, Environment, Size
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Amount, Environment, Population, Size
 
 
 @final
