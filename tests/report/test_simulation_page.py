@@ -15,9 +15,9 @@ from recaudit.errors import InputError
 from recaudit.report.charts.labels import edge_levels, label_sides
 from recaudit.report.simulation.evidence import Study
 from recaudit.report.simulation.page import render_simulation, write_simulation
-from recaudit.simulate.loop.comparison import WithPolicy
 from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.oracle import Oracle
+from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.loop.simulation import Simulation
 from recaudit.simulate.loop.trial import AUDIT_SCHEMA
 from recaudit.simulate.offline.comparison import offline_online

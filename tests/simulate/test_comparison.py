@@ -13,7 +13,7 @@ from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import InputError
 from recaudit.policies import EpsilonGreedy
-from recaudit.simulate.loop.comparison import WithPolicy
+from recaudit.simulate.loop.run import WithPolicy
 
 SMALL = simulate.Topics(users=60, items=80, topics=5, users_per_step=20)
 THREE: dict[str, WithPolicy] = {

@@ -16,7 +16,7 @@ from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import DamageWarning, InputError
 from recaudit.models import Recommender
-from recaudit.simulate.loop.comparison import WithPolicy
+from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.offline.metrics import offline_metrics
 from recaudit.simulate.offline.rank_correlation import rank_correlation
 from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, edges, tune

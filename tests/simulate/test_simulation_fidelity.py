@@ -9,9 +9,8 @@ import pytest
 
 from recaudit.data.interactions import Interactions
 from recaudit.models import TopPop
-from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
+from recaudit.simulate.offline.fidelity import MEANINGS, STATISTICS, SimulationFidelity, fidelity
 from recaudit.simulate.offline.portrait import portrait
-from recaudit.simulate.offline.statistics import MEANINGS, STATISTICS
 from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
 from recaudit.simulate.worlds.topics import Topics

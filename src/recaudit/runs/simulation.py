@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, final
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    ModelWrapValidatorHandler,
     PlainValidator,
     PositiveInt,
     TypeAdapter,
@@ -23,18 +24,199 @@ from recaudit import atomic, lock
 from recaudit.audits.audit import Audit
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import MANIFEST, read_manifest
-from recaudit.policies import AnyPolicy, Top1
-from recaudit.registry import AUDITS
-from recaudit.runs.configuration import EngineSettings
-from recaudit.runs.environments import collected, label_environments, read_environment
-from recaudit.runs.inputs import make_engine
-from recaudit.runs.loop_recommenders import LoopRecommender, label_recommenders, read_recommender
+from recaudit.models import Recommender
+from recaudit.policies import AnyPolicy, Policy, Top1
+from recaudit.registry import AUDITS, ENVIRONMENTS, SIMULATED_MODELS
+from recaudit.runs.configuration import EngineSettings, read_data
+from recaudit.runs.inputs import load_data, make_engine, name_of
+from recaudit.runs.recommenders import Model, label_models, own_labels, read_label, read_model
 from recaudit.runs.toml_files import parse_section, read_section
-from recaudit.simulate.loop.comparison import folder_name
-from recaudit.simulate.loop.trial import LoopAudit
+from recaudit.simulate.loop.run import folder_name
+from recaudit.simulate.loop.trial import Every, LoopAudit
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
-from recaudit.simulate.worlds.scenarios import Scenario
-from recaudit.specification import Specification, build, mistake, together
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Course, Scenario
+from recaudit.specification import Specification, build, missing, mistake, take_kind, together, within
+
+# ---- mistakes ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _collected(wrong: list[ValidationError], key: str = "") -> Iterator[None]:
+    """Collect the mistakes made inside, those of the part under `key` with their place, and continue."""
+    try:
+        yield
+    except ValidationError as error:
+        wrong.append(within(key, error) if key else error)
+
+
+def _check_folders(labels: Iterable[str]) -> None:
+    """Every label names a folder."""
+    for place, label in enumerate(labels):
+        try:
+            folder_name(label)
+        except InputError:
+            raise mistake((place, "label"), label, 'a text that can name a folder: no / \\ : * ? " < > |') from None
+
+
+# ---- environments ------------------------------------------------------------------------------------
+
+_BEGINNING = {
+    "ratings": "how many ratings recommenders begin with, here or for all environments",
+    "steps": "how many steps follow, here or for all environments",
+}
+"""What has no default but in a scenario of the paper."""
+_Labelled = tuple[str, Scenario]
+
+
+def _read_environment(value: object, info: ValidationInfo) -> _Labelled:
+    """An `[[environment]]` table; a label that is not given is left empty for `_label_environments`.
+
+    What it does not say about its beginning and end is as for all environments, else as in the paper.
+    """
+    if not isinstance(value, Mapping) or ("name" in value) == bool({"kind", "data"} & value.keys()):
+        expected = "either name = '...' (a scenario of the paper), kind = '...' (one of your own) or data = {...}"
+        raise mistake((), value, expected, "'recaudit simulate --list' has the names.")
+    table, wrong = dict(value), list[ValidationError]()
+    written = {key: table.pop(key) for key in Course.model_fields if key in table}
+    common = {key: info.data[key] for key in _BEGINNING if info.data.get(key) is not None}
+    scenario = _named(table.pop("name")) if "name" in table else None
+    with _collected(wrong):
+        label = read_label(table.pop("label", None))
+    with _collected(wrong):
+        given = {key: getattr(scenario, key) for key in Course.model_fields} if scenario else {}
+        course = build(Course, given | common | written, info)
+    if scenario is None:
+        wrong += [missing(key, expected) for key, expected in _BEGINNING.items() if key not in common | written]
+    with _collected(wrong):
+        name, environment = _changed(scenario, table, info) if scenario else _of_kind(table, info)
+    if wrong:
+        raise together(wrong)
+    version = scenario.version if scenario else 0
+    return label, Scenario(name=name, environment=environment, version=version, **dict(course))
+
+
+def _label_environments(environments: tuple[_Labelled, ...]) -> tuple[Scenario, ...]:
+    """Each environment under a name of its own: its label, else its name, counted where it repeats."""
+    labels, scenarios = zip(*environments, strict=True)
+    own = own_labels(labels, [scenario.name for scenario in scenarios], "environment")
+    _check_folders(own)
+    return tuple(one.model_copy(update={"name": name}) for name, one in zip(own, scenarios, strict=True))
+
+
+def _named(name: object) -> Scenario:
+    if not isinstance(name, str) or name not in SCENARIOS:
+        raise mistake(("name",), name, "the name of a scenario", did_you_mean(str(name), SCENARIOS))
+    return SCENARIOS[name]
+
+
+def _changed(scenario: Scenario, table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
+    """The scenario's environment with the settings that are written."""
+    settings = {name: getattr(scenario.environment, name) for name in type(scenario.environment).model_fields}
+    return scenario.name, build(type(scenario.environment), settings | table, info, *_KEYS)
+
+
+def _of_kind(table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
+    """An environment by its kind; with data, whose people are fitted to ratings."""
+    name, wrong = "", list[ValidationError]()
+    if "data" in table:
+        with _collected(wrong, "data"):
+            source = read_data(table["data"], info)
+            name, table["data"] = name_of(source), load_data(source)
+        if wrong:
+            del table["data"]
+    kind, settings = take_kind(ENVIRONMENTS, {"kind": "from-data"} | table)
+    with _collected(wrong):
+        environment: Environment = build(ENVIRONMENTS[kind], settings, info, *_KEYS)
+    if wrong:
+        raise together(wrong)
+    return name or kind, environment
+
+
+_KEYS = ("name", "kind", "label", *Course.model_fields)
+"""The keys that every environment has."""
+
+
+# ---- recommenders ------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class LoopRecommender:
+    """A recommender under its label."""
+
+    model: Model
+    policy: Policy | None = None
+    """Its own; else the simulation's."""
+    tuning: GridSearch | OptunaSearch | None = None
+    """How its settings are chosen; else they are as written."""
+
+
+def _read_recommender(value: object, info: ValidationInfo) -> LoopRecommender:
+    """A `[[recommender]]` table; a label that is not given is left empty for `_label_recommenders`."""
+    if not isinstance(value, Mapping):
+        return LoopRecommender(read_model(value, info, SIMULATED_MODELS))
+    table, wrong = dict(value), list[ValidationError]()
+    how, policy, tuning = table.pop("tune", None), None, None
+    if "policy" in table:
+        with _collected(wrong, "policy"):
+            policy = TypeAdapter[Policy](AnyPolicy).validate_python(table.pop("policy"), context=info.context)
+    with _collected(wrong):
+        model = read_model(table, info, SIMULATED_MODELS, "policy", "tune")
+    if how is not None and not wrong:
+        with _collected(wrong, "tune"):
+            tuning = _read_tuning(how, model.recommender, info)
+    if wrong:
+        raise together(wrong)
+    return LoopRecommender(model, policy, tuning)
+
+
+def _label_recommenders(recommenders: tuple[LoopRecommender, ...]) -> tuple[LoopRecommender, ...]:
+    """Each under a label of its own: as given, else the recommender's name, counted where it repeats."""
+    models = label_models(tuple(each.model for each in recommenders), "recommender")
+    _check_folders(model.label for model in models)
+    return tuple(replace(each, model=model) for each, model in zip(recommenders, models, strict=True))
+
+
+def _read_tuning(how: object, recommender: Recommender, info: ValidationInfo) -> GridSearch | OptunaSearch:
+    """A grid `{factors = [10, 20]}`, or `{ranges = {regularization = [0.001, 1.0]}, tries = 30}`."""
+    if not isinstance(how, Mapping) or not how:
+        raise mistake((), how, "lists of values to try, {factors = [10, 20]}, or {ranges = {...}, tries = 30}")
+    if "ranges" in how:
+        search = build(OptunaSearch, how, info)
+        wrong = [within("ranges", error) for error in _refused(search.ranges, recommender)]
+        tuning: GridSearch | OptunaSearch = search
+    else:
+        for name, values in how.items():
+            if not isinstance(values, list) or not values:
+                raise mistake((name,), values, "a list of the values to try")
+        tuning = GridSearch(values={name: tuple(values) for name, values in how.items()})
+        wrong = list(_refused(tuning.values, recommender))
+    if wrong:
+        raise together(wrong)
+    return tuning
+
+
+def _refused(tried: Mapping[str, tuple[object, ...]], recommender: Recommender) -> Iterator[ValidationError]:
+    """What the recommender would not take, one setting at a time."""
+    kind, known = type(recommender), type(recommender).model_fields
+    for name, values in tried.items():
+        if name not in known:
+            expected = f"a setting of {kind.__name__}" if known else f"nothing: {kind.__name__} has no settings"
+            yield mistake((name,), list(values), expected, did_you_mean(name, known) if known else "")
+            continue
+        for value in values:
+            try:
+                kind(**dict(recommender) | {name: value})
+            except ValidationError as error:
+                # Settings that do not go together may do so once others of them are tried as well.
+                if any(line["loc"][:1] == (name,) for line in error.errors()):
+                    yield error
+                    break
+
+
+# ---- the whole ---------------------------------------------------------------------------------------
 
 
 def _listed(key: str) -> BeforeValidator:
@@ -48,55 +230,33 @@ def _listed(key: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _check_folders(labels: list[str]) -> None:
-    """Every label names a folder."""
-    for place, label in enumerate(labels):
-        try:
-            folder_name(label)
-        except InputError:
-            raise mistake((place, "label"), label, 'a text that can name a folder: no / \\ : * ? " < > |') from None
-
-
-def _named_environments(environments: tuple[tuple[str, Scenario], ...]) -> tuple[Scenario, ...]:
-    labelled = label_environments(environments)
-    _check_folders([scenario.name for scenario in labelled])
-    return labelled
-
-
-def _named_recommenders(recommenders: tuple[LoopRecommender, ...]) -> tuple[LoopRecommender, ...]:
-    labelled = label_recommenders(recommenders)
-    _check_folders([each.model.label for each in labelled])
-    return labelled
-
-
 @final
-class AuditSchedule(Specification):
-    """The audits of every recommender while it learns, each by its own table, and when they are run."""
+@dataclass(frozen=True)
+class AuditSchedule:
+    """The audits of every recommender while it learns, and when they are run."""
 
-    every: int = Field(default=0, ge=0)
+    every: int = 0
     """Every so many steps, and at the last; 0: at the last alone."""
-    audits: dict[str, Audit] = Field(default_factory=dict)
-    """By name."""
+    audits: Mapping[str, Audit] = field(default_factory=dict)
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _by_name(cls, value: object, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        if not isinstance(value, Mapping):
-            return handler(value)
-        wrong, found = list[ValidationError](), {}
-        for name, table in value.items():
+
+def _read_audits(value: object, info: ValidationInfo) -> AuditSchedule:
+    """The table `[audits]`, which has a table for each audit under its name."""
+    if not isinstance(value, Mapping):
+        raise mistake((), value, "a table")
+    wrong, every, found = list[ValidationError](), 0, dict[str, Audit]()
+    for name, table in value.items():
+        with _collected(wrong, name):
             if name == "every":
-                continue
-            with collected(wrong, name):
-                if name not in AUDITS:
-                    raise mistake((), table, f"one of {', '.join(AUDITS)}", did_you_mean(name, AUDITS))
+                every = TypeAdapter[int](Every).validate_python(table)
+            elif name in AUDITS:
                 audit = build(AUDITS[name], table, info) if isinstance(table, Mapping) else table
                 found[name] = TypeAdapter[Audit](LoopAudit).validate_python(audit)
-        with collected(wrong):
-            made = handler({"audits": found, **{key: value[key] for key in ("every",) if key in value}})
-        if wrong:
-            raise together(wrong)
-        return made
+            else:
+                raise mistake((), table, f"one of {', '.join(AUDITS)}", did_you_mean(name, AUDITS))
+    if wrong:
+        raise together(wrong)
+    return AuditSchedule(every, found)
 
 
 @final
@@ -123,16 +283,16 @@ class SimulationConfiguration(Specification):
     policy: AnyPolicy = Top1()
     """How scores become what is shown, for recommenders without a policy of their own."""
     environments: Annotated[
-        tuple[Annotated[Any, PlainValidator(read_environment)], ...],
+        tuple[Annotated[Any, PlainValidator(_read_environment)], ...],
         _listed("environment"),
-        AfterValidator(_named_environments),
+        AfterValidator(_label_environments),
     ] = Field(alias="environment")
     recommenders: Annotated[
-        tuple[Annotated[LoopRecommender, PlainValidator(read_recommender)], ...],
+        tuple[Annotated[LoopRecommender, PlainValidator(_read_recommender)], ...],
         _listed("recommender"),
-        AfterValidator(_named_recommenders),
+        AfterValidator(_label_recommenders),
     ] = Field(alias="recommender")
-    audits: AuditSchedule = AuditSchedule()
+    audits: Annotated[AuditSchedule, PlainValidator(_read_audits)] = AuditSchedule()
     engine: EngineSettings = EngineSettings()
 
     @model_validator(mode="before")

@@ -1,10 +1,9 @@
 """Closed loops: people who rate what they are shown, and recommenders that learn from it (paper 003)."""
 
-from recaudit.simulate.loop.comparison import Comparison, compare
 from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.paper_recommenders import paper_recommenders
-from recaudit.simulate.loop.run import run
-from recaudit.simulate.loop.simulation import Simulation
+from recaudit.simulate.loop.run import compare, run
+from recaudit.simulate.loop.simulation import Comparison, Simulation
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
 from recaudit.simulate.offline.metrics import offline_metrics

@@ -21,8 +21,7 @@ from recaudit.errors import InputError
 from recaudit.report.kit.numbers import Estimate, finite
 from recaudit.report.simulation.finished import Finished, finished_parts
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS
-from recaudit.simulate.loop.comparison import Comparison
-from recaudit.simulate.loop.simulation import Simulation, interval
+from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
 from recaudit.status import Status

@@ -9,7 +9,7 @@ from typing import final
 import polars as pl
 
 from recaudit.report.kit.numbers import listing, plural
-from recaudit.simulate.loop.comparison import Comparison
+from recaudit.simulate.loop.simulation import Comparison
 from recaudit.simulate.offline.comparison import OfflineOnline
 
 

@@ -1,9 +1,10 @@
-"""`run`: a recommender in an environment, over some trials."""
+"""`run`, a recommender in an environment over some trials, and `compare`, several before the same people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from recaudit.errors import InputError
 from recaudit.folders import Folder, Kind, Manifest, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy, Top1
-from recaudit.simulate.loop.simulation import Simulation
+from recaudit.simulate.loop.simulation import Comparison, Simulation
 from recaudit.simulate.loop.trial import Loop, RunTrial
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
@@ -25,6 +26,8 @@ from recaudit.specification import as_data
 from recaudit.version import __version__
 
 MOST_TRIALS = 1_000_000
+WithPolicy = Recommender | tuple[Recommender, Policy]
+"""A recommender, with a policy of its own where it has one."""
 
 
 @checked
@@ -81,6 +84,53 @@ def run(
     inside = [trial_name(trial) for trial in range(trials)]
     with kept(folder, "simulation", as_data(loop), inside):
         return run_trials({"": loop}, trials, {"": folder}, engine)[""]
+
+
+@checked
+def compare(
+    environment: Environment | Scenario | str,
+    recommenders: Mapping[str, WithPolicy],
+    policy: Policy | None = None,
+    steps: int | None = None,
+    *,
+    ratings: int | None = None,
+    trials: int = 10,
+    retrain: int = 1,
+    warm: bool = False,
+    audits: Mapping[str, Audit] | None = None,
+    audit_every: int = 0,
+    population_every: int = 0,
+    same_people: bool = True,
+    out: str | Path | None = None,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Comparison:
+    """Run each recommender over the same trials; arguments as for `run`, and `policy` for those without their own.
+
+    With `out`, each has a folder in it under its name. An engine spreads trials of all recommenders together.
+    """
+    scenario = as_scenario(environment, ratings=ratings, steps=steps)
+    if not recommenders:
+        raise InputError("recommenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
+    make = partial(
+        Loop,
+        retrain=retrain,
+        warm=warm,
+        audits=dict(audits or {}),
+        audit_every=audit_every,
+        population_every=population_every,
+        same_people=same_people,
+        rng=rng,
+    )
+    return run_all(each_loop(make, scenario, recommenders, policy), trials, None if out is None else Path(out), engine)
+
+
+def each_loop(
+    make: Callable[..., Loop], scenario: Scenario, recommenders: Mapping[str, WithPolicy], policy: Policy | None
+) -> dict[str, Loop]:
+    """The loop of each recommender, with its own policy or else `policy`."""
+    pairs = {name: each if isinstance(each, tuple) else (each, policy or Top1()) for name, each in recommenders.items()}
+    return {name: make(scenario=scenario, recommender=each, policy=own) for name, (each, own) in pairs.items()}
 
 
 @contextmanager
@@ -149,3 +199,21 @@ def check_trials(trials: int) -> None:
     """At least one, and as many as can ever be run."""
     if not 1 <= trials <= MOST_TRIALS:
         raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
+
+
+def run_all(
+    loops: Mapping[str, Loop], trials: int, out: Path | None, engine: Engine | None, *, nested: bool = False
+) -> Comparison:
+    """Run each loop over the same trials; `nested`: in a folder inside that of a study, which answers for it."""
+    check_trials(trials)
+    folders = {name: None if out is None else out / folder_name(name) for name in loops}
+    inside = [f"{name}/{trial_name(trial)}" for name in loops for trial in range(trials)]
+    with kept(out, "comparison", {name: as_data(loop) for name, loop in loops.items()}, inside, nested=nested):
+        return Comparison(run_trials(loops, trials, folders, engine))
+
+
+def folder_name(name: str) -> str:
+    """The name, if a folder can have it."""
+    if not name or name.startswith(".") or any(character in '/\\:*?"<>|' or ord(character) < 32 for character in name):
+        raise InputError("recommenders", received=name, expected='names that can be folders: no / \\ : * ? " < > |')
+    return name

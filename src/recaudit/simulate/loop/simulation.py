@@ -19,7 +19,6 @@ from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
 CONFIDENCE = 0.95
-ENDS = ("value", "lower", "upper")
 
 
 @final
@@ -105,10 +104,68 @@ class Simulation:
         parts = (f"{name}={self.settings[name]['kind']}" for name in ("recommender", "policy"))
         head = ", ".join([f"environment={self.settings['scenario']['name']}", *parts])
         lines = [f"simulation ({head}), {self.trials} trials, {self.steps['step'].n_unique():,} steps"]
-        known = self.overall().drop_nulls("value").iter_rows(named=True)
-        return "\n".join([*lines, *(f"  {row['measure'].ljust(16)} {written(row, digits=4)}" for row in known)])
+        for measure, *estimate, _ in self.overall().drop_nulls("value").iter_rows():
+            lines.append(f"  {measure.ljust(16)} {written(*estimate, digits=4)}")
+        return "\n".join(lines)
 
     __repr__ = summary
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Simulations by name, over the same trials."""
+
+    simulations: Mapping[str, Simulation]
+
+    def __getitem__(self, name: str) -> Simulation:
+        if name not in self.simulations:
+            remedy = did_you_mean(name, self.simulations)
+            raise InputError("name", received=name, expected="a name that was compared", remedy=remedy)
+        return self.simulations[name]
+
+    @property
+    def models(self) -> list[str]:
+        """The names that count where a log is asked, which knows models and not policies.
+
+        Of one recommender under several policies that is the one that shows the highest scores, else the first.
+        """
+        counted = [own.settings["recommender"] for own in self.simulations.values() if not own.explores]
+        found: list[str] = []
+        for name, own in self.simulations.items():
+            if not own.explores or own.settings["recommender"] not in counted:
+                found.append(name)
+                counted.append(own.settings["recommender"])
+        return found
+
+    def overall(self, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
+        """One row a recommender, best (highest) first: name, value, lower, upper, trials."""
+        return _best_first({name: own.by_trial(measure, last=last) for name, own in self.simulations.items()})
+
+    def differences(self, baseline: str, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
+        """One row for each other recommender: it minus the baseline, trial by trial, with Student's interval.
+
+        Trials are paired: both met the same people and the same chance, so that intervals are narrower than those of
+        the two means. An interval that leaves out 0 is a difference.
+        """
+        reference = self[baseline].by_trial(measure, last=last)
+        others = {name: own for name, own in self.simulations.items() if name != baseline}
+        return _best_first({name: own.by_trial(measure, last=last) - reference for name, own in others.items()})
+
+    def summary(self) -> str:
+        """Mean ratings with their intervals, a line each."""
+        width = max(map(len, self.simulations))
+        rows = self.overall().iter_rows()
+        lines = (f"  {name.ljust(width)}  {written(*estimate, digits=4)}" for name, *estimate, _ in rows)
+        return "\n".join(["mean rating received", *lines])
+
+    __repr__ = summary
+
+
+def _best_first(values: Mapping[str, FloatArray]) -> pl.DataFrame:
+    schema = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "upper": pl.Float64, "trials": pl.Int64}
+    rows = [{"name": name, **interval(own)} for name, own in values.items()]
+    return pl.DataFrame(rows, schema).sort("value", descending=True, nulls_last=True, maintain_order=True)
 
 
 def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, float | int | None]:
@@ -122,9 +179,8 @@ def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, fl
     return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
 
 
-def written(row: Mapping[str, Any], name: str = "", *, digits: int = 3) -> str:
-    """A number with its interval, of a row with value, lower and upper, or with those of `name`."""
-    value, lower, upper = (row[key] for key in ((name, f"{name}_lower", f"{name}_upper") if name else ENDS))
+def written(value: float | None, lower: float | None = None, upper: float | None = None, digits: int = 3) -> str:
+    """A number with its interval, where it has one."""
     if value is None:
         return "n/a"
     return f"{value:.{digits}f}" + ("" if lower is None else f" [{lower:.{digits}f}, {upper:.{digits}f}]")

@@ -21,9 +21,8 @@ from recaudit.folders import Folder
 from recaudit.models.base import Recommender
 from recaudit.policies import Policy
 from recaudit.registry import SIMULATED_MODELS
-from recaudit.simulate.loop.comparison import Comparison, WithPolicy, each_loop, folder_name, run_all
-from recaudit.simulate.loop.run import as_scenario, kept
-from recaudit.simulate.loop.simulation import interval, written
+from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_all
+from recaudit.simulate.loop.simulation import Comparison, interval, written
 from recaudit.simulate.loop.trial import Loop, check_room
 from recaudit.simulate.offline.metrics import each_offline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
@@ -86,8 +85,7 @@ class OfflineOnline:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _folds(self, environment: str, name: str, metric: str) -> FloatArray:
-        rows = self.folds.filter((pl.col("environment") == environment) & (pl.col("recommender") == name))
-        return rows[metric].to_numpy()
+        return self.folds.filter(environment=environment, recommender=name)[metric].to_numpy()
 
     def summary(self) -> str:
         """The points, best first, and the correlations, a line each."""
@@ -104,7 +102,8 @@ class OfflineOnline:
                 lines.append("  ".join([name.ljust(widths[0]), *numbers]))
             for row in spearman.filter(environment=environment).iter_rows(named=True):
                 name = f"nDCG@{self.k}" if row["metric"] == "ndcg" else "RMSE"
-                lines.append(f"{name} offline against mean rating, rank correlation: {written(row, digits=2)}")
+                value = written(row["value"], row["lower"], row["upper"], digits=2)
+                lines.append(f"{name} offline against mean rating, rank correlation: {value}")
             for row in self.recommenders.filter(pl.col("edge") != "", environment=environment).iter_rows(named=True):
                 lines.append(f"{row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
             lines.append("")
@@ -246,9 +245,14 @@ class _Bench:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    single = ({"value": row[name], "lower": None, "upper": None} for name in ("ndcg", "rmse", "distinct_items"))
-    ndcg, rmse, items = (written(one, digits=digits) for one, digits in zip(single, (3, 3, 1), strict=True))
-    return row["recommender"], written(row, "mean_rating"), ndcg, rmse, items
+    rating = written(*(row[f"mean_rating{end}"] for end in ("", "_lower", "_upper")))
+    return (
+        row["recommender"],
+        rating,
+        written(row["ndcg"]),
+        written(row["rmse"]),
+        written(row["distinct_items"], digits=1),
+    )
 
 
 def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:
