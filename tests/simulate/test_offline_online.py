@@ -19,7 +19,7 @@ from recaudit.models import Recommender
 from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.offline.metrics import offline_metrics
 from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, edges, tune
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, Tuned, tune
 
 SMALL = simulate.Scenario(
     name="small",
@@ -77,10 +77,15 @@ class TestTuning:
         assert tune(ra.models.ALS(), DATA, how, n=2).tries.equals(found.tries)
 
     def test_a_best_value_at_an_end_is_told(self) -> None:
-        tries = pl.DataFrame({"a": [1, 2, 3], "b": [0.1, 0.2, 0.3], "kind": ["x", "y", "z"], "rmse": [0.9, 0.8, 0.7]})
-        how = GridSearch(values={"a": (3, 2, 1), "b": (0.1, 0.3, 0.5), "kind": ("x", "y", "z"), "c": (4,)})
-        assert edges(how, tries.with_columns(c=pl.lit(4))) == ("a = 3, the highest tried",)
-        assert edges(OptunaSearch(ranges={"a": (1, 4), "b": (0.29, 5.0)}), tries) == ("b = 0.3, the lowest tried",)
+        settings = {"neighbours": [1, 2, 3], "shrinkage": [0.1, 0.2, 0.3], "center": ["user", "item", "item"]}
+        tries = pl.DataFrame({**settings, "damping": 4.0, "rmse": [0.9, 0.8, 0.7], "ndcg": 0.5})
+        knn, centers = ra.models.ItemKNN(), ("user", "item")
+        grid = {"neighbours": (3, 2, 1), "shrinkage": (0.1, 0.3, 0.5), "center": centers, "damping": (4.0,)}
+        found = Tuned.of(knn, GridSearch(values=grid), tries)
+        assert found.recommender == ra.models.ItemKNN(neighbours=3, shrinkage=0.3, center="item", damping=4.0)
+        assert found.edges == ("neighbours = 3, the highest tried",)
+        search = OptunaSearch(ranges={"neighbours": (1, 4), "shrinkage": (0.29, 5.0)})
+        assert Tuned.of(knn, search, tries).edges == ("shrinkage = 0.3, the lowest tried",)
         found = tune(ra.models.ALS(factors=3), DATA, GridSearch(values={"regularization": (50.0, 100.0)}), n=2)
         assert found.edges == ("regularization = 50, the lowest tried",)
 

@@ -22,13 +22,7 @@ _LATENT: dict[str, dict[str, Any]] = {
     "EASE": {"regularization": 5889.0},
     "SGD MF": {"learning_rate": 0.00325, "regularization": 0.1},
     "CF-NADE": {"batch": 128},
-    "LLORMA": {
-        "pre_learning_rate": 2e-4,
-        "pre_steps": 50,
-        "learning_rate": 0.01,
-        "regularization": 5e-4,
-        "epochs": 70,
-    },
+    "LLORMA": {"pre_learning_rate": 2e-4, "pre_steps": 50, "learning_rate": 0.01, "regularization": 5e-4, "epochs": 70},
 }
 _MOVIELENS: dict[str, dict[str, Any]] = {
     "EASE": {"regularization": 5222.0},

@@ -64,8 +64,7 @@ def run(
     recommenders meet the same chance: see `compare`.
 
     With `out`, everything shown is kept there as Parquet, with its propensity, and an interrupted simulation resumes
-    where it stopped, with the numbers of one that never was. Files that are no longer as they were written are told
-    by name, and what they held is worked out again; nothing in the folder is ever run.
+    where it stopped, with the numbers of one that never was.
     """
     loop = Loop(
         scenario=as_scenario(environment, ratings=ratings, steps=steps),

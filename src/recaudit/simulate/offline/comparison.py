@@ -26,7 +26,7 @@ from recaudit.simulate.loop.simulation import Comparison, interval, written
 from recaudit.simulate.loop.trial import Loop, check_room
 from recaudit.simulate.offline.metrics import each_offline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, chosen, edges, tune
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, Tuned, tune
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
 from recaudit.specification import as_data
@@ -207,12 +207,12 @@ class _Bench:
         """The recommender with its settings chosen, and those of them that ended at an edge."""
         if how is None:
             return recommender, ()
-        kept = self._kept("tuning", name)
-        if kept is not None:
-            return chosen(recommender, kept), edges(how, kept)
-        data = self.scenario.begin(self.rng)[0]
-        found = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine)
-        self._keep("tuning", name, found.tries)
+        tries = self._kept("tuning", name)
+        if tries is None:
+            data = self.scenario.begin(self.rng)[0]
+            tries = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine).tries
+            self._keep("tuning", name, tries)
+        found = Tuned.of(recommender, how, tries)
         return found.recommender, found.edges
 
     def measured(self, recommenders: Mapping[str, Recommender]) -> pl.DataFrame:

@@ -69,7 +69,21 @@ class Tuned:
     tries: pl.DataFrame
     """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
     edges: tuple[str, ...]
-    """Settings that ended at an end of what was tried, in words: a better value may lie beyond."""
+    """Settings that ended at an end of what was tried, or nearly so in a search: a better value may lie beyond."""
+
+    @classmethod
+    def of(cls, recommender: Recommender, how: GridSearch | OptunaSearch, tries: pl.DataFrame) -> Tuned:
+        """The recommender at the best of what was tried."""
+        best = tries.drop("rmse", "ndcg").row(int(tries["rmse"].arg_min() or 0), named=True)
+        found = []
+        for name, values in how.tried.items():
+            if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+                low, high = min(values), max(values)
+                near = 1.0 if isinstance(how, GridSearch) else (high / low) ** _NEAR_END
+                at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
+                if at_end and low < high:
+                    found.append(f"{name} = {best[name]:g}, the {at_end} tried")
+        return cls(type(recommender)(**dict(recommender) | best), tries, tuple(found))
 
 
 @checked
@@ -105,31 +119,7 @@ def tune(
     else:
         tried = _searched(how, rng, measured)
     tries = pl.DataFrame(list(tried), strict=False)
-    return Tuned(chosen(recommender, tries), tries, edges(how, tries))
-
-
-def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
-    """The recommender at the best of what was tried."""
-    changes = {name: value for name, value in _best(tries).items() if name not in ("rmse", "ndcg")}
-    return type(recommender)(**dict(recommender) | changes)
-
-
-def edges(how: GridSearch | OptunaSearch, tries: pl.DataFrame) -> tuple[str, ...]:
-    """The settings whose chosen value is the lowest or the highest of several numbers, or nearly so in a search."""
-    best, found = _best(tries), []
-    for name, values in how.tried.items():
-        if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            continue
-        low, high = min(values), max(values)
-        near = 1.0 if isinstance(how, GridSearch) else (high / low) ** _NEAR_END
-        at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
-        if at_end and low < high:
-            found.append(f"{name} = {best[name]:g}, the {at_end} tried")
-    return tuple(found)
-
-
-def _best(tries: pl.DataFrame) -> dict[str, Any]:
-    return tries.row(int(tries["rmse"].arg_min() or 0), named=True)
+    return Tuned.of(recommender, how, tries)
 
 
 def _searched(how: OptunaSearch, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
