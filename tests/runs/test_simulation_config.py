@@ -14,7 +14,7 @@ from recaudit import simulate
 from recaudit.errors import ConfigError
 from recaudit.models import ALS, ItemKNN
 from recaudit.policies import EpsilonGreedy, Top1
-from recaudit.registry import ENVIRONMENTS, SIMULATED_MODELS
+from recaudit.registry import AUDITS, ENVIRONMENTS, SIMULATED_MODELS
 from recaudit.runs.simulation import (
     SimulationConfiguration,
     parse_simulation,
@@ -22,6 +22,7 @@ from recaudit.runs.simulation import (
 )
 from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch
 from recaudit.specification import as_data
+from simulate.own_audits import LogSize
 
 SIZES = "users = 60\nitems = 80\nusers_per_step = 12\nratings = 500\nsteps = 4\n"
 ENVIRONMENT = f'[[environment]]\nname = "topics-static"\n{SIZES}'
@@ -148,6 +149,13 @@ class TestWhatItMeans:
         [scenario] = parsed(text).environments
         assert scenario.environment == Resting(rest=3)
         assert as_data(scenario)["environment"]["kind"] == "resting"
+
+    def test_another_packages_audit_is_run_in_the_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        point = EntryPoint("log-size", "simulate.own_audits:LogSize", AUDITS.groups[0])
+        monkeypatch.setitem(AUDITS._points, "log-size", point)
+        config = parsed(f"{SMALLEST}[audits]\nevery = 2\n[audits.log-size]\nscale = 0.5")
+        assert config.audits.every == 2
+        assert config.audits.audits == {"log-size": LogSize(scale=0.5)}
 
     def test_the_papers_people_of_movielens_are_known_by_name(self) -> None:
         config = parsed('[[environment]]\nname = "ml-100k"\nslate = 2\n' + RECOMMENDER)

@@ -315,7 +315,7 @@ class TestBadSettings:
 
     def test_an_audit_that_a_loop_cannot_run(self) -> None:
         with pytest.raises(ValidationError, match=r"by: received .*; expected nothing: over time"):
-            run(SMALL, TOP_POP, audits={"shown": Exposure(by=["history"])})
+            run(SMALL, TOP_POP, audits={"shown": Exposure(by=("history",))})
 
     def test_an_unknown_measure(self) -> None:
         with pytest.raises(InputError, match="mean_rating"):

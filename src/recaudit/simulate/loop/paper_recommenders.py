@@ -37,7 +37,7 @@ def paper_recommenders(name: str = "topics-static", *, device: str = "cpu") -> d
     What was not published for a scenario is as for the topics. Bayes MF draws 100 times instead of 200, but whole
     vectors at a time (see `BayesMF`). `device` is where AutoRec, CF-NADE and LLORMA train.
     """
-    paper(name)  # an unknown name is told
+    paper(name)  # refuses an unknown name
     own = _MOVIELENS if name == "ml-100k" else _LATENT if name.startswith("latent-static") else {}
     found: dict[str, Recommender] = {
         "Oracle": Oracle(),

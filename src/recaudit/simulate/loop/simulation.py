@@ -179,7 +179,7 @@ def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, fl
     return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
 
 
-def written(value: float | None, lower: float | None = None, upper: float | None = None, digits: int = 3) -> str:
+def written(value: float | None, lower: float | None = None, upper: float | None = None, *, digits: int = 3) -> str:
     """A number with its interval, where it has one."""
     if value is None:
         return "n/a"

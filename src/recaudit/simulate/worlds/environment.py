@@ -99,7 +99,7 @@ class Population(ABC):
         return data
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that changes, so that a run can go on where it stopped."""
+        """Everything that changes, so that a run can resume where it stopped."""
         return {"clock": np.array(self.clock)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

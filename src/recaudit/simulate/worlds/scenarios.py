@@ -65,7 +65,7 @@ class Scenario(Course):
         return f"recaudit/{self.name}-v{self.version}"
 
     def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
-        """The log of the initial seed, and the environment, yet to be reset, in which its people go on."""
+        """The log of the initial seed, and the environment of its people, yet to be reset."""
         return self._beginning(initial)[0], self.make(initial)
 
     def make(self, initial: int = 0) -> PopulationEnv:
