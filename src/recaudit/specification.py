@@ -159,8 +159,7 @@ def with_known_keys(error: ValidationError, known: Iterable[str]) -> ValidationE
     names = list(known)
 
     def here(line: ErrorDetails) -> bool:
-        unknown = line["type"] in _UNKNOWN_KEY and len(line["loc"]) == 1
-        return unknown and "known" not in line.get("ctx", {})
+        return line["type"] in _UNKNOWN_KEY and len(line["loc"]) == 1
 
     return _error([_again(line, **({"known": names} if here(line) else {})) for line in _lines(error)])
 

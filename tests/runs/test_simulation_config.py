@@ -192,6 +192,8 @@ class TestMistakes:
                 ENVIRONMENT + "affinty = 1\n",
                 "environment[0].affinty: received a key that is not known here; expected a",
             ),
+            (ENVIRONMENT + "ratigs = 1\n", "environment[0].ratigs: received a key that is not known here; expected a"),
+            (ENVIRONMENT + "ratigs = 1\n", "Did you mean 'ratings'?"),
             (ENVIRONMENT + "noise = -1\n", "environment[0].noise: received -1; expected greater than or equal to 0"),
             (
                 ENVIRONMENT.replace("users_per_step = 12\n", ""),
@@ -233,7 +235,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("data = 3\n", "environment[0].data: received 3; expected either name = '...'"),
+            ("data = 3\n", "environment[0].data: received 3; expected a log, or the name of a data set"),
             ('data = {name = "dmo"}\n', "environment[0].data.name: received 'dmo'; expected the name of a data set"),
             ('data = {file = "no.csv"}\n', "environment[0].data.file: "),
             ('data = {name = "demo"}\nnois = 1\n', "environment[0].nois: received a key that is not known here"),

@@ -119,19 +119,15 @@ def _changed(scenario: Scenario, table: dict[str, object], info: ValidationInfo)
 
 def _of_kind(table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
     """An environment by its kind; with data, whose people are fitted to ratings."""
-    name, wrong = "", list[ValidationError]()
-    if "data" in table:
-        with _collected(wrong, "data"):
-            source = read_data(table["data"], info)
-            name, table["data"] = name_of(source), load_data(source)
-        if wrong:
-            del table["data"]
     kind, settings = take_kind(ENVIRONMENTS, {"kind": "from-data"} | table)
-    with _collected(wrong):
-        environment: Environment = build(ENVIRONMENTS[kind], settings, info, *_KEYS)
-    if wrong:
-        raise together(wrong)
-    return name or kind, environment
+    name = kind
+    if isinstance(settings.get("data"), Mapping):
+        try:
+            source = read_data(settings["data"], info)
+        except ValidationError as error:
+            raise within("data", error) from None
+        name, settings["data"] = name_of(source), load_data(source)
+    return name, build(ENVIRONMENTS[kind], settings, info, *_KEYS)
 
 
 _KEYS = ("name", "kind", "label", *Course.model_fields)
