@@ -33,13 +33,13 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.tables.mkdir(parents=True, exist_ok=True)
     environment = arguments.environment
-    contenders = {
+    recommenders = {
         name: simulate.paper_recommenders(environment, device=arguments.device)[name] for name in arguments.names
     }
     start = time.perf_counter()
     found = simulate.offline_online(
         [environment],
-        contenders,
+        recommenders,
         arguments.trials,
         steps=arguments.steps,
         retrain=arguments.retrain,

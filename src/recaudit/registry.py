@@ -20,15 +20,16 @@ from recaudit.errors import InputError, did_you_mean
 class Registry(Mapping[str, type[Any]]):
     """The classes of one family by name; each is imported when it is first asked for."""
 
-    def __init__(self, group: str, what: str) -> None:
-        self.group = group
+    def __init__(self, group: str, what: str, *more: str) -> None:
+        self.groups = (group, *more)
         """Of entry points."""
         self.what = what
         """What a member is, in error messages: "a policy"."""
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        points = sorted(entry_points(group=self.group), key=lambda point: point.value.startswith("recaudit."))
+        found = (point for group in self.groups for point in entry_points(group=group))
+        points = sorted(found, key=lambda point: point.value.startswith("recaudit."))
         named = {point.name: point for point in points}  # a built-in part is never replaced by another package's
         own_first = sorted(named.values(), key=lambda point: not point.value.startswith("recaudit."))
         return {point.name: point for point in own_first}
@@ -57,6 +58,8 @@ class Registry(Mapping[str, type[Any]]):
 
 AUDITS = Registry("recaudit.audits", "an audit")
 MODELS = Registry("recaudit.models", "a recommender")
+SIMULATED_MODELS = Registry("recaudit.models", "a recommender", "recaudit.simulated_models")
+"""Those of MODELS, and those that only a simulation has: they know its people."""
 POLICIES = Registry("recaudit.policies", "a policy")
 LISTERS = Registry("recaudit.listers", "what makes the lists of a policy")
 ACTIONS = Registry("recaudit.actions", "which ratings may change")

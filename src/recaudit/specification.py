@@ -108,7 +108,7 @@ class OneOf:
         return core_schema.with_info_plain_validator_function(
             read,
             serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda part: as_data(part, self.registry), when_used="always"
+                lambda part: as_data(part, self.registry), when_used="unless-none"
             ),
         )
 
@@ -188,8 +188,7 @@ def with_known_keys(error: ValidationError, known: Iterable[str]) -> ValidationE
     names = list(known)
 
     def here(line: ErrorDetails) -> bool:
-        unknown = line["type"] in _UNKNOWN_KEY and len(line["loc"]) == 1
-        return unknown and "known" not in line.get("ctx", {})
+        return line["type"] in _UNKNOWN_KEY and len(line["loc"]) == 1
 
     return _error([_again(line, **({"known": names} if here(line) else {})) for line in _lines(error)])
 

@@ -151,13 +151,13 @@ class TestList:
     def test_as_json(self) -> None:
         listed = json.loads(recaudit("--list", "--json").stdout)
         assert [one["name"] for one in listed] == list(simulate.SCENARIOS)
-        assert listed[0]["settings"]["users"] == 1000
+        assert listed[0]["environment"] | {"kind": "topics", "users": 1000} == listed[0]["environment"]
 
 
 class TestHelp:
     def test_its_example_is_a_valid_configuration(self) -> None:
         text = recaudit("--help").output.split("to start from:")[1].split("Then:")[0]
         config = parse_simulation("\n".join(map(str.strip, text.splitlines())), source="help", folder=Path())
-        assert [scenario.name for scenario in config.scenarios()] == ["topics-dynamic"]
+        assert [scenario.name for scenario in config.environments] == ["topics-dynamic"]
         assert [one.model.kind for one in config.recommenders] == ["als", "item-knn", "oracle"]
-        assert list(config.audits.chosen()) == ["exposure"]
+        assert list(config.audits.audits) == ["exposure"]

@@ -8,10 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from recaudit.simulate.loop.comparison import Comparison
-from recaudit.simulate.loop.observers import AUDIT_SCHEMA
-from recaudit.simulate.loop.simulation import Simulation
-from recaudit.simulate.loop.trial import STEP_SCHEMA
+from recaudit.simulate.loop.simulation import Comparison, Simulation
+from recaudit.simulate.loop.trial import AUDIT_SCHEMA, STEP_SCHEMA
 from recaudit.simulate.offline.comparison import OfflineOnline
 
 STEPS = 4

@@ -16,13 +16,13 @@ from recaudit.registry import MODELS
 from recaudit.report.kit.charts import edge_levels, label_sides
 from recaudit.report.simulation.evidence import Study
 from recaudit.report.simulation.page import render_simulation, write_simulation
-from recaudit.simulate.loop.comparison import Contender
 from recaudit.simulate.loop.measures import MEASURES
-from recaudit.simulate.loop.observers import AUDIT_SCHEMA
 from recaudit.simulate.loop.oracle import Oracle
+from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.loop.simulation import Simulation
-from recaudit.simulate.loop.tuning import Grid
+from recaudit.simulate.loop.trial import AUDIT_SCHEMA
 from recaudit.simulate.offline.comparison import offline_online
+from recaudit.simulate.offline.tuning import GridSearch
 from recaudit.simulate.worlds.scenarios import paper
 from recaudit.studies.reclab import PUBLISHED
 from report.crafted_simulations import Told, graded, study_of
@@ -229,14 +229,14 @@ def test_audits_while_they_learn() -> None:
 def test_a_real_study_has_its_page(tmp_path: Path) -> None:
     scenario = paper("topics-dynamic", users=40, items=60, users_per_step=10, ratings=400, steps=8)
     als = models.ALS(factors=2, iterations=3)
-    contenders: dict[str, Contender] = {
+    contenders: dict[str, WithPolicy] = {
         "Oracle": Oracle(),
         "ALS": als,
         "ALS, exploring": (als, policies.EpsilonGreedy(epsilon=0.3)),
         "TopPop": models.TopPop(),
     }
     result = offline_online(
-        [scenario], contenders, 2, folds=2, k=5, tuning={"TopPop": Grid(values={"damping": (0.0, 1.0)})}
+        [scenario], contenders, 2, folds=2, k=5, tuning={"TopPop": GridSearch(values={"damping": (0.0, 1.0)})}
     )
     path = write_simulation(result, tmp_path / "report.html", published=PUBLISHED)
     page = Page(path.read_text())

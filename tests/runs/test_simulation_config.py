@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +14,15 @@ from recaudit import simulate
 from recaudit.errors import ConfigError
 from recaudit.models import ALS, ItemKNN
 from recaudit.policies import EpsilonGreedy, Top1
-from recaudit.runs.contestants import CONTESTANTS
-from recaudit.runs.environments import FittedSettings
+from recaudit.registry import AUDITS, ENVIRONMENTS, SIMULATED_MODELS
 from recaudit.runs.simulation import (
     SimulationConfiguration,
     parse_simulation,
     read_simulation,
 )
-from recaudit.simulate.loop.tuning import Grid, Search
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch
+from recaudit.specification import as_data
+from simulate.own_audits import LogSize
 
 SIZES = "users = 60\nitems = 80\nusers_per_step = 12\nratings = 500\nsteps = 4\n"
 ENVIRONMENT = f'[[environment]]\nname = "topics-static"\n{SIZES}'
@@ -42,7 +43,7 @@ def mistake(text: str, folder: Path = Path()) -> str:
 
 
 def environments(config: SimulationConfiguration) -> dict[str, simulate.Environment]:
-    return {scenario.name: scenario.environment for scenario in config.scenarios()}
+    return {scenario.name: scenario.environment for scenario in config.environments}
 
 
 @pytest.fixture
@@ -55,17 +56,26 @@ def ratings(tmp_path: Path) -> Path:
     return tmp_path
 
 
+class Resting(simulate.Environment):
+    """Of another package: people rest before they rate."""
+
+    rest: int = 1
+
+    def population(self, seed: int = 0) -> simulate.Population:
+        return simulate.Topics(users=self.users, items=self.items).population(seed)
+
+
 class TestWhatItMeans:
     def test_the_smallest_configuration_has_the_papers_settings(self) -> None:
         config = parsed('[[environment]]\nname = "topics-dynamic"\n' + RECOMMENDER)
         assert (config.seed, config.trials, config.folds, config.k) == (0, 10, 5, 20)
         assert (config.retrain, config.warm, config.population_every, config.policy) == (1, False, 0, Top1())
-        assert config.scenarios() == [simulate.paper("topics-dynamic")]
+        assert config.environments == (simulate.paper("topics-dynamic"),)
         assert [(one.model.label, one.model.recommender) for one in config.recommenders] == [("ALS", ALS())]
-        assert config.audits.chosen() == {}
+        assert config.audits.audits == {}
 
     def test_an_environment_takes_its_own_settings(self) -> None:
-        [scenario] = parsed(f"{ENVIRONMENT}affinity = 0.3\nlived = true\n{RECOMMENDER}").scenarios()
+        [scenario] = parsed(f"{ENVIRONMENT}affinity = 0.3\nlived = true\n{RECOMMENDER}").environments
         assert scenario == simulate.paper(
             "topics-static", users=60, items=80, users_per_step=12, ratings=500, steps=4, affinity=0.3, lived=True
         )
@@ -84,7 +94,7 @@ class TestWhatItMeans:
 
     def test_steps_and_ratings_for_all_give_way_to_an_environments_own(self) -> None:
         text = "ratings = 700\nsteps = 9\n" + ENVIRONMENT + '[[environment]]\nname = "latent-score"\n' + RECOMMENDER
-        assert [(one.ratings, one.steps) for one in parsed(text).scenarios()] == [(500, 4), (700, 9)]
+        assert [(one.ratings, one.steps) for one in parsed(text).environments] == [(500, 4), (700, 9)]
 
     def test_labels_that_are_not_given_are_made_unique(self) -> None:
         text = ENVIRONMENT + ENVIRONMENT + ENVIRONMENT + 'label = "mine"\n' + RECOMMENDER + RECOMMENDER
@@ -95,43 +105,61 @@ class TestWhatItMeans:
     def test_a_recommender_has_its_own_policy_and_tuning(self) -> None:
         policy = 'policy = {kind = "epsilon-greedy", epsilon = 0.2}\n'
         grid = "tune = {factors = [2, 4], regularization = [0.1]}\n"
-        search = "tune = {search = {regularization = [0.001, 1]}, tries = 7}\n"
+        search = "tune = {ranges = {regularization = [0.001, 1]}, tries = 7}\n"
         oracle = '[[recommender]]\nkind = "oracle"\n'
         one, two, three = parsed(SMALLEST + policy + grid + RECOMMENDER + search + oracle).recommenders
         assert (one.policy, two.policy) == (EpsilonGreedy(epsilon=0.2), None)
-        assert one.tuning == Grid(values={"factors": (2, 4), "regularization": (0.1,)})
-        assert two.tuning == Search(ranges={"regularization": (0.001, 1.0)}, tries=7)
+        assert one.tuning == GridSearch(values={"factors": (2, 4), "regularization": (0.1,)})
+        assert two.tuning == OptunaSearch(ranges={"regularization": (0.001, 1.0)}, tries=7)
         assert three.model.recommender == simulate.Oracle()
 
     def test_settings_that_only_go_together_may_be_tuned_together(self) -> None:
         text = ENVIRONMENT + '[[recommender]]\nkind = "bayes-mf"\ntune = {iterations = [10], burn_in = [2]}'
         [one] = parsed(text).recommenders
-        assert one.tuning == Grid(values={"iterations": (10,), "burn_in": (2,)})
+        assert one.tuning == GridSearch(values={"iterations": (10,), "burn_in": (2,)})
 
     def test_every_recommender_of_the_paper_has_a_kind(self) -> None:
         simple = {"oracle", "random", "top-pop", "item-knn", "user-knn", "ease"}
-        assert simple | {"biased-mf", "bayes-mf", "autorec", "cf-nade", "llorma"} <= CONTESTANTS.keys()
+        assert simple | {"biased-mf", "bayes-mf", "autorec", "cf-nade", "llorma"} <= SIMULATED_MODELS.keys()
 
     def test_people_are_fitted_to_a_file_beside_the_configuration(self, ratings: Path) -> None:
         (ratings / "my.toml").write_text(f"{OWN}factors = 3\naffinity = 0.1\n{RECOMMENDER}")
-        [scenario] = read_simulation(ratings / "my.toml").scenarios()
+        [scenario] = read_simulation(ratings / "my.toml").environments
         assert (scenario.name, scenario.ratings, scenario.steps) == ("ratings.csv", 300, 2)
         log = ra.data.read(ratings / "ratings.csv", user="user", item="item", rating="rating")
-        assert scenario.environment.signature == simulate.from_data(log, factors=3, affinity=0.1).signature
+        assert scenario.environment == simulate.FromData(data=log, factors=3, affinity=0.1)
 
     def test_people_can_be_fitted_with_any_recommender(self, ratings: Path) -> None:
         text = OWN + 'recommender = {kind = "item-knn", neighbours = 5}\n' + RECOMMENDER
         [environment] = environments(parsed(text, ratings)).values()
-        assert repr(ItemKNN(neighbours=5)) in environment.signature
+        assert isinstance(environment, simulate.FromData)
+        assert environment.recommender == ItemKNN(neighbours=5)
 
-    def test_data_takes_every_setting_of_from_data(self) -> None:
-        settings = dict(inspect.signature(simulate.from_data).parameters)
-        ours = {name: field.default for name, field in FittedSettings.model_fields.items()}
-        assert ours == {name: settings[name].default for name in settings if name not in ("data", "rng")}
+    @pytest.mark.parametrize("kind", [kind for kind in ENVIRONMENTS if kind != "from-data"])
+    def test_every_environment_has_a_kind(self, kind: str) -> None:
+        text = f'[[environment]]\nkind = "{kind}"\nusers_per_step = 7\nratings = 500\nsteps = 4\n{RECOMMENDER}'
+        [scenario] = parsed(text).environments
+        expected = ENVIRONMENTS[kind](users_per_step=7)
+        assert scenario == simulate.Scenario(name=kind, environment=expected, ratings=500, steps=4)
+
+    def test_another_packages_environment_is_found_by_its_entry_point(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        point = EntryPoint("resting", f"{__name__}:Resting", ENVIRONMENTS.groups[0])
+        monkeypatch.setitem(ENVIRONMENTS._points, "resting", point)
+        text = f'[[environment]]\nkind = "resting"\nrest = 3\nratings = 50\nsteps = 2\n{RECOMMENDER}'
+        [scenario] = parsed(text).environments
+        assert scenario.environment == Resting(rest=3)
+        assert as_data(scenario)["environment"]["kind"] == "resting"
+
+    def test_another_packages_audit_is_run_in_the_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        point = EntryPoint("log-size", "simulate.own_audits:LogSize", AUDITS.groups[0])
+        monkeypatch.setitem(AUDITS._points, "log-size", point)
+        config = parsed(f"{SMALLEST}[audits]\nevery = 2\n[audits.log-size]\nscale = 0.5")
+        assert config.audits.every == 2
+        assert config.audits.audits == {"log-size": LogSize(scale=0.5)}
 
     def test_the_papers_people_of_movielens_are_known_by_name(self) -> None:
         config = parsed('[[environment]]\nname = "ml-100k"\nslate = 2\n' + RECOMMENDER)
-        assert [environment.label for environment in config.environments] == ["ml-100k"]
+        assert config.environments == (simulate.paper("ml-100k", slate=2),)
 
 
 class TestMistakes:
@@ -164,26 +192,28 @@ class TestMistakes:
                 ENVIRONMENT + "affinty = 1\n",
                 "environment[0].affinty: received a key that is not known here; expected a",
             ),
+            (ENVIRONMENT + "ratigs = 1\n", "environment[0].ratigs: received a key that is not known here; expected a"),
+            (ENVIRONMENT + "ratigs = 1\n", "Did you mean 'ratings'?"),
             (ENVIRONMENT + "noise = -1\n", "environment[0].noise: received -1; expected greater than or equal to 0"),
             (
                 ENVIRONMENT.replace("users_per_step = 12\n", ""),
-                "environment[0].users_per_step: received 200; expected at most 60, the users who are there from the "
+                "environment[0].users_per_step: received 200; expected at most 60, the users that are there from the "
                 "start. Lower it, or raise users.",
             ),
             (ENVIRONMENT + "slate = 81\n", "environment[0].slate: received 81; expected at most 80, the items"),
             (
                 ENVIRONMENT.replace("500", "4801"),
-                "environment[0].ratings: received 4801; expected at most 4,800, the pairs of users and items",
+                "environment[0].ratings: received 4,801; expected at most 4,800, the pairs of users and items",
             ),
             (
                 ENVIRONMENT.replace("ratings = 500\n", ""),
-                "environment[0].ratings: received 100000; expected at most 4,800",
+                "environment[0].ratings: received 100,000; expected at most 4,800",
             ),
             (
                 ENVIRONMENT.replace("steps = 4", "steps = 0"),
-                "environment[0].steps: received 0; expected greater than 0",
+                "environment[0].steps: received 0; expected greater than or equal to 1",
             ),
-            (ENVIRONMENT + "late_users = 60\n", "environment[0]: received {'late_users': 60, 'late_items': 0}"),
+            (ENVIRONMENT + "late_users = 60\n", "environment[0]: received 60 of 60 users and 0 of 80 items"),
             (ENVIRONMENT + 'choice = {kind = "logt"}\n', "environment[0].choice.kind: received 'logt'"),
             (ENVIRONMENT + "label = 3\n", "environment[0].label: received 3; expected a text of 1 to 60 characters"),
             (ENVIRONMENT + 'label = "a/b"\n', "environment[0].label: received 'a/b'; expected a text that can name a"),
@@ -205,7 +235,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("data = 3\n", "environment[0].data: received 3; expected either name = '...'"),
+            ("data = 3\n", "environment[0].data: received 3; expected a log, or the name of a data set"),
             ('data = {name = "dmo"}\n', "environment[0].data.name: received 'dmo'; expected the name of a data set"),
             ('data = {file = "no.csv"}\n', "environment[0].data.file: "),
             ('data = {name = "demo"}\nnois = 1\n', "environment[0].nois: received a key that is not known here"),
@@ -217,9 +247,8 @@ class TestMistakes:
         assert told in mistake(f"[[environment]]\n{text}{RECOMMENDER}")
 
     def test_what_only_the_data_shows_is_told_like_the_rest(self, ratings: Path) -> None:
-        with pytest.raises(ConfigError) as caught:
-            parsed(f"{OWN}users_per_step = 41\n{RECOMMENDER}", ratings).scenarios()
-        assert "my.toml, environment[0].users_per_step: received 41; expected at most 40" in str(caught.value)
+        told = mistake(f"{OWN}users_per_step = 41\n{RECOMMENDER}", ratings)
+        assert "my.toml, environment[0].users_per_step: received 41; expected at most 40" in told
 
     @pytest.mark.parametrize(
         ("text", "told"),
@@ -235,15 +264,15 @@ class TestMistakes:
             ),
             ("kind = 'als'\ntune = {factors = [1, -2]}", "recommender[0].tune.factors: received -2; expected greater"),
             (
-                "kind = 'als'\ntune = {search = {factors = [5, 1]}}",
-                "recommender[0].tune.search.factors: received [5, 1]; expected the lowest and highest value to try",
+                "kind = 'als'\ntune = {ranges = {factors = [5, 1]}}",
+                "recommender[0].tune.ranges.factors: received [5.0, 1.0]; expected the lowest and highest value to try",
             ),
             (
-                "kind = 'als'\ntune = {search = {factrs = [1, 5]}}",
-                "recommender[0].tune.search.factrs: received [1.0, 5.0]; expected a setting of ALS",
+                "kind = 'als'\ntune = {ranges = {factrs = [1, 5]}}",
+                "recommender[0].tune.ranges.factrs: received [1.0, 5.0]; expected a setting of ALS",
             ),
             (
-                "kind = 'als'\ntune = {search = {factors = [1, 5]}, tris = 3}",
+                "kind = 'als'\ntune = {ranges = {factors = [1, 5]}, tris = 3}",
                 "recommender[0].tune.tris: received a key",
             ),
             ("kind = 'oracle'\ntune = {factors = [1]}", "expected nothing: Oracle has no settings"),
@@ -260,14 +289,17 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("[audits.accuracy]\nk = 3", "audits.accuracy: received {'k': 3}; expected one of exposure, reachability,"),
-            ("[audits.agency]", "audits.agency: received {}; expected one of exposure,"),
-            ("[audits.exposur]", "audits.exposur: received a key that is not known here"),
+            (
+                "[audits.accuracy]\nk = 3",
+                "audits.accuracy: received an audit inside a simulation; expected one of exposure, ",
+            ),
+            ("[audits.agency]", "audits.agency: received an audit inside a simulation; expected one of exposure,"),
+            ("[audits.exposur]", "audits.exposur: received {}; expected one of accuracy, exposure,"),
             ("[audits]\nevery = -1", "audits.every: received -1"),
             ("[audits.exposure]\nby = ['history']", "audits.exposure.by: received ['history']; expected nothing"),
-            ("[audits.reachability]\nactions = {kind = 'past', k = 2}", "audits.reachability.actions.kind: received"),
+            ("[audits.reachability]\nactions = {kind = 'past', k = 2}", "audits.reachability.actions"),
             ("[audits.folding]\nunobserved_weights = [0.1]", "audits.folding.unobserved_weights: received [0.1]"),
-            ("[audits.calibration]\nweight = 0.5", "audits.calibration.weight: received 0.5; expected nothing"),
+            ("[audits.calibration]\nweight = 0.5", "audits.calibration.weight: received"),
         ],
     )
     def test_of_audits(self, text: str, told: str) -> None:
@@ -301,7 +333,7 @@ class TestExamples:
 
     def test_reclab_is_the_paper(self) -> None:
         config = read_simulation(EXAMPLES / "reclab.toml")
-        assert config.scenarios() == [simulate.paper("topics-static"), simulate.paper("topics-dynamic")]
+        assert config.environments == (simulate.paper("topics-static"), simulate.paper("topics-dynamic"))
         assert config.trials == 10
         found = {each.model.label: each.model.recommender for each in config.recommenders}
         assert found == simulate.paper_recommenders("topics-static")

@@ -9,8 +9,8 @@ import polars as pl
 
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
-from recaudit.simulate.loop.exposure import drawn_pairs
-from recaudit.simulate.worlds.fitted import FromData, from_data
+from recaudit.simulate.worlds.exposure import drawn_pairs
+from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
 
 TRUTH = Latent(users=200, items=150, users_per_step=40, factors=3, noise=0.5, offset=3.3)
@@ -54,4 +54,4 @@ def _log(rounded: bool) -> Interactions:
 
 @cache
 def _fitted(rounded: bool) -> FromData:
-    return from_data(_log(rounded), factors=3)
+    return FromData(data=_log(rounded), factors=3)

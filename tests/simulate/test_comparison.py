@@ -13,10 +13,10 @@ from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import InputError
 from recaudit.policies import EpsilonGreedy
-from recaudit.simulate.loop.comparison import Contender
+from recaudit.simulate.loop.run import WithPolicy
 
 SMALL = simulate.Topics(users=60, items=80, topics=5, users_per_step=20)
-THREE: dict[str, Contender] = {
+THREE: dict[str, WithPolicy] = {
     "oracle": simulate.Oracle(),
     "random": ra.models.Random(),
     "explores": (simulate.Oracle(), EpsilonGreedy(epsilon=0.5)),
@@ -46,7 +46,7 @@ def test_differences_are_paired() -> None:
 
 def test_common_chance_makes_differences_sharper() -> None:
     # The same chance against chance of its own: the oracle against itself with a few other items.
-    near: dict[str, Contender] = {"a": simulate.Oracle(), "b": (simulate.Oracle(), EpsilonGreedy(epsilon=0.1))}
+    near: dict[str, WithPolicy] = {"a": simulate.Oracle(), "b": (simulate.Oracle(), EpsilonGreedy(epsilon=0.1))}
     together = compare(near, trials=12)
     apart = compare(near, trials=12, rng=7)
     same = together["a"].by_trial("mean_rating") - together["b"].by_trial("mean_rating")
@@ -66,5 +66,5 @@ def test_unknown_and_bad_names() -> None:
         compare(THREE, trials=1)["oracel"]
     with pytest.raises(InputError, match="folders"):
         compare({"a/b": ra.models.Random()}, trials=1, out="unused")
-    with pytest.raises(InputError, match="contenders"):
+    with pytest.raises(InputError, match="recommenders"):
         compare({}, trials=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 from functools import cache
 from typing import Any
@@ -9,14 +10,16 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
+from contracts.environment_contract import EnvironmentContract, changed
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import ALS, EASE, ItemKNN, TopPop
-from recaudit.simulate.loop.learning import Factors, noise_of
-from recaudit.simulate.worlds.fitted import FromData, from_data
+from recaudit.registry import ENVIRONMENTS, MODELS
+from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
+from recaudit.simulate.worlds.learning import BalancedFactors, noise_of
 from recaudit.simulate.worlds.population_env import PopulationEnv
-from recaudit.testing.environments import EnvironmentContract, changed
+from recaudit.specification import as_data
 from simulate.fitted_worlds import ACTIVITY, RATINGS, TRUTH, fitted, log
 
 SMALL = Latent(users=20, items=30, users_per_step=8, factors=2, noise=0.3).offline(560)
@@ -31,13 +34,22 @@ class OfTheSamePeople(EnvironmentContract):
         np.testing.assert_array_equal(env.population.utilities(self.everybody), before)
 
 
+def prepared(environment: FromData) -> FromData:
+    environment.prepare()
+    return environment
+
+
 class TestFromData(OfTheSamePeople):
-    environment = from_data(SMALL, recommender=ALS(factors=2), users_per_step=8, affinity=0.2, boredom_penalty=1.0)
+    environment = prepared(
+        FromData(data=SMALL, recommender=ALS(factors=2), users_per_step=8, affinity=0.2, boredom_penalty=1.0)
+    )
     dynamics = ("affinity", "boredom")
 
 
 class TestFromDataWithoutFactors(OfTheSamePeople):
-    environment = from_data(SMALL, recommender=ItemKNN(neighbours=10), users_per_step=8, exposure="uniform")
+    environment = prepared(
+        FromData(data=SMALL, recommender=ItemKNN(neighbours=10), users_per_step=8, exposure="uniform")
+    )
 
 
 @cache
@@ -50,7 +62,7 @@ def made() -> Interactions:
 
 @pytest.mark.parametrize("rounded", [False, True])
 def test_the_noise_is_found_again_whether_or_not_ratings_were_rounded(rounded: bool) -> None:
-    assert fitted(rounded=rounded).noise == pytest.approx(TRUTH.noise, rel=0.1)
+    assert fitted(rounded=rounded).learned.noise == pytest.approx(TRUTH.noise, rel=0.1)
 
 
 @pytest.mark.parametrize("rounded", [False, True])
@@ -71,7 +83,7 @@ def test_activity_and_popularity_are_those_of_the_log() -> None:
 
 def test_levels_are_the_log_s_own_where_it_has_them() -> None:
     assert fitted().learned.levels is None
-    assert not fitted().rounded
+    assert fitted().population().levels is None
     levels = fitted(rounded=True).learned.levels
     assert levels is not None
     assert levels.tolist() == [1, 2, 3, 4, 5]
@@ -80,7 +92,7 @@ def test_levels_are_the_log_s_own_where_it_has_them() -> None:
 def test_factors_have_the_same_worth_and_both_sides_are_alike() -> None:
     model = ALS(factors=3, regularization=0.05).fit(log())
     scores = model.scores(np.arange(200)).numpy()
-    worth = Factors.of(model)
+    worth = BalancedFactors.of(model)
     np.testing.assert_allclose(worth.users @ worth.items.T + worth.level[:, None] + worth.bias, scores, atol=1e-10)
     assert (worth.users**2).sum(axis=1).mean() == pytest.approx((worth.items**2).sum(axis=1).mean())
     for side in (worth.users, worth.items):
@@ -106,7 +118,7 @@ def test_no_noise_is_found_where_there_is_none() -> None:
 
 def test_the_recommender_given_says_what_items_are_worth() -> None:
     recommender = ItemKNN(neighbours=20)
-    environment = from_data(log(rounded=True), recommender=recommender)
+    environment = FromData(data=log(rounded=True), recommender=recommender)
     scores = recommender.fit(log(rounded=True)).scores(np.arange(200)).numpy()
     people = environment.population()
     np.testing.assert_array_equal(people.utilities(np.arange(200)), scores)
@@ -114,8 +126,8 @@ def test_the_recommender_given_says_what_items_are_worth() -> None:
 
 
 def test_a_better_recommender_leaves_less_noise() -> None:
-    crude = from_data(log(), recommender=TopPop(by="mean"))
-    assert crude.noise > 1.2 * fitted().noise
+    crude = FromData(data=log(), recommender=TopPop(by="mean"))
+    assert crude.learned.noise > 1.2 * fitted().learned.noise
     assert crude.learned.error > fitted().learned.error
 
 
@@ -168,7 +180,7 @@ def test_the_real_log_ends_where_the_simulation_begins() -> None:
 
 def test_a_log_without_times_has_them_all_at_the_beginning() -> None:
     timeless = Interactions.from_frame(log().frame(), scale=(1, 5))
-    assert set(from_data(timeless, recommender=TopPop(by="mean")).real_log().times) == {0}  # type: ignore[arg-type]  # not None
+    assert set(FromData(data=timeless, recommender=TopPop(by="mean")).real_log().times) == {0}  # type: ignore[arg-type]  # not None
 
 
 def test_real_ratings_may_be_the_offline_log() -> None:
@@ -194,32 +206,49 @@ def test_only_those_who_are_there_are_in_a_real_offline_log() -> None:
 # ---- what it is ---------------------------------------------------------------------------------------
 
 
-def test_the_signature_says_which_log_and_which_model() -> None:
+def test_as_data_says_which_log_and_which_model() -> None:
     here = fitted()
     others = [
         fitted(rounded=True),
-        from_data(log(), recommender=TopPop(by="mean")),
-        from_data(log(), recommender=TopPop(by="mean"), rng=1),
+        FromData(data=log(), recommender=TopPop(by="mean")),
+        FromData(data=log(), recommender=TopPop(by="mean"), rng=1),
         here.without("affinity").model_copy(update={"exposure": "uniform"}),
     ]
-    assert log().fingerprint in here.signature
-    assert len({here.signature, *(one.signature for one in others)}) == 5
-    assert from_data(log(), factors=3).signature == here.signature
+    told = [as_data(one, ENVIRONMENTS) for one in (here, *others)]
+    assert told[0]["data"] == {"fingerprint": log().fingerprint}
+    assert told[2]["recommender"] == as_data(TopPop(by="mean"), MODELS)
+    assert len({json.dumps(one) for one in told}) == 5
+    assert as_data(FromData(data=log(), factors=3), ENVIRONMENTS) == told[0]
 
 
 def test_it_survives_pickling_and_its_arrays_cannot_be_written_to() -> None:
+    fitted().prepare()
     copy: FromData = pickle.loads(pickle.dumps(fitted()))
-    assert copy == fitted()
+    assert as_data(copy) == as_data(fitted())
+    assert "learned" in copy.__dict__  # and is not fitted again
     assert copy.offline(200, seed=1).frame().equals(fitted().offline(200, seed=1).frame())
     worth = fitted().learned.worth
-    assert isinstance(worth, Factors)
+    assert isinstance(worth, BalancedFactors)
     for array in (worth.users, worth.items, worth.level, worth.bias, fitted().learned.activity):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
 
+def test_other_settings_do_not_fit_it_again_and_other_people_do() -> None:
+    fitted().prepare()
+    assert fitted().changed(slate=3, noise=0.1).learned is fitted().learned
+    assert fitted().changed(rng=1, recommender=TopPop(by="mean"), factors=8).learned is not fitted().learned
+
+
+def test_a_data_set_by_name_is_loaded_when_it_is_needed() -> None:
+    named = FromData(data="ml-100k", users=943, items=1682)
+    assert (named.users_per_step, as_data(named)["data"]) == (188, {"name": "ml-100k"})
+    with pytest.raises(ValidationError, match=r"data: received ml-100; .*Did you mean 'ml-100k'"):
+        FromData(data="ml-100")
+
+
 def test_people_who_live_leave_the_description_as_it_is() -> None:
-    environment = from_data(SMALL, factors=2, affinity=0.5)
+    environment = FromData(data=SMALL, factors=2, affinity=0.5)
     env = PopulationEnv(environment)
     env.reset(seed=0)
     before = environment.population().utilities(np.arange(20))
@@ -238,22 +267,22 @@ def test_a_fifth_of_the_users_is_online_where_nothing_is_said() -> None:
 def test_an_implicit_log_is_refused() -> None:
     implicit = Interactions.from_frame(log().frame(), rating=None)
     with pytest.raises(InputError, match="every rating is 1; expected ratings that differ"):
-        from_data(implicit)
+        FromData(data=implicit).prepare()
 
 
 def test_a_log_of_a_few_ratings_is_refused() -> None:
     with pytest.raises(InputError, match="a log of 499 ratings; expected at least 500"):
-        from_data(log().subset(np.arange(RATINGS) < 499))
+        FromData(data=log().subset(np.arange(RATINGS) < 499)).prepare()
 
 
 def test_a_recommender_that_only_ranks_is_refused() -> None:
     with pytest.raises(NotSupportedError, match="EASE: its scores rank items"):
-        from_data(log(), recommender=EASE(center="none"))
+        FromData(data=log(), recommender=EASE(center="none")).prepare()
 
 
 def test_dynamics_need_factors() -> None:
-    with pytest.raises(ValidationError, match=r"affinity: received more than 0.*TopPop has no factors"):
-        from_data(log(), recommender=TopPop(by="mean"), affinity=0.1)
+    with pytest.raises(InputError, match=r"affinity: received more than 0.*TopPop has no factors"):
+        FromData(data=log(), recommender=TopPop(by="mean"), affinity=0.1).prepare()
 
 
 def test_sizes_are_those_of_the_log() -> None:
@@ -261,6 +290,11 @@ def test_sizes_are_those_of_the_log() -> None:
         changed(fitted(), users=100)
 
 
+def test_factors_are_those_of_the_recommender_given() -> None:
+    with pytest.raises(ValidationError, match="factors: received 3; expected nothing"):
+        FromData(data=log(), recommender=ALS(), factors=3)
+
+
 def test_a_continuous_log_has_no_levels_to_round_to() -> None:
     with pytest.raises(ValidationError, match="rounded: received True"):
-        from_data(log(), recommender=TopPop(by="mean"), rounded=True)
+        FromData(data=log(), recommender=TopPop(by="mean"), rounded=True)

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from recaudit.simulate.worlds.choices import PicksBest, TakesAll
-from recaudit.simulate.worlds.latent_score import LatentScore, LatentScorePopulation
+from recaudit.simulate.worlds.latent import LatentScore, LatentScorePopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.testing.environments import EnvironmentContract
 
@@ -25,7 +25,7 @@ def two_by_three(**settings: object) -> LatentScorePopulation:
     )
     return LatentScorePopulation(
         kind,
-        user_bias=np.array([0.5, -0.5]),
+        user_level=3 + np.array([0.5, -0.5]),
         item_bias=np.array([0.0, 0.25, 1.0]),
         user_factors=np.array([[1.0, 2.0], [0.0, -1.0]]),
         item_factors=np.array([[0.5, 0.1], [-1.0, 0.3], [0.0, -2.0]]),
@@ -60,7 +60,7 @@ def test_users_take_what_is_best_by_what_they_know_and_are_told() -> None:
 
 def test_biases_and_factors_have_the_spread_of_the_paper() -> None:
     people = LatentScore(users=4000, items=3000, factors=10).population(0)
-    assert people.user_bias.std() == pytest.approx(1 / 3, rel=0.05)
+    assert people.user_level.std() == pytest.approx(1 / 3, rel=0.05)
     assert people.item_bias.std() == pytest.approx(1 / 1.5, rel=0.05)
     assert people.user_factors.shape == (4000, 20)
     assert people.user_factors.var() == pytest.approx(0.1, rel=0.02)

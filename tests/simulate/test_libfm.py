@@ -55,4 +55,4 @@ def test_a_step_that_is_too_large_is_named(world: World) -> None:
 def test_movielens_is_fitted_as_reclab_does(world: World) -> None:
     environment = paper("ml-100k", data=world.data, ratings=500).environment
     expected = LibFM(factors=8, epochs=100, learning_rate=0.005, regularization=0.1, init_std=0.1)
-    assert dict(environment)["learned"].recommender == expected
+    assert dict(environment)["recommender"] == expected

@@ -16,10 +16,10 @@ from recaudit import simulate
 from recaudit.engines import Threads
 from recaudit.errors import DamageWarning, InputError
 from recaudit.models import Recommender
-from recaudit.simulate.loop.comparison import Contender
-from recaudit.simulate.loop.tuning import Grid, Search, edges, tune
+from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.offline.metrics import offline_metrics
 from recaudit.simulate.offline.rank_correlation import rank_correlation
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, Tuned, tune
 
 SMALL = simulate.Scenario(
     name="small",
@@ -61,7 +61,7 @@ class TestOffline:
 
 class TestTuning:
     def test_a_grid_finds_its_best(self) -> None:
-        found = tune(ra.models.ALS(factors=3), DATA, Grid(values={"regularization": (1e-3, 0.1, 100.0)}), n=3)
+        found = tune(ra.models.ALS(factors=3), DATA, GridSearch(values={"regularization": (1e-3, 0.1, 100.0)}), n=3)
         assert len(found.tries) == 3
         best = found.tries.sort("rmse")["regularization"][0]
         assert found.recommender == ra.models.ALS(factors=3, regularization=best)
@@ -69,7 +69,7 @@ class TestTuning:
         assert found.tries["rmse"].min() == direct
 
     def test_a_search_stays_inside_its_ranges_and_repeats(self) -> None:
-        how = Search(ranges={"regularization": (0.01, 1.0), "factors": (2, 5)}, tries=4)
+        how = OptunaSearch(ranges={"regularization": (0.01, 1.0), "factors": (2, 5)}, tries=4)
         found = tune(ra.models.ALS(), DATA, how, n=2)
         assert found.tries["regularization"].is_between(0.01, 1.0).all()
         assert found.tries["factors"].is_between(2, 5).all()
@@ -77,20 +77,25 @@ class TestTuning:
         assert tune(ra.models.ALS(), DATA, how, n=2).tries.equals(found.tries)
 
     def test_a_best_value_at_an_end_is_told(self) -> None:
-        tries = pl.DataFrame({"a": [1, 2, 3], "b": [0.1, 0.2, 0.3], "kind": ["x", "y", "z"], "rmse": [0.9, 0.8, 0.7]})
-        how = Grid(values={"a": (3, 2, 1), "b": (0.1, 0.3, 0.5), "kind": ("x", "y", "z"), "c": (4,)})
-        assert edges(how, tries.with_columns(c=pl.lit(4))) == ("a = 3, the highest tried",)
-        assert edges(Search(ranges={"a": (1, 4), "b": (0.29, 5.0)}), tries) == ("b = 0.3, the lowest tried",)
-        found = tune(ra.models.ALS(factors=3), DATA, Grid(values={"regularization": (50.0, 100.0)}), n=2)
+        settings = {"neighbours": [1, 2, 3], "shrinkage": [0.1, 0.2, 0.3], "center": ["user", "item", "item"]}
+        tries = pl.DataFrame({**settings, "damping": 4.0, "rmse": [0.9, 0.8, 0.7], "ndcg": 0.5})
+        knn, centers = ra.models.ItemKNN(), ("user", "item")
+        grid = {"neighbours": (3, 2, 1), "shrinkage": (0.1, 0.3, 0.5), "center": centers, "damping": (4.0,)}
+        found = Tuned.of(knn, GridSearch(values=grid), tries)
+        assert found.recommender == ra.models.ItemKNN(neighbours=3, shrinkage=0.3, center="item", damping=4.0)
+        assert found.edges == ("neighbours = 3, the highest tried",)
+        search = OptunaSearch(ranges={"neighbours": (1, 4), "shrinkage": (0.29, 5.0)})
+        assert Tuned.of(knn, search, tries).edges == ("shrinkage = 0.3, the lowest tried",)
+        found = tune(ra.models.ALS(factors=3), DATA, GridSearch(values={"regularization": (50.0, 100.0)}), n=2)
         assert found.edges == ("regularization = 50, the lowest tried",)
 
     def test_settings_are_checked_before_anything_is_fitted(self) -> None:
         with pytest.raises(InputError, match="factors"):
-            tune(ra.models.ALS(), DATA, Grid(values={"factor": (2, 3)}))
+            tune(ra.models.ALS(), DATA, GridSearch(values={"factor": (2, 3)}))
         with pytest.raises(ValidationError, match="factors"):
-            tune(ra.models.ALS(), DATA, Grid(values={"factors": (2, -3)}))
-        with pytest.raises(InputError, match="regularization"):
-            tune(ra.models.ALS(), DATA, Search(ranges={"regularization": (-1.0, 1.0)}))
+            tune(ra.models.ALS(), DATA, GridSearch(values={"factors": (2, -3)}))
+        with pytest.raises(ValidationError, match="regularization"):
+            tune(ra.models.ALS(), DATA, OptunaSearch(ranges={"regularization": (-1.0, 1.0)}))
 
 
 class TestRankCorrelation:
@@ -153,7 +158,7 @@ class TestStudy:
         assert rmse < -0.7
 
     def test_an_interrupted_study_goes_on(self, tmp_path: Path) -> None:
-        tuning = {"ALS": Grid(values={"regularization": (0.01, 0.1)})}
+        tuning = {"ALS": GridSearch(values={"regularization": (0.01, 0.1)})}
         whole = self.study(tuning=tuning)
         kept = self.study(tuning=tuning, out=tmp_path / "study")
         (tmp_path / "study" / "offline" / "small" / "ALS.parquet").unlink()
@@ -169,7 +174,7 @@ class TestStudy:
 
     def test_settings_may_differ_between_environments(self) -> None:
         other = SMALL.changed(noise=0.1).model_copy(update={"name": "other"})
-        each: dict[str, dict[str, Contender]] = {
+        each: dict[str, dict[str, WithPolicy]] = {
             "small": {"r": ra.models.Random()},
             "other": {"t": ra.models.TopPop(by="mean")},
         }
@@ -179,7 +184,7 @@ class TestStudy:
             simulate.offline_online([SMALL, other], {"small": {"r": ra.models.Random()}}, 1)
 
     def test_a_recommender_counts_once_whatever_its_policies(self) -> None:
-        wild: dict[str, Contender] = {"wild": (FOUR["ALS"], ra.policies.Softmax(beta=0.1))}
+        wild: dict[str, WithPolicy] = {"wild": (FOUR["ALS"], ra.policies.Softmax(beta=0.1))}
         plain, both = (simulate.offline_online([SMALL], each, 1, folds=2).spearman() for each in (FOUR, wild | FOUR))
         assert both.equals(plain)
 
@@ -190,4 +195,4 @@ class TestStudy:
     def test_the_summary_reads_well(self) -> None:
         text = self.study(folds=2).summary()
         assert text.splitlines()[0] == "small"
-        assert "Spearman of ndcg with mean rating" in text
+        assert "nDCG@20 offline against mean rating, rank correlation: " in text

@@ -13,13 +13,16 @@ from pydantic import ValidationError
 
 import recaudit as ra
 from recaudit import simulate
+from recaudit.audits.audit import Audit
+from recaudit.audits.lists.exposure import Exposure
 from recaudit.data import Interactions
 from recaudit.engines import Processes, Threads
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import FittedModel
 from recaudit.policies import EpsilonGreedy, Power, Softmax
-from recaudit.simulate.loop.observers import Observer
+from recaudit.registry import AUDITS
 from recaudit.simulate.loop.simulation import interval
+from simulate.own_audits import SEEN, Broken, Fingerprint, LogSize, Look, Refuses
 
 SMALL = simulate.Topics(users=60, items=80, topics=5, users_per_step=12, affinity=0.1, boredom_penalty=1.0)
 STATIC = SMALL.without("affinity", "boredom")
@@ -131,14 +134,10 @@ class TestLearning:
         assert [kind for kind, _, _ in FITS] == ["cold", "warm", "warm"]
 
     def test_the_log_knows_when(self) -> None:
-        logs: list[Interactions] = []
-
-        def look(model: FittedModel) -> dict[str, float]:
-            logs.append(model.data)
-            return {}
-
-        run(SMALL, TOP_POP, steps=3, audits={"look": look}, audit_every=1)
-        assert np.unique(logs[-1].times).tolist() == [0, 1, 2]  # type: ignore[arg-type]
+        SEEN.clear()
+        run(SMALL, TOP_POP, steps=3, audits={"look": Look()}, audit_every=1)
+        assert len(SEEN) == 3
+        assert np.unique(SEEN[-1].times).tolist() == [0, 1, 2]  # type: ignore[arg-type]
 
 
 class TestMeasures:
@@ -181,37 +180,25 @@ class TestMeasures:
         assert interval(np.array([1.0]))["lower"] is None
 
     def test_audits_are_asked_when_it_is_time(self) -> None:
-        audits: dict[str, Observer] = {
-            "exposure": partial(ra.exposure, k=3, samples=10),
-            "folding": ra.folding,
-            "mine": _size,
-        }
+        audits: dict[str, Audit] = {"exposure": Exposure(k=3, samples=10), "mine": LogSize()}
         found = run(SMALL, ra.models.ALS(factors=4), steps=5, audits=audits, audit_every=2)
         assert found.audits["step"].unique().sort().to_list() == [0, 2, 4]
-        assert set(found.audits["audit"]) == {"exposure", "folding", "mine"}
+        assert set(found.audits["audit"]) == {"exposure", "mine"}
         assert found.audits.filter(pl.col("audit") == "mine")["value"].to_list() == [400, 424, 448]
 
     def test_an_audit_that_does_not_apply_says_so(self) -> None:
-        found = run(SMALL, TOP_POP, steps=1, audits={"folding": ra.folding})
-        assert found.audits["status"].to_list() == ["not_applicable"]
+        found = run(SMALL, TOP_POP, steps=1, audits={"folding": AUDITS["folding"](), "mine": Refuses()})
+        assert found.audits["status"].to_list() == ["not_applicable", "not_applicable"]
 
     def test_what_is_no_number_has_failed(self) -> None:
-        found = run(SMALL, TOP_POP, steps=1, audits={"mine": _broken}).audits
+        found = run(SMALL, TOP_POP, steps=1, audits={"mine": Broken()}).audits
         assert found["status"].to_list() == ["failed", "failed", "solved"]
         assert found["value"].to_list() == [None, None, 1.0]
 
     def test_reachability_over_time(self) -> None:
-        audit = partial(ra.reachability, users=[0, 1], targets=[3, 4])
+        audit = AUDITS["reachability"](users=[0, 1], targets=[3, 4])
         found = run(SMALL, ra.models.ALS(factors=3), steps=3, audits={"reach": audit}, audit_every=2)
         assert found.audits.filter(pl.col("metric") == "availability")["value"].is_between(0, 1).all()
-
-
-def _broken(model: FittedModel) -> dict[str, float]:
-    return {"none": float("nan"), "endless": float("inf"), "fine": 1.0}
-
-
-def _size(model: FittedModel) -> dict[str, float]:
-    return {"ratings": float(len(model.data))}
 
 
 class TestPropensities:
@@ -270,7 +257,7 @@ class TestChance:
             assert ask(engine=engine).steps.equals(once.steps)
 
     def test_trials_differ_and_begin_with_the_same_log(self) -> None:
-        audits = {"data": _fingerprint}
+        audits = {"data": Fingerprint()}
         found = run(SMALL, TOP_POP, steps=2, trials=2, audits=audits, audit_every=1)
         first = found.audits.filter(pl.col("step") == 0)["value"].to_list()
         assert first[0] == first[1]
@@ -286,13 +273,9 @@ class TestChance:
         assert users[0] == users[1]
 
     def test_static_and_dynamic_begin_alike(self) -> None:
-        audits = {"data": _fingerprint}
+        audits = {"data": Fingerprint()}
         both = [run(e, TOP_POP, steps=1, audits=audits).audits["value"].to_list() for e in (SMALL, STATIC)]
         assert both[0] == both[1]
-
-
-def _fingerprint(model: FittedModel) -> dict[str, float]:
-    return {"fingerprint": float(int(model.data.fingerprint[:12], 16))}
 
 
 class TestBadSettings:
@@ -326,9 +309,13 @@ class TestBadSettings:
         with pytest.raises(InputError, match="out"):
             run(SMALL, TOP_POP).slates()
 
-    def test_an_audit_that_says_nothing(self) -> None:
-        with pytest.raises(InputError, match=r"audits\['nothing'\]"):
-            run(SMALL, TOP_POP, audits={"nothing": lambda model: 3})
+    def test_a_function_is_no_audit(self) -> None:
+        with pytest.raises(InputError, match=r"audits: .* expected a mapping of a text to an Audit"):
+            run(SMALL, TOP_POP, audits={"nothing": lambda model: 3})  # type: ignore[dict-item]  # that is the mistake
+
+    def test_an_audit_that_a_loop_cannot_run(self) -> None:
+        with pytest.raises(ValidationError, match=r"by: received .*; expected nothing: over time"):
+            run(SMALL, TOP_POP, audits={"shown": Exposure(by=("history",))})
 
     def test_an_unknown_measure(self) -> None:
         with pytest.raises(InputError, match="mean_rating"):

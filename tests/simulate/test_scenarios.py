@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +17,9 @@ from recaudit.simulate.worlds.choices import PicksBest, TakesAll
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.latent import Latent
 from recaudit.simulate.worlds.population_env import PopulationEnv
-from recaudit.simulate.worlds.registration import register
-from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper, register
 from recaudit.simulate.worlds.topics import Topics
+from recaudit.specification import as_data
 
 SMALL_DYNAMIC: dict[str, Any] = {"users": 20, "items": 30, "users_per_step": 5, "ratings": 400, "topics": 4}
 
@@ -45,6 +46,7 @@ def registered() -> Iterator[None]:
         ("beta-rank", 100, 170, 20, 1000, 50),
         ("topics-static-lowdata", 1000, 1700, 200, 1000, 500),
         ("latent-static-lowdata", 943, 1682, 188, 1000, 531),
+        ("ml-100k", 943, 1682, 188, 100_000, 531),
     ],
 )
 def test_sizes_are_the_papers(name: str, users: int, items: int, online: int, ratings: int, steps: int) -> None:
@@ -56,7 +58,7 @@ def test_sizes_are_the_papers(name: str, users: int, items: int, online: int, ra
 
 
 def test_every_scenario_is_looked_at_above() -> None:
-    assert len(SCENARIOS) == 9
+    assert len(SCENARIOS) == 10
     assert all(paper(name) == scenario for name, scenario in SCENARIOS.items())
 
 
@@ -153,9 +155,12 @@ def test_a_lived_past_begins_again_at_every_reset_and_survives_a_state() -> None
     assert env.step(items)[0]["ratings"].tolist() == then
 
 
-def test_the_signature_tells_scenarios_apart_and_they_survive_pickling() -> None:
+def test_as_data_tells_scenarios_apart_and_reads_back_as_the_same_and_so_do_pickles() -> None:
     scenarios = [*SCENARIOS.values(), paper("topics-static", ratings=5), paper("topics-static", noise=0.1)]
-    assert len({scenario.signature for scenario in scenarios}) == len(scenarios)
+    told = [as_data(scenario) for scenario in scenarios]
+    assert len({json.dumps(one) for one in told}) == len(scenarios)
+    drawn = [(one, data) for one, data in zip(scenarios, told, strict=True) if one.name != "ml-100k"]
+    assert all(Scenario(**data) == one for one, data in drawn)
     assert pickle.loads(pickle.dumps(scenarios)) == scenarios
 
 
@@ -172,8 +177,8 @@ def test_ml_100k_is_fitted_to_data(world: World) -> None:
     assert env.step(env.allowed.argmax(axis=1)[:, None])[0]["rated"].all()
 
 
-def test_only_ml_100k_is_made_from_data(world: World) -> None:
-    with pytest.raises(InputError, match="data: received a log; expected none: only ml-100k"):
+def test_only_people_of_a_log_take_data(world: World) -> None:
+    with pytest.raises(InputError, match=r"changes: received data; .* a setting of Topics"):
         paper("topics-static", data=world.data)
 
 
@@ -194,7 +199,7 @@ def test_every_scenario_is_registered_once() -> None:
     ids = {name for name in gymnasium.registry if name.startswith("recaudit/")}
     register()
     assert {name for name in gymnasium.registry if name.startswith("recaudit/")} == ids
-    assert ids == {f"recaudit/{name}-v1" for name in (*SCENARIOS, "ml-100k")}
+    assert ids == {f"recaudit/{name}-v1" for name in SCENARIOS}
 
 
 @pytest.mark.usefixtures("registered")

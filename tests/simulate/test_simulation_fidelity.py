@@ -9,11 +9,10 @@ import pytest
 
 from recaudit.data.interactions import Interactions
 from recaudit.models import TopPop
-from recaudit.simulate.offline.fidelity import fidelity
-from recaudit.simulate.offline.fidelity_result import STATISTICS, SimulationFidelity
-from recaudit.simulate.worlds.fitted import from_data
+from recaudit.simulate.offline.fidelity import MEANINGS, STATISTICS, SimulationFidelity, fidelity
+from recaudit.simulate.offline.portrait import portrait
+from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
-from recaudit.simulate.worlds.portrait import portrait
 from recaudit.simulate.worlds.topics import Topics
 from simulate.fitted_worlds import RATINGS, fitted, log
 
@@ -34,7 +33,7 @@ def test_an_environment_gets_its_own_log_right() -> None:
 
 
 def test_too_much_noise_is_wrong() -> None:
-    found = of(noise=2 * fitted(rounded=True).noise)
+    found = of(noise=2 * fitted(rounded=True).learned.noise)
     wrong = {"rating sd", "held-out RMSE", "held-out variance explained"}
     assert wrong <= {*found.named("wrong")}
     assert value(found, "held-out RMSE", "meaning").startswith("the simulated log is harder to predict")
@@ -44,7 +43,7 @@ def test_too_much_noise_is_wrong() -> None:
 def test_a_log_that_is_too_easy_to_predict_is_a_warning() -> None:
     found = of(noise=0.1)
     assert value(found, "held-out RMSE", "verdict") == "wrong"
-    assert value(found, "held-out RMSE", "meaning") == STATISTICS["held-out RMSE"].low
+    assert value(found, "held-out RMSE", "meaning") == MEANINGS["held-out RMSE"][0]
     assert "easier to predict" in found.summary()
 
 
@@ -142,7 +141,7 @@ def test_structure_is_that_of_dense_matrices() -> None:
 
 
 def test_a_real_offline_log_does_not_hide_what_people_make() -> None:
-    world = from_data(log(rounded=True), recommender=TopPop(by="mean"))
+    world = FromData(data=log(rounded=True), recommender=TopPop(by="mean"))
     made, again, other = (
         world.model_copy(update={"offline_log": offline_log}).fidelity(rng=rng)
         for offline_log, rng in (("made", 0), ("real", 0), ("real", 1))

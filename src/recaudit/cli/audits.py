@@ -73,10 +73,11 @@ def audit(
       recaudit audit my.toml --out runs/my
     """
     from recaudit import runs
+    from recaudit.engines import with_workers
 
     configuration = runs.read(config)
     if workers is not None:
-        engine = configuration.engine.with_workers(workers)
+        engine = with_workers(configuration.engine, workers)
         configuration = configuration.model_copy(update={"engine": engine})
     run = _carry_out(configuration, out or Path("runs") / config.stem, fresh=fresh)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
-    from recaudit.simulate import OfflineOnline, Scenario
+    from recaudit.simulate import OfflineOnline
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -88,21 +89,21 @@ def simulate(
     if as_json:
         print_json(_document(result, folder, report))
     else:
-        _print_outcome(result, report)
+        answers().print(f"Report: {report}\n")
+        answers().print(Text(result.summary()), soft_wrap=True)
 
 
 def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
+    from recaudit.engines import with_workers
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
-    from recaudit.runs.configuration import EngineSettings
     from recaudit.runs.simulation import execute_simulation, read_simulation
     from recaudit.studies.reclab import published_beside
 
     configuration = read_simulation(config)
     if workers is not None:
         # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
-        kind = "processes" if configuration.engine.kind == "serial" and workers > 1 else configuration.engine.kind
-        engine = EngineSettings(kind=kind, workers=workers)
+        engine = with_workers(configuration.engine, workers, "processes")
         configuration = configuration.model_copy(update={"engine": engine})
     with shown(notes()):
         result = execute_simulation(configuration, out, fresh=fresh)
@@ -110,63 +111,26 @@ def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> 
         return result, keep(out, REPORT, page.encode())
 
 
-def _print_outcome(result: OfflineOnline, report: Path) -> None:
-    console = answers()
-    console.print(f"Report: {report}")
-    points, correlations = result.points(), result.spearman()
-    for environment in result.comparisons:
-        here = points.filter(environment=environment).sort("mean_rating", descending=True, nulls_last=True)
-        console.print(Text(f"\n{environment}", style="bold"))
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        table.add_column("Recommender")
-        for heading in ("Mean rating", f"nDCG@{result.k}", "RMSE", "Items a step"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for row in here.iter_rows(named=True):
-            table.add_row(
-                Text(row["recommender"]),
-                _figure(row["mean_rating"], row["mean_rating_lower"], row["mean_rating_upper"]),
-                _figure(row["ndcg"]),
-                _figure(row["rmse"]),
-                _figure(row["distinct_items"], digits=1),
-            )
-        console.print(table, soft_wrap=False)
-        for row in correlations.filter(environment=environment).drop_nulls("value").iter_rows(named=True):
-            name = f"nDCG@{result.k}" if row["metric"] == "ndcg" else "RMSE"
-            figure = _figure(row["value"], row["lower"], row["upper"], digits=2)
-            console.print(f"{name} offline against mean rating, rank correlation: {figure}")
-    if _trials(result) > 1:
-        console.print("\nIn brackets: 95% intervals.")
-
-
-def _figure(value: float | None, lower: float | None = None, upper: float | None = None, *, digits: int = 3) -> str:
-    if value is None:
-        return "n/a"
-    ends = "" if lower is None or upper is None else f" [{lower:.{digits}f}, {upper:.{digits}f}]"
-    return f"{value:.{digits}f}{ends}"
-
-
-def _trials(result: OfflineOnline) -> int:
-    return max(each.trials for one in result.comparisons.values() for each in one.simulations.values())
-
-
 def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, object]:
     """What a program wants to know about a simulation."""
     return {
         "out": str(out),
         "report": str(report),
-        "trials": _trials(result),
+        "trials": result.trials,
         "k": result.k,
         "results": result.points().fill_nan(None).to_dicts(),
         "spearman": result.spearman().fill_nan(None).to_dicts(),
-        "settings": result.recommenders.to_dicts(),
+        "settings": [{**row, "settings": json.loads(row["settings"])} for row in result.recommenders.to_dicts()],
     }
 
 
 def _print_scenarios(*, as_json: bool) -> None:
-    from recaudit.simulate.worlds.scenarios import ML_100K, SCENARIOS
+    from recaudit.registry import ENVIRONMENTS
+    from recaudit.simulate import SCENARIOS
+    from recaudit.specification import as_data
 
     if as_json:
-        print_json([_scenario_document(scenario) for scenario in SCENARIOS.values()])
+        print_json([{"changes": one.environment.changes_people, **as_data(one)} for one in SCENARIOS.values()])
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("Name", no_wrap=True)
@@ -176,26 +140,10 @@ def _print_scenarios(*, as_json: bool) -> None:
     for name, scenario in SCENARIOS.items():
         there = scenario.environment
         sizes = (there.users, there.items, there.users_per_step, there.slate, scenario.ratings, scenario.steps)
-        table.add_row(name, *(f"{size:,}" for size in sizes), "yes" if _changes(scenario) else "no")
+        table.add_row(name, *(f"{size:,}" for size in sizes), "yes" if there.changes_people else "no")
     answers().print(table, soft_wrap=False)
-    answers().print(f"{ML_100K}: as latent-static, with people fitted to MovieLens 100K, which it needs.")
     answers().print(
         "\nA step: users online at each. Slate: items shown to each. Ratings: what recommenders begin with."
     )
+    answers().print(f"Environments for scenarios of your own, by kind: {', '.join(ENVIRONMENTS)}.")
     answers().print("All of it can be changed in a configuration: 'recaudit simulate --help' has one to start from.")
-
-
-def _scenario_document(scenario: Scenario) -> dict[str, object]:
-    return {
-        "name": scenario.name,
-        "ratings": scenario.ratings,
-        "steps": scenario.steps,
-        "changes": _changes(scenario),
-        "settings": scenario.environment.model_dump(mode="json"),
-    }
-
-
-def _changes(scenario: Scenario) -> bool:
-    """Whether people are moved by what they take, or tire of it."""
-    settings = scenario.environment.model_dump()
-    return any(settings.get(name, 0) > 0 for name in ("affinity", "boredom_penalty"))

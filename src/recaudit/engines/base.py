@@ -37,12 +37,12 @@ AnyEngine = Annotated[Engine, OneOf(ENGINES)]
 """An engine, or the table that describes one."""
 
 
-def with_workers(engine: Engine, workers: int) -> Engine:
-    """The same kind of engine with so many workers; threads, where it has none."""
+def with_workers(engine: Engine, workers: int, kind: str = "threads") -> Engine:
+    """The same kind of engine with so many workers; one of another `kind`, where it has none."""
     if hasattr(engine, "workers"):
         changed: Engine = replace(engine, workers=workers)  # type: ignore[type-var]  # engines with workers are dataclasses
         return changed
-    return engine if workers == 1 else ENGINES["threads"](workers)
+    return engine if workers == 1 else ENGINES[kind](workers)
 
 
 def blocks(users: NDArray[np.int64], size: int = BLOCK) -> list[NDArray[np.int64]]:

@@ -233,7 +233,10 @@ def _take_away(path: Path, finding: Finding) -> None:
         Folder(inside, manifest).put({}, without=[finding.file], status="running")
 
 
-def _difference(former: object, new: object) -> str:
-    """The first of their lines that differ, where a plan is many lines."""
-    lines = zip(former, new, strict=False) if isinstance(former, list) and isinstance(new, list) else ()
-    return next((f" (it has {a!r}, this has {b!r})" for a, b in lines if a != b), "")
+def _difference(former: object, new: object, where: str = "") -> str:
+    """The first setting that differs, by its place in the plan."""
+    if isinstance(former, dict) and isinstance(new, dict):
+        both = [*new, *(name for name in former if name not in new)]
+        differs = next(name for name in both if former.get(name) != new.get(name))
+        return _difference(former.get(differs), new.get(differs), f"{where}.{differs}" if where else differs)
+    return f" ({where}: it has {former!r}, this has {new!r})" if where else ""

@@ -41,7 +41,7 @@ def read_audits(value: object, info: ValidationInfo) -> dict[str, Audit]:
     read, wrong = dict[str, Audit](), list[ValidationError]()
     for name, table in value.items():
         try:
-            read[name] = _read_audit(name, table, info)
+            read[name] = read_audit(name, table, info)
         except ValidationError as error:
             wrong.append(within(name, error))
     if wrong:
@@ -51,7 +51,8 @@ def read_audits(value: object, info: ValidationInfo) -> dict[str, Audit]:
     return read
 
 
-def _read_audit(name: str, table: object, info: ValidationInfo) -> Audit:
+def read_audit(name: str, table: object, info: ValidationInfo) -> Audit:
+    """The audit of this name with the settings of its table."""
     if name not in AUDITS:
         raise mistake((), table, f"one of {', '.join(AUDITS)}", did_you_mean(name, AUDITS))
     if isinstance(table, Audit):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, final
 
 from pydantic import (
     AfterValidator,
@@ -12,63 +14,247 @@ from pydantic import (
     Field,
     PlainValidator,
     PositiveInt,
-    PrivateAttr,
+    TypeAdapter,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
 from recaudit import atomic, lock
-from recaudit.errors import InputError
+from recaudit.audits.audit import Audit
+from recaudit.data.sources import read_data
+from recaudit.engines import AnyEngine, Serial
+from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import MANIFEST, read_manifest
-from recaudit.policies import Policy, Top1
-from recaudit.runs.audits import POLICIES
-from recaudit.runs.configuration import EngineSettings
-from recaudit.runs.contestants import Contestant, label_contestants, read_contestant
-from recaudit.runs.environments import OfData, OfPaper, Staged, label_environments, read_environment
-from recaudit.runs.inputs import make_engine
-from recaudit.runs.loop_audits import LoopAudits
-from recaudit.runs.problems import config_error, problem, together
-from recaudit.runs.sections import Section, by_kind
-from recaudit.runs.toml_files import parse_section, read_section
-from recaudit.simulate.loop.comparison import folder_name
+from recaudit.models import Recommender
+from recaudit.policies import AnyListPolicy, ListPolicy, Top1
+from recaudit.registry import ENVIRONMENTS, SIMULATED_MODELS
+from recaudit.runs.configuration import read_audit
+from recaudit.runs.recommenders import Model, label_models, own_labels, read_label, read_model
+from recaudit.runs.toml_files import parse_toml, read_toml
+from recaudit.simulate.loop.run import folder_name
+from recaudit.simulate.loop.trial import Every, LoopAudit
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
-from recaudit.simulate.worlds.scenarios import Scenario
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch
+from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Course, Scenario
+from recaudit.specification import Specification, build, missing, mistake, take_kind, together, within
+
+# ---- mistakes ----------------------------------------------------------------------------------------
 
 
-def _listed(key: str) -> BeforeValidator:
-    def check(value: object) -> object:
-        if isinstance(value, Mapping):
-            raise problem((), value, f"a list, written with two brackets: [[{key}]]")
-        if value == []:
-            raise problem((), None, f"at least one [[{key}]]")
-        return value
-
-    return BeforeValidator(check)
+@contextmanager
+def _collected(wrong: list[ValidationError], key: str = "") -> Iterator[None]:
+    """Collect the mistakes made inside, those of the part under `key` with their place, and continue."""
+    try:
+        yield
+    except ValidationError as error:
+        wrong.append(within(key, error) if key else error)
 
 
-def _check_folders(labels: list[str]) -> None:
+def _check_folders(labels: Iterable[str]) -> None:
     """Every label names a folder."""
     for place, label in enumerate(labels):
         try:
             folder_name(label)
         except InputError:
-            raise problem((place, "label"), label, 'a text that can name a folder: no / \\ : * ? " < > |') from None
+            raise mistake((place, "label"), label, 'a text that can name a folder: no / \\ : * ? " < > |') from None
 
 
-def _named_environments(environments: tuple[Staged, ...]) -> tuple[Staged, ...]:
-    labelled = label_environments(environments)
-    _check_folders([environment.label for environment in labelled])
-    return labelled
+# ---- environments ------------------------------------------------------------------------------------
+
+_BEGINNING = {
+    "ratings": "how many ratings recommenders begin with, here or for all environments",
+    "steps": "how many steps follow, here or for all environments",
+}
+"""What has no default but in a scenario of the paper."""
+_Labelled = tuple[str, Scenario]
 
 
-def _named_contestants(contestants: tuple[Contestant, ...]) -> tuple[Contestant, ...]:
-    labelled = label_contestants(contestants)
-    _check_folders([contestant.model.label for contestant in labelled])
-    return labelled
+def _read_environment(value: object, info: ValidationInfo) -> _Labelled:
+    """An `[[environment]]` table; a label that is not given is left empty for `_label_environments`.
+
+    What it does not say about its beginning and end is as for all environments, else as in the paper.
+    """
+    if not isinstance(value, Mapping) or ("name" in value) == bool({"kind", "data"} & value.keys()):
+        expected = "either name = '...' (a scenario of the paper), kind = '...' (one of your own) or data = {...}"
+        raise mistake((), value, expected, "'recaudit simulate --list' has the names.")
+    table, wrong = dict(value), list[ValidationError]()
+    written = {key: table.pop(key) for key in Course.model_fields if key in table}
+    common = {key: info.data[key] for key in _BEGINNING if info.data.get(key) is not None}
+    scenario = _named(table.pop("name")) if "name" in table else None
+    with _collected(wrong):
+        label = read_label(table.pop("label", None))
+    with _collected(wrong):
+        given = {key: getattr(scenario, key) for key in Course.model_fields} if scenario else {}
+        course = build(Course, given | common | written, info)
+    if scenario is None:
+        wrong += [missing(key, expected) for key, expected in _BEGINNING.items() if key not in common | written]
+    with _collected(wrong):
+        name, environment = _changed(scenario, table, info) if scenario else _of_kind(table, info)
+    if wrong:
+        raise together(wrong)
+    version = scenario.version if scenario else 0
+    return label, Scenario(name=name, environment=environment, version=version, **dict(course))
+
+
+def _label_environments(environments: tuple[_Labelled, ...]) -> tuple[Scenario, ...]:
+    """Each environment under a name of its own: its label, else its name, counted where it repeats."""
+    labels, scenarios = zip(*environments, strict=True)
+    own = own_labels(labels, [scenario.name for scenario in scenarios], "environment")
+    _check_folders(own)
+    return tuple(one.model_copy(update={"name": name}) for name, one in zip(own, scenarios, strict=True))
+
+
+def _named(name: object) -> Scenario:
+    if not isinstance(name, str) or name not in SCENARIOS:
+        raise mistake(("name",), name, "the name of a scenario", did_you_mean(str(name), SCENARIOS))
+    return SCENARIOS[name]
+
+
+def _changed(scenario: Scenario, table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
+    """The scenario's environment with the settings that are written."""
+    settings = {name: getattr(scenario.environment, name) for name in type(scenario.environment).model_fields}
+    return scenario.name, build(type(scenario.environment), settings | table, info, *_KEYS)
+
+
+def _of_kind(table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
+    """An environment by its kind; with data, whose people are fitted to ratings."""
+    kind, settings = take_kind(ENVIRONMENTS, {"kind": "from-data"} | table)
+    name = kind
+    if isinstance(settings.get("data"), Mapping):
+        try:
+            source = read_data(settings["data"], info)
+        except ValidationError as error:
+            raise within("data", error) from None
+        name, settings["data"] = source.label, source.load()
+    return name, build(ENVIRONMENTS[kind], settings, info, *_KEYS)
+
+
+_KEYS = ("name", "kind", "label", *Course.model_fields)
+"""The keys that every environment has."""
+
+
+# ---- recommenders ------------------------------------------------------------------------------------
 
 
 @final
-class SimulationConfiguration(Section):
+@dataclass(frozen=True)
+class LoopRecommender:
+    """A recommender under its label."""
+
+    model: Model
+    policy: ListPolicy | None = None
+    """Its own; else the simulation's."""
+    tuning: GridSearch | OptunaSearch | None = None
+    """How its settings are chosen; else they are as written."""
+
+
+def _read_recommender(value: object, info: ValidationInfo) -> LoopRecommender:
+    """A `[[recommender]]` table; a label that is not given is left empty for `_label_recommenders`."""
+    if not isinstance(value, Mapping):
+        return LoopRecommender(read_model(value, info, SIMULATED_MODELS))
+    table, wrong = dict(value), list[ValidationError]()
+    how, policy, tuning = table.pop("tune", None), None, None
+    if "policy" in table:
+        with _collected(wrong, "policy"):
+            policy = TypeAdapter[ListPolicy](AnyListPolicy).validate_python(table.pop("policy"), context=info.context)
+    with _collected(wrong):
+        model = read_model(table, info, SIMULATED_MODELS, "policy", "tune")
+    if how is not None and not wrong:
+        with _collected(wrong, "tune"):
+            tuning = _read_tuning(how, model.recommender, info)
+    if wrong:
+        raise together(wrong)
+    return LoopRecommender(model, policy, tuning)
+
+
+def _label_recommenders(recommenders: tuple[LoopRecommender, ...]) -> tuple[LoopRecommender, ...]:
+    """Each under a label of its own: as given, else the recommender's name, counted where it repeats."""
+    models = label_models(tuple(each.model for each in recommenders), "recommender")
+    _check_folders(model.label for model in models)
+    return tuple(replace(each, model=model) for each, model in zip(recommenders, models, strict=True))
+
+
+def _read_tuning(how: object, recommender: Recommender, info: ValidationInfo) -> GridSearch | OptunaSearch:
+    """A grid `{factors = [10, 20]}`, or `{ranges = {regularization = [0.001, 1.0]}, tries = 30}`."""
+    if not isinstance(how, Mapping) or not how:
+        raise mistake((), how, "lists of values to try, {factors = [10, 20]}, or {ranges = {...}, tries = 30}")
+    if "ranges" in how:
+        search = build(OptunaSearch, how, info)
+        wrong = [within("ranges", error) for error in _refused(search.ranges, recommender)]
+        tuning: GridSearch | OptunaSearch = search
+    else:
+        for name, values in how.items():
+            if not isinstance(values, list) or not values:
+                raise mistake((name,), values, "a list of the values to try")
+        tuning = GridSearch(values={name: tuple(values) for name, values in how.items()})
+        wrong = list(_refused(tuning.values, recommender))
+    if wrong:
+        raise together(wrong)
+    return tuning
+
+
+def _refused(tried: Mapping[str, tuple[object, ...]], recommender: Recommender) -> Iterator[ValidationError]:
+    """What the recommender would not take, one setting at a time."""
+    kind, known = type(recommender), type(recommender).model_fields
+    for name, values in tried.items():
+        if name not in known:
+            expected = f"a setting of {kind.__name__}" if known else f"nothing: {kind.__name__} has no settings"
+            yield mistake((name,), list(values), expected, did_you_mean(name, known) if known else "")
+            continue
+        for value in values:
+            try:
+                kind(**dict(recommender) | {name: value})
+            except ValidationError as error:
+                # Settings that do not go together may do so once others of them are tried as well.
+                if any(line["loc"][:1] == (name,) for line in error.errors()):
+                    yield error
+                    break
+
+
+# ---- the whole ---------------------------------------------------------------------------------------
+
+
+def _listed(key: str) -> BeforeValidator:
+    def check(value: object) -> object:
+        if isinstance(value, Mapping):
+            raise mistake((), value, f"a list, written with two brackets: [[{key}]]")
+        if value == []:
+            raise mistake((), None, f"at least one [[{key}]]")
+        return value
+
+    return BeforeValidator(check)
+
+
+@final
+@dataclass(frozen=True)
+class AuditSchedule:
+    """The audits of every recommender while it learns, and when they are run."""
+
+    every: int = 0
+    """Every so many steps, and at the last; 0: at the last alone."""
+    audits: Mapping[str, Audit] = field(default_factory=dict)
+
+
+def _read_audits(value: object, info: ValidationInfo) -> AuditSchedule:
+    """The table `[audits]`, which has a table for each audit under its name."""
+    if not isinstance(value, Mapping):
+        raise mistake((), value, "a table")
+    wrong, every, found = list[ValidationError](), 0, dict[str, Audit]()
+    for name, table in value.items():
+        with _collected(wrong, name):
+            if name == "every":
+                every = TypeAdapter[int](Every).validate_python(table)
+            else:
+                found[name] = TypeAdapter[Audit](LoopAudit).validate_python(read_audit(name, table, info))
+    if wrong:
+        raise together(wrong)
+    return AuditSchedule(every, found)
+
+
+@final
+class SimulationConfiguration(Specification):
     """Everything that the numbers of a simulation follow from, and how the work is spread."""
 
     seed: int = Field(default=0, ge=0)
@@ -83,120 +269,74 @@ class SimulationConfiguration(Section):
     steps: PositiveInt | None = None
     """How many steps follow, likewise."""
     retrain: int = Field(default=1, ge=0)
-    """Learn anew every so many steps; 0: never after the start."""
+    """Fit anew every so many steps; 0: never after the start."""
     warm: bool = False
-    """Whether to learn on from the model before, rather than from scratch."""
+    """Whether to start from the model before, rather than from scratch."""
     population_every: int = Field(default=0, ge=0)
     """Measure the error over all pairs every so many steps, and at the last."""
-    policy: Annotated[Policy, PlainValidator(by_kind(POLICIES))] = Top1()
+    policy: AnyListPolicy = Top1()
     """How scores become what is shown, for recommenders without a policy of their own."""
     environments: Annotated[
-        tuple[Annotated[Staged, PlainValidator(read_environment)], ...],
+        tuple[Annotated[Any, PlainValidator(_read_environment)], ...],
         _listed("environment"),
-        AfterValidator(_named_environments),
+        AfterValidator(_label_environments),
     ] = Field(alias="environment")
     recommenders: Annotated[
-        tuple[Annotated[Contestant, PlainValidator(read_contestant)], ...],
+        tuple[Annotated[LoopRecommender, PlainValidator(_read_recommender)], ...],
         _listed("recommender"),
-        AfterValidator(_named_contestants),
+        AfterValidator(_label_recommenders),
     ] = Field(alias="recommender")
-    audits: LoopAudits = LoopAudits()
-    engine: EngineSettings = EngineSettings()
-    _source: str = PrivateAttr(default="configuration")
+    audits: Annotated[AuditSchedule, PlainValidator(_read_audits)] = AuditSchedule()
+    engine: AnyEngine = Serial()
 
     @model_validator(mode="before")
     @classmethod
     def _none_is_an_empty_list(cls, value: object) -> object:
         return {"environment": [], "recommender": [], **value} if isinstance(value, Mapping) else value
 
-    def model_post_init(self, context: Any, /) -> None:
-        """Keep the file's name, for mistakes that only the data shows."""
-        self._source = (context or {}).get("source", self._source)
-
-    @model_validator(mode="after")
-    def _can_begin(self) -> Self:
-        """All that can be known before any data is read."""
-        wrong: list[ValidationError] = []
-        for number, environment in enumerate(self.environments):
-            if isinstance(environment, OfPaper):
-                try:
-                    self._begun(number)
-                except ValidationError as error:
-                    wrong.append(error)
-            elif isinstance(environment, OfData):
-                missing = _BEGINNING.keys() - self._course(environment).keys()
-                wrong += [problem(("environment", number, key), None, _BEGINNING[key]) for key in sorted(missing)]
-        if wrong:
-            raise together(wrong)
-        return self
-
-    def scenarios(self) -> list[Scenario]:
-        """The environments, each with a beginning and an end; data is read, and people are fitted to it."""
-        try:
-            return [self._begun(number) for number in range(len(self.environments))]
-        except ValidationError as error:
-            raise config_error(self._source, error) from None
-
-    def _begun(self, number: int) -> Scenario:
-        environment = self.environments[number]
-        return environment.begun(self._course(environment), self.seed, ("environment", number))
-
-    def _course(self, environment: Staged) -> dict[str, Any]:
-        """How an environment begins and ends: as it says itself, else as is said for all."""
-        common = {"ratings": self.ratings, "steps": self.steps}
-        return {key: value for key, value in common.items() if value is not None} | environment.course.said
-
-
-_BEGINNING = {
-    "ratings": "how many ratings recommenders begin with, here or for all environments",
-    "steps": "how many steps follow, here or for all environments",
-}
-"""What has no default where people are fitted to data."""
-
 
 def read_simulation(path: str | Path) -> SimulationConfiguration:
     """The simulation in a TOML file; paths in it start at its folder."""
-    return read_section(SimulationConfiguration, Path(path))
+    return read_toml(SimulationConfiguration, Path(path))
 
 
 def parse_simulation(text: str, *, source: str, folder: Path) -> SimulationConfiguration:
     """The simulation in a TOML text; `source` names it in errors, relative paths start at `folder`."""
-    return parse_section(SimulationConfiguration, text, source=source, folder=folder)
+    return parse_toml(SimulationConfiguration, text, source=source, folder=folder)
 
 
 def execute_simulation(config: SimulationConfiguration, out: str | Path, *, fresh: bool = False) -> OfflineOnline:
     """Measure every recommender offline and in the loop, into the folder `out`.
 
-    A folder that holds this very simulation is gone on with, and the numbers are those of one that was never
+    A folder that holds this very simulation is resumed, and the numbers are those of one that was never
     interrupted; there may be more trials than the last time. `fresh` starts over.
     """
-    scenarios = config.scenarios()
-    for scenario in scenarios:
+    for scenario in config.environments:
         log = scenario.begin(config.seed)[0]
-        for audit in config.audits.chosen().values():
+        for audit in config.audits.audits.values():
             audit.check(log)
     if fresh:
         _clear(Path(out))
-    contestants = {each.model.label: each for each in config.recommenders}
+    recommenders = {each.model.label: each for each in config.recommenders}
     return offline_online(
-        scenarios,
+        config.environments,
         {
             label: each.model.recommender if each.policy is None else (each.model.recommender, each.policy)
-            for label, each in contestants.items()
+            for label, each in recommenders.items()
         },
         config.trials,
-        tuning={label: each.tuning for label, each in contestants.items() if each.tuning is not None},
+        tuning={label: each.tuning for label, each in recommenders.items() if each.tuning is not None},
         folds=config.folds,
         k=config.k,
         policy=config.policy,
         retrain=config.retrain,
         warm=config.warm,
-        audits=config.audits.observers(config.seed),
+        audits=config.audits.audits,
         audit_every=config.audits.every,
         population_every=config.population_every,
         out=out,
         rng=config.seed,
-        engine=make_engine(config.engine),
+        engine=config.engine,
     )
 
 

@@ -47,6 +47,6 @@ def published_beside(result: OfflineOnline) -> dict[tuple[str, str], Mapping[str
     own = {
         name
         for name, scenario in result.scenarios.items()
-        if name in SCENARIOS and scenario.changed(steps=SCENARIOS[name].steps).signature == SCENARIOS[name].signature
+        if name in SCENARIOS and scenario.changed(steps=SCENARIOS[name].steps) == SCENARIOS[name]
     }
     return {key: numbers for key, numbers in PUBLISHED.items() if key[0] in own}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 from itertools import combinations
 from typing import Any
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from recaudit.errors import InputError
+from recaudit.registry import ENVIRONMENTS
 from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.population_env import PopulationEnv
+from recaudit.specification import as_data
 
 CHOICES = [
     *(TakesAll(), PicksBest(), PicksBest(trust=1), PicksBest(position=0.8)),
@@ -26,7 +29,7 @@ CHOICES = [
 
 def changed(environment: Environment, **changes: Any) -> Environment:
     """The same environment with other settings, checked."""
-    return type(environment)(**dict(environment) | changes)
+    return environment.changed(**changes)
 
 
 def some_slates(environment: Environment, seed: int) -> NDArray[np.int64]:
@@ -391,9 +394,10 @@ class EnvironmentContract:
         with pytest.raises(ValidationError, match="Extra inputs"):
             changed(self.environment, surprise=1)
 
-    def test_the_signature_tells_settings_apart(self) -> None:
-        signatures = {
-            changed(self.environment, **changes).signature
+    def test_as_data_tells_settings_apart_and_reads_back(self) -> None:
+        told = [
+            as_data(changed(self.environment, **changes), ENVIRONMENTS)
             for changes in ({}, {"noise": 0.1}, {"choice": Logit()}, {"choice": PicksBest(trust=2)}, {"slate": 7})
-        }
-        assert len(signatures) == 5
+        ]
+        assert len({json.dumps(one) for one in told}) == 5
+        assert ENVIRONMENTS[told[0]["kind"]] is type(self.environment)

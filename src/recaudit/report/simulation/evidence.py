@@ -24,9 +24,8 @@ from recaudit.registry import MODELS
 from recaudit.report.evidence import IMPERSONAL
 from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb, written
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
-from recaudit.simulate.loop.comparison import Comparison
 from recaudit.simulate.loop.oracle import Oracle
-from recaudit.simulate.loop.simulation import Simulation, interval
+from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
 

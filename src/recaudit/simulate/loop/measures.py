@@ -7,7 +7,7 @@ import numpy as np
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.base import BLOCK
 from recaudit.models.base import FittedModel
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Population
 
 MEASURES = {
     "mean_rating": "The mean of the ratings given at the step: what people think of what they are shown.",

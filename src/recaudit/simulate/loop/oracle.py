@@ -12,7 +12,7 @@ from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Population
 
 
 @final

@@ -1,28 +1,33 @@
-"""`run`: a recommender in an environment, over some trials."""
+"""`run`, a recommender in an environment over some trials, and `compare`, several before the same people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from recaudit.arguments import checked
+from recaudit.audits.audit import Audit
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
-from recaudit.folders import Kind, Manifest, claimed
+from recaudit.folders import Folder, Kind, Manifest, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy, Top1
-from recaudit.simulate.loop.observers import Observer
-from recaudit.simulate.loop.simulation import Simulation
-from recaudit.simulate.loop.trial import Loop, RunTrial, TrialRecord
+from recaudit.simulate.loop.simulation import Comparison, Simulation
+from recaudit.simulate.loop.trial import Loop, RunTrial
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario, paper
+from recaudit.specification import as_data
 from recaudit.version import __version__
 
 MOST_TRIALS = 1_000_000
+WithPolicy = Recommender | tuple[Recommender, ListPolicy]
+"""A recommender, with a policy of its own where it has one."""
 
 
 @checked
@@ -36,7 +41,7 @@ def run(
     trials: int = 1,
     retrain: int = 1,
     warm: bool = False,
-    audits: Mapping[str, Observer] | None = None,
+    audits: Mapping[str, Audit] | None = None,
     audit_every: int = 0,
     population_every: int = 0,
     same_people: bool = True,
@@ -51,102 +56,142 @@ def run(
     users online get a slate by `policy` (default: what scores highest), and the recommender is fitted anew every
     `retrain` steps (0: never), from scratch or, with `warm`, from the model before.
 
-    `audits` are asked about the model every `audit_every` steps and at the last: functions such as `ra.folding` or
-    `functools.partial(ra.calibration, k=20)`. The error over the whole population is measured every `population_every`
-    steps and at the last.
+    `audits` are run on the model every `audit_every` steps and at the last: `{"shown": ra.audits.Exposure(k=20)}`.
+    The error over the whole population is measured every `population_every` steps and at the last.
 
     Trials differ in everything that happens after the start; with `same_people=False` in people and items too. Who is
     online at a step, how their ratings scatter and how a policy draws follows from `rng`, trial and step, so that two
     recommenders meet the same chance: see `compare`.
 
-    With `out`, everything shown is kept there as Parquet, with its propensity, and an interrupted simulation goes on
-    where it stopped, with the numbers of one that never was. Files that are no longer as they were written are told
-    by name, and what they held is worked out again; nothing in the folder is ever run.
+    With `out`, everything shown is kept there as Parquet, with its propensity, and an interrupted simulation resumes
+    where it stopped, with the numbers of one that never was.
     """
-    scenario = as_scenario(environment, ratings=ratings, steps=steps)
-    loop = checked_loop(
-        scenario, recommender, policy, retrain, warm, audits, audit_every, population_every, same_people, rng
-    )
-    check_trials(trials)
-    folder = None if out is None else Path(out)
-    work = RunTrial(loop, folder)
-
-    def carried_out() -> list[TrialRecord]:
-        return list((engine or Serial()).map(work, range(trials), "trials"))
-
-    if folder is None:
-        return simulation_of(loop, carried_out(), None)
-    names = [trial_name(trial) for trial in range(trials)]
-    with claimed(folder, planned("simulation", loop.signature.splitlines(), names)) as kept:
-        records = carried_out()
-        kept.complete()
-        return simulation_of(loop, records, folder)
-
-
-def planned(kind: Kind, settings: list[str], folders: list[str], **record: object) -> Manifest:
-    """The manifest that a simulation of any kind begins with; `folders` are those inside it, in their order."""
-    return Manifest(
-        kind=kind, recaudit=__version__, plan={"settings": settings}, record=record, folders=dict.fromkeys(folders)
-    )
-
-
-def as_scenario(
-    environment: Environment | Scenario | str, *, ratings: int | None = None, steps: int | None = None
-) -> Scenario:
-    """What is to be run, with a beginning and an end."""
-    wanted = {"ratings": ratings, "steps": steps}
-    changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
-    if isinstance(environment, str):
-        return paper(environment, **changes)
-    if isinstance(environment, Scenario):
-        return environment.changed(**changes)
-    for name in ("ratings", "steps"):
-        if name not in changes:
-            raise InputError(
-                name,
-                received="nothing, with an environment of your own",
-                expected="how many ratings there are at the beginning, and how many steps follow",
-                remedy="Say ratings=..., steps=..., or hand over a Scenario.",
-            )
-    return Scenario(name=type(environment).__name__, environment=environment, **changes)
-
-
-def checked_loop(
-    scenario: Scenario,
-    recommender: Recommender,
-    policy: ListPolicy | None,
-    retrain: int,
-    warm: bool,
-    audits: Mapping[str, Observer] | None,
-    audit_every: int,
-    population_every: int,
-    same_people: bool,
-    rng: int,
-) -> Loop:
-    """The loop, or what is wrong with its settings."""
-    for name, value in {"retrain": retrain, "audit_every": audit_every, "population_every": population_every}.items():
-        if value < 0:
-            raise InputError(name, received=value, expected="a whole number of 0 or more: every so many steps")
-    if not isinstance(recommender, Recommender):
-        raise InputError(
-            "recommender",
-            received=type(recommender).__name__,
-            expected="a recommender, such as ra.models.ALS()",
-            remedy="Wrap your own: a subclass of ra.models.Recommender with fit(data, rng).",
-        )
-    return Loop(
-        scenario=scenario,
+    loop = Loop(
+        scenario=as_scenario(environment, ratings=ratings, steps=steps),
         recommender=recommender,
         policy=policy or Top1(),
-        steps=scenario.steps,
         retrain=retrain,
         warm=warm,
         audits=dict(audits or {}),
         audit_every=audit_every,
         population_every=population_every,
-        rng=rng,
         same_people=same_people,
+        rng=rng,
     )
+    check_trials(trials)
+    folder = None if out is None else Path(out)
+    inside = [trial_name(trial) for trial in range(trials)]
+    with kept(folder, "simulation", as_data(loop), inside):
+        return run_trials({"": loop}, trials, {"": folder}, engine)[""]
+
+
+@checked
+def compare(
+    environment: Environment | Scenario | str,
+    recommenders: Mapping[str, WithPolicy],
+    policy: ListPolicy | None = None,
+    steps: int | None = None,
+    *,
+    ratings: int | None = None,
+    trials: int = 10,
+    retrain: int = 1,
+    warm: bool = False,
+    audits: Mapping[str, Audit] | None = None,
+    audit_every: int = 0,
+    population_every: int = 0,
+    same_people: bool = True,
+    out: str | Path | None = None,
+    rng: int = 0,
+    engine: Engine | None = None,
+) -> Comparison:
+    """Run each recommender over the same trials; arguments as for `run`, and `policy` for those without their own.
+
+    With `out`, each has a folder in it under its name. An engine spreads trials of all recommenders together.
+    """
+    scenario = as_scenario(environment, ratings=ratings, steps=steps)
+    if not recommenders:
+        raise InputError("recommenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
+    make = partial(
+        Loop,
+        retrain=retrain,
+        warm=warm,
+        audits=dict(audits or {}),
+        audit_every=audit_every,
+        population_every=population_every,
+        same_people=same_people,
+        rng=rng,
+    )
+    return run_all(each_loop(make, scenario, recommenders, policy), trials, None if out is None else Path(out), engine)
+
+
+def each_loop(
+    make: Callable[..., Loop], scenario: Scenario, recommenders: Mapping[str, WithPolicy], policy: ListPolicy | None
+) -> dict[str, Loop]:
+    """The loop of each recommender, with its own policy or else `policy`."""
+    pairs = {name: each if isinstance(each, tuple) else (each, policy or Top1()) for name, each in recommenders.items()}
+    return {name: make(scenario=scenario, recommender=each, policy=own) for name, (each, own) in pairs.items()}
+
+
+@contextmanager
+def kept(
+    path: Path | None,
+    kind: Kind,
+    settings: Mapping[str, Any],
+    folders: list[str],
+    *,
+    owned: tuple[str, ...] = (),
+    nested: bool = False,
+    **record: object,
+) -> Iterator[Folder | None]:
+    """Begin or resume the folder of a simulation of any kind, complete at the end; nothing is kept without a path.
+
+    `folders` are those inside it, in their order; a `nested` folder is inside that of a study, which answers for it.
+    """
+    if path is None:
+        yield None
+        return
+    plan, inside = {"settings": dict(settings)}, dict.fromkeys(folders)
+    new = Manifest(kind=kind, recaudit=__version__, plan=plan, record=record, folders=inside)
+    with claimed(path, new, owned=owned, nested=nested) as folder:
+        yield folder
+        folder.complete()
+
+
+def run_trials(
+    loops: Mapping[str, Loop], trials: int, folders: Mapping[str, Path | None], engine: Engine | None
+) -> dict[str, Simulation]:
+    """Each loop over the same trials; an engine spreads those of all loops together."""
+    pieces = [(name, trial) for name in loops for trial in range(trials)]
+    records = (engine or Serial()).map(RunTrial(loops, folders), pieces, "trials")
+    found = dict(zip(pieces, records, strict=True))
+
+    def simulation(name: str, loop: Loop) -> Simulation:
+        steps, audits = (pl.concat([found[name, trial][table] for trial in range(trials)]) for table in (0, 1))
+        return Simulation(as_data(loop), steps, audits, folders[name])
+
+    return {name: simulation(name, loop) for name, loop in loops.items()}
+
+
+def as_scenario(
+    environment: Environment | Scenario | str, *, ratings: int | None = None, steps: int | None = None
+) -> Scenario:
+    """What is to be run, with a beginning and an end, and its people ready."""
+    wanted = {"ratings": ratings, "steps": steps}
+    changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    if isinstance(environment, Environment):
+        for name in wanted:
+            if name not in changes:
+                raise InputError(
+                    name,
+                    received="nothing, with an environment of your own",
+                    expected="how many ratings there are at the beginning, and how many steps follow",
+                    remedy="Say ratings=..., steps=..., or hand over a Scenario.",
+                )
+        scenario = Scenario(name=type(environment).__name__, environment=environment, **changes)
+    else:
+        scenario = paper(environment, **changes) if isinstance(environment, str) else environment.changed(**changes)
+    scenario.environment.prepare()
+    return scenario
 
 
 def check_trials(trials: int) -> None:
@@ -155,17 +200,19 @@ def check_trials(trials: int) -> None:
         raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
 
 
-def simulation_of(loop: Loop, records: list[TrialRecord], folder: Path | None) -> Simulation:
-    """The records of all trials in one."""
-    settings = {
-        "environment": loop.scenario.name,
-        "users_per_step": loop.scenario.environment.users_per_step,
-        "ratings": loop.scenario.ratings,
-        "recommender": repr(loop.recommender),
-        "policy": repr(loop.policy),
-        "retrain": loop.retrain,
-        "warm": loop.warm,
-        "rng": loop.rng,
-    }
-    steps = pl.concat([record.steps for record in records])
-    return Simulation(settings, steps, pl.concat([record.audits for record in records]), folder)
+def run_all(
+    loops: Mapping[str, Loop], trials: int, out: Path | None, engine: Engine | None, *, nested: bool = False
+) -> Comparison:
+    """Run each loop over the same trials; `nested`: in a folder inside that of a study, which answers for it."""
+    check_trials(trials)
+    folders = {name: None if out is None else out / folder_name(name) for name in loops}
+    inside = [f"{name}/{trial_name(trial)}" for name in loops for trial in range(trials)]
+    with kept(out, "comparison", {name: as_data(loop) for name, loop in loops.items()}, inside, nested=nested):
+        return Comparison(run_trials(loops, trials, folders, engine))
+
+
+def folder_name(name: str) -> str:
+    """The name, if a folder can have it."""
+    if not name or name.startswith(".") or any(character in '/\\:*?"<>|' or ord(character) < 32 for character in name):
+        raise InputError("recommenders", received=name, expected='names that can be folders: no / \\ : * ? " < > |')
+    return name

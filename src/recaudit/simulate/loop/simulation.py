@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
-from recaudit import policies
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
+from recaudit.folders import Folder
+from recaudit.registry import POLICIES
 from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
@@ -29,7 +30,8 @@ class Simulation:
     trial there are none.
     """
 
-    settings: Mapping[str, object]
+    settings: Mapping[str, Any]
+    """The loop as plain values: scenario, recommender, policy and the rest."""
     steps: pl.DataFrame
     """One row a trial and step: `ratings` given, and the columns of `MEASURES`."""
     audits: pl.DataFrame
@@ -45,8 +47,8 @@ class Simulation:
     @property
     def explores(self) -> bool:
         """Whether its policy shows anything but the highest scores."""
-        found = getattr(policies, str(self.settings.get("policy", "Top1()")).split("(", 1)[0], None)
-        return not (isinstance(found, type) and issubclass(found, policies.Policy) and found.certain)
+        kind = self.settings["policy"]["kind"]
+        return kind not in POLICIES or not POLICIES[kind].certain
 
     def __getitem__(self, measure: str) -> float:
         """The mean over all ratings (or steps) of all trials."""
@@ -90,35 +92,98 @@ class Simulation:
                 remedy="Run it again with out='some/folder'.",
             )
         parts = [
-            TrialFolder.open(self.folder / trial_name(trial)).scan().with_columns(trial=pl.lit(trial, pl.Int64))
+            TrialFolder(Folder.open(self.folder / trial_name(trial), "trial"))
+            .scan()
+            .with_columns(trial=pl.lit(trial, pl.Int64))
             for trial in range(self.trials)
         ]
         return pl.concat(parts)
 
     def summary(self) -> str:
         """The measures with their intervals, a line each."""
-        head = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        parts = (f"{name}={self.settings[name]['kind']}" for name in ("recommender", "policy"))
+        head = ", ".join([f"environment={self.settings['scenario']['name']}", *parts])
         lines = [f"simulation ({head}), {self.trials} trials, {self.steps['step'].n_unique():,} steps"]
-        for row in self.overall().iter_rows(named=True):
-            if row["value"] is not None:
-                ends = "" if row["lower"] is None else f"  [{row['lower']:.4f}, {row['upper']:.4f}]"
-                lines.append(f"  {row['measure'].ljust(16)} {row['value']:10.4f}{ends}")
+        for measure, *estimate, _ in self.overall().drop_nulls("value").iter_rows():
+            lines.append(f"  {measure.ljust(16)} {written(*estimate, digits=4)}")
         return "\n".join(lines)
 
     __repr__ = summary
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Simulations by name, over the same trials."""
+
+    simulations: Mapping[str, Simulation]
+
+    def __getitem__(self, name: str) -> Simulation:
+        if name not in self.simulations:
+            remedy = did_you_mean(name, self.simulations)
+            raise InputError("name", received=name, expected="a name that was compared", remedy=remedy)
+        return self.simulations[name]
+
+    @property
+    def models(self) -> list[str]:
+        """The names that count where a log is asked, which knows models and not policies.
+
+        Of one recommender under several policies that is the one that shows the highest scores, else the first.
+        """
+        counted = [own.settings["recommender"] for own in self.simulations.values() if not own.explores]
+        found: list[str] = []
+        for name, own in self.simulations.items():
+            if not own.explores or own.settings["recommender"] not in counted:
+                found.append(name)
+                counted.append(own.settings["recommender"])
+        return found
+
+    def overall(self, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
+        """One row a recommender, best (highest) first: name, value, lower, upper, trials."""
+        return _best_first({name: own.by_trial(measure, last=last) for name, own in self.simulations.items()})
+
+    def differences(self, baseline: str, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
+        """One row for each other recommender: it minus the baseline, trial by trial, with Student's interval.
+
+        Trials are paired: both met the same people and the same chance, so that intervals are narrower than those of
+        the two means. An interval that leaves out 0 is a difference.
+        """
+        reference = self[baseline].by_trial(measure, last=last)
+        others = {name: own for name, own in self.simulations.items() if name != baseline}
+        return _best_first({name: own.by_trial(measure, last=last) - reference for name, own in others.items()})
+
+    def summary(self) -> str:
+        """Mean ratings with their intervals, a line each."""
+        width = max(map(len, self.simulations))
+        rows = self.overall().iter_rows()
+        lines = (f"  {name.ljust(width)}  {written(*estimate, digits=4)}" for name, *estimate, _ in rows)
+        return "\n".join(["mean rating received", *lines])
+
+    __repr__ = summary
+
+
+def _best_first(values: Mapping[str, FloatArray]) -> pl.DataFrame:
+    schema = {"name": pl.String, "value": pl.Float64, "lower": pl.Float64, "upper": pl.Float64, "trials": pl.Int64}
+    rows = [{"name": name, **interval(own)} for name, own in values.items()]
+    return pl.DataFrame(rows, schema).sort("value", descending=True, nulls_last=True, maintain_order=True)
 
 
 def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, float | int | None]:
     """The mean of independent values (n,) and Student's interval around it; None for what is not known."""
     known = values[~np.isnan(values)]
     n = len(known)
-    if n == 0:
-        return {"value": None, "lower": None, "upper": None, "trials": 0}
-    middle = float(known.mean())
-    if n == 1:
-        return {"value": middle, "lower": None, "upper": None, "trials": 1}
+    middle = float(known.mean()) if n else None
+    if middle is None or n == 1:
+        return {"value": middle, "lower": None, "upper": None, "trials": n}
     half = float(stats.t.ppf(0.5 + confidence / 2, n - 1) * known.std(ddof=1) / np.sqrt(n))
     return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
+
+
+def written(value: float | None, lower: float | None = None, upper: float | None = None, *, digits: int = 3) -> str:
+    """A number with its interval, where it has one."""
+    if value is None:
+        return "n/a"
+    return f"{value:.{digits}f}" + ("" if lower is None else f" [{lower:.{digits}f}, {upper:.{digits}f}]")
 
 
 def check_measure(measure: str) -> None:

@@ -1,4 +1,4 @@
-"""One trial of a closed loop: recommend, observe, learn; again and again."""
+"""One trial of a closed loop: recommend, observe, fit; again and again."""
 
 from __future__ import annotations
 
@@ -6,40 +6,48 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
+from pydantic import AfterValidator, Field
 
+from recaudit.audits.audit import Audit
 from recaudit.audits.lists.exposure import gini
 from recaudit.data.growth import grown
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
+from recaudit.errors import NotSupportedError
 from recaudit.machine import check_memory
+from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.policies import ListPolicy
+from recaudit.policies import AnyListPolicy, Top1
+from recaudit.registry import AUDITS, SIMULATED_MODELS
 from recaudit.seeding import derive
-from recaudit.simulate.loop.measures import population_rmse, predictions, root_mean_square
-from recaudit.simulate.loop.observers import AUDIT_SCHEMA, Observer, describe, observe
+from recaudit.simulate.loop.measures import MEASURES, population_rmse, predictions, root_mean_square
 from recaudit.simulate.loop.oracle import Oracle
-from recaudit.simulate.loop.trial_folder import Checkpoint, TrialFolder, trial_name
+from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
-from recaudit.simulate.worlds.slates import Shown, slates
+from recaudit.simulate.worlds.slates import impressions, slates
+from recaudit.specification import OneOf, Specification, as_data
+from recaudit.status import Status
 
 STEP_SCHEMA = {
     "trial": pl.Int64,
     "step": pl.Int64,
     "ratings": pl.Int64,
-    "mean_rating": pl.Float64,
-    "rmse": pl.Float64,
-    "population_rmse": pl.Float64,
+    **dict.fromkeys(MEASURES, pl.Float64),
     "distinct_items": pl.Int64,
-    "gini": pl.Float64,
-    "drift": pl.Float64,
 }
 """One row a step; what each column means is in `measures.MEASURES`."""
+_ANSWER = ("metric", "value", "lower", "upper", "status")
+AUDIT_SCHEMA = {"trial": pl.Int64, "step": pl.Int64, "audit": pl.String} | {
+    name: SUMMARY_SCHEMA[name] for name in _ANSWER
+}
+"""One row a step, audit and metric."""
 
 SAVE_SECONDS = 30.0
 """How much work a kill may cost."""
@@ -47,25 +55,34 @@ MOST_ROWS = 2_000_000
 """How many rows of what was shown wait in memory."""
 
 
+def _in_loop(audit: Audit) -> Audit:
+    audit.check_loop()
+    return audit
+
+
+LoopAudit = Annotated[Audit, OneOf(AUDITS), AfterValidator(_in_loop)]
+"""An audit that a loop has all that it needs for."""
+Every = Annotated[int, Field(ge=0)]
+"""Every so many steps."""
+
+
 @final
-@dataclass(frozen=True, eq=False)
-class Loop:
+class Loop(Specification):
     """Everything that the numbers of a trial follow from."""
 
     scenario: Scenario
-    recommender: Recommender
-    policy: ListPolicy
-    steps: int
-    retrain: int
-    """Learn anew every so many steps; 0: never after the start."""
-    warm: bool
-    """Whether to go on from the model before, rather than from scratch."""
-    audits: Mapping[str, Observer]
-    audit_every: int
+    recommender: Annotated[Recommender, OneOf(SIMULATED_MODELS)]
+    policy: AnyListPolicy = Top1()
+    retrain: Every = 1
+    """Fit anew every so many steps; 0: never after the start."""
+    warm: bool = False
+    """Whether to start from the model before, rather than from scratch."""
+    audits: dict[str, LoopAudit] = Field(default_factory=dict)
+    audit_every: Every = 0
     """0: at the last step only."""
-    population_every: int
-    rng: int
-    same_people: bool
+    population_every: Every = 0
+    rng: int = 0
+    same_people: bool = True
     """Whether every trial begins with the same people, items and log."""
 
     def seeds(self, trial: int) -> tuple[int, int]:
@@ -74,26 +91,13 @@ class Loop:
 
     def is_due(self, step: int, every: int) -> bool:
         """Whether something that happens every so many steps, and at the last, happens at this one."""
-        return step == self.steps - 1 or (every > 0 and step % every == 0)
+        return step == self.scenario.steps - 1 or (every > 0 and step % every == 0)
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether a fit depends on the model before it."""
         own = type(self.recommender).warm_fit is not Recommender.warm_fit
         return self.warm and own and not isinstance(self.recommender, Oracle)
-
-    @property
-    def signature(self) -> str:
-        """All settings in words: the same words, the same numbers."""
-        parts = [
-            self.scenario.signature,
-            f"{type(self.recommender).__name__} {self.recommender!r}",
-            f"{type(self.policy).__name__} {self.policy!r}",
-            f"steps={self.steps} retrain={self.retrain} warm={self.warm} rng={self.rng} same={self.same_people}",
-            f"population_every={self.population_every} audit_every={self.audit_every}",
-            *(f"{name}={describe(audit)}" for name, audit in sorted(self.audits.items())),
-        ]
-        return "\n".join(parts)
 
 
 def check_room(environment: Environment) -> None:
@@ -107,29 +111,19 @@ def check_room(environment: Environment) -> None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class TrialRecord:
-    """What a trial leaves behind."""
-
-    steps: pl.DataFrame
-    """Columns as in STEP_SCHEMA."""
-    audits: pl.DataFrame
-    """Columns as in AUDIT_SCHEMA."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class RunTrial:
-    """The number of a trial in, its record out: for an engine."""
+    """The name of a loop and the number of a trial in; steps and audits out, as in STEP_SCHEMA and AUDIT_SCHEMA."""
 
-    loop: Loop
-    out: Path | None
+    loops: Mapping[str, Loop]
+    folders: Mapping[str, Path | None]
 
-    def __call__(self, number: int) -> TrialRecord:
+    def __call__(self, piece: tuple[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Run it, or what is left of it."""
-        if self.out is None:
-            return _Trial(self.loop, number, None).run()
-        plan = {"settings": self.loop.signature.splitlines(), "trial": number}
-        return _Trial(self.loop, number, TrialFolder.begin(self.out / trial_name(number), plan)).run()
+        name, number = piece
+        loop, out = self.loops[name], self.folders[name]
+        plan = {"settings": as_data(loop), "trial": number}
+        folder = None if out is None else TrialFolder.begin(out / trial_name(number), plan)
+        return _Trial(loop, number, folder).run()
 
 
 @final
@@ -147,35 +141,35 @@ class _Trial:
         self.exposure = np.zeros(environment.items)
         self.model: FittedModel | None = None
         self.step = 0
-        self.pending: list[Shown] = []  # since the log last grew
-        self.unsaved: list[Shown] = []
+        self.pending: list[pl.DataFrame] = []  # since the log last grew
+        self.unsaved: list[pl.DataFrame] = []
         self.steps: list[dict[str, Any]] = []
         self.audits: list[dict[str, Any]] = []
 
-    def run(self) -> TrialRecord:
+    def run(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """All steps that are left."""
         self._resume()
         since = time.monotonic()
-        left = range(self.step, self.loop.steps)
+        left = range(self.step, self.loop.scenario.steps)
         for step in track(left, f"trial {self.number}", len(left)):
             self._learn(step)
             self._live(step)
             self.step = step + 1
-            waiting = sum(len(part.step) for part in self.unsaved)
-            done = self.step == self.loop.steps
+            waiting = sum(map(len, self.unsaved))
+            done = self.step == self.loop.scenario.steps
             if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
                 self._save(self.folder)
                 since = time.monotonic()
-        return TrialRecord(pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA))
+        return pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA)
 
     # ---- one step --------------------------------------------------------------------------------------
 
     def _learn(self, step: int) -> None:
         """Fit, if it is time to, or if nothing is fitted yet."""
         retrain = self.loop.retrain
-        due = step == 0 or (retrain > 0 and step % retrain == 0)
-        if due:
-            self.model = self._fitted(self._grow(), step)
+        if step == 0 or (retrain > 0 and step % retrain == 0):
+            self.log, self.pending = _with_ratings(self.log, self.pending), []
+            self.model = self._fitted(self.log, step)
         elif self.model is None:  # resumed between two fits: the model is that of the last one
             latest = step - step % retrain if retrain else 0
             self.model = self._fitted(self._log_before(latest), latest)
@@ -200,22 +194,23 @@ class _Trial:
         action = {"items": slate.items, "scores": slate.scores} if scored else slate.items
         self.observation = env.step(action)[0]
         ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
-        shown = Shown.at(step, users, slate, ratings, env.expected)
+        shown = impressions(step, users, slate, ratings, env.expected)
         self._note(shown)
         if loop.retrain:
             self.pending.append(shown)
         if self.folder:
             self.unsaved.append(shown)
-        taken = shown.taken
+        taken = shown.drop_nulls("rating")
+        given, scores = taken["rating"].to_numpy(), taken["score"].to_numpy()
         self.steps.append(
             {
                 "trial": self.number,
                 "step": step,
-                "ratings": len(taken.rating),
-                "mean_rating": float(taken.rating.mean()) if len(taken.rating) else None,
-                "rmse": root_mean_square(predictions(self.model, taken.score) - taken.rating),
+                "ratings": len(given),
+                "mean_rating": float(given.mean()) if len(given) else None,
+                "rmse": root_mean_square(predictions(self.model, scores) - given),
                 "population_rmse": measured,
-                "distinct_items": len(np.unique(shown.item)),
+                "distinct_items": shown["item"].n_unique(),
                 "gini": float(gini(self.exposure[None, :])[0]) if self.exposure.any() else None,
                 "drift": env.population.drift(),
             }
@@ -227,52 +222,45 @@ class _Trial:
         loop = self.loop
         if loop.audits and loop.is_due(step, loop.audit_every):
             for name, audit in loop.audits.items():
-                rows = observe(name, audit, self.model)
-                self.audits += [{"trial": self.number, "step": step, **row} for row in rows]
+                rows = observe(audit, self.model, loop.rng)
+                self.audits += [{"trial": self.number, "step": step, "audit": name, **row} for row in rows]
         if not loop.is_due(step, loop.population_every):
             return None
         return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
 
-    def _note(self, shown: Shown) -> None:
+    def _note(self, shown: pl.DataFrame) -> None:
         """How often each item was shown."""
-        self.exposure += np.bincount(shown.item, minlength=len(self.exposure))
+        self.exposure += np.bincount(shown["item"].to_numpy(), minlength=len(self.exposure))
 
-    def _grow(self) -> Interactions:
-        """The log with everything that was rated."""
-        self.log = _with_ratings(self.log, self.pending)
-        self.pending = []
-        return self.log
-
-    # ---- stop and go on --------------------------------------------------------------------------------
+    # ---- stop and resume -------------------------------------------------------------------------------
 
     def _save(self, folder: TrialFolder) -> None:
-        checkpoint = Checkpoint(
-            step=self.step,
-            state=self.env.state(),
-            steps=pl.DataFrame(self.steps, STEP_SCHEMA),
-            audits=pl.DataFrame(self.audits, AUDIT_SCHEMA),
+        done = self.step == self.loop.scenario.steps
+        folder.save(
+            self.step,
+            pl.concat(self.unsaved),
+            self.env.state(),
+            {"steps": pl.DataFrame(self.steps, STEP_SCHEMA), "audits": pl.DataFrame(self.audits, AUDIT_SCHEMA)},
+            self.model if self.loop.continues and not done else None,
+            done=done,
         )
-        done = self.step == self.loop.steps
-        model = self.model if self.loop.goes_on and not done else None
-        folder.save(pl.concat([part.frame() for part in self.unsaved]), checkpoint, model, done=done)
         self.unsaved = []
 
     def _resume(self) -> None:
-        checkpoint = self.folder.load() if self.folder else None
-        if checkpoint is None or self.folder is None:
+        if self.folder is None or not self.folder.step:
             return
-        self.step = checkpoint.step
-        self.steps, self.audits = checkpoint.steps.to_dicts(), checkpoint.audits.to_dicts()
-        if self.step < self.loop.steps:
-            self.observation = self.env.restore(checkpoint.state)
-            for part in map(Shown.of, self.folder.slates()):
+        self.step = self.folder.step
+        self.steps, self.audits = self.folder.table("steps").to_dicts(), self.folder.table("audits").to_dicts()
+        if self.step < self.loop.scenario.steps:
+            self.observation = self.env.restore(self.folder.state())
+            for part in self.folder.slates():
                 self._note(part)
                 self.log = _with_ratings(self.log, [part])
-            if self.loop.goes_on:
+            if self.loop.continues:
                 self._restore_model(self.folder)
 
     def _restore_model(self, folder: TrialFolder) -> None:
-        """The model that the next one goes on from: as it was kept, else by going through all fits again."""
+        """The model that the next one is fitted from: as it was kept, else by going through all fits again."""
         fits = range(0, self.step, self.loop.retrain or self.step)
         self.model = folder.model(self._log_before(fits[-1]))
         if self.model is None:
@@ -287,16 +275,29 @@ class _Trial:
     def _log_before(self, step: int) -> Interactions:
         """The log as it was when the model was last fitted."""
         log = self.loop.scenario.begin(self.loop.seeds(self.number)[0])[0]
-        for part in map(Shown.of, self.folder.slates() if self.folder else ()):
-            log = _with_ratings(log, [part.where(part.step < step)])
+        for part in self.folder.slates() if self.folder else ():
+            log = _with_ratings(log, [part.filter(pl.col("step") < step)])
         return log
 
 
-def _with_ratings(log: Interactions, parts: list[Shown]) -> Interactions:
-    taken = [part.taken for part in parts]
-    if not taken:
+def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
+    """A row a metric; one that says not applicable where the model cannot be asked.
+
+    A value that is no finite number is none: its row has failed.
+    """
+    nothing = dict.fromkeys(("value", "lower", "upper"))
+    try:
+        frame = audit.observe(model, rng).frame
+    except NotSupportedError:
+        return [{"metric": None, **nothing, "status": Status.NOT_APPLICABLE.value}]
+    failed = {**nothing, "status": Status.FAILED.value}
+    rows = frame.select(_ANSWER).to_dicts()
+    return [row if row["value"] is None or isfinite(row["value"]) else row | failed for row in rows]
+
+
+def _with_ratings(log: Interactions, parts: list[pl.DataFrame]) -> Interactions:
+    if not parts:
         return log
-    users, items, ratings, steps = (
-        np.concatenate([getattr(part, name) for part in taken]) for name in ("user", "item", "rating", "step")
-    )
+    taken = pl.concat(parts).drop_nulls("rating")
+    users, items, ratings, steps = (taken[name].to_numpy() for name in ("user", "item", "rating", "step"))
     return grown(log, users, items, ratings, steps + 1)

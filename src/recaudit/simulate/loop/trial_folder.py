@@ -1,4 +1,4 @@
-"""Where a trial is kept: a stream of what was shown, and a checkpoint from which it goes on after a kill."""
+"""Where a trial is kept: a stream of what was shown, and a checkpoint from which it resumes after a kill."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from recaudit.data.interactions import Interactions
 from recaudit.folders import Folder, Manifest, Writer, damaged
+from recaudit.folders.arrays import encoded, read
 from recaudit.models.base import FittedModel
 from recaudit.models.stored import restored, stored
 from recaudit.simulate.worlds.slates import SLATE_SCHEMA
@@ -25,28 +25,6 @@ Content = TypeVar("Content")
 def trial_name(number: int) -> str:
     """The folder of a trial."""
     return f"trial-{number:03d}"
-
-
-@final
-class _Names:
-    """The files of the checkpoint after so many steps."""
-
-    def __init__(self, step: int) -> None:
-        self.state, self.steps, self.audits, self.model = (
-            f"checkpoints/{step:08d}.{name}"
-            for name in ("state.npz", "steps.parquet", "audits.parquet", "model.safetensors")
-        )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """A trial after so many steps."""
-
-    step: int
-    state: Mapping[str, NDArray[Any]]
-    steps: pl.DataFrame
-    audits: pl.DataFrame
 
 
 @final
@@ -64,50 +42,47 @@ class TrialFolder:
         folder.sweep("")
         return cls(folder)
 
-    @classmethod
-    def open(cls, path: Path) -> TrialFolder:
-        """A trial to be read."""
-        return cls(Folder.open(path, "trial"))
-
     @property
     def step(self) -> int:
         """How many steps are kept."""
         return int(self.folder.manifest.record["step"])
 
-    def save(self, slates: pl.DataFrame, checkpoint: Checkpoint, model: FittedModel | None, *, done: bool) -> None:
+    def save(
+        self,
+        step: int,
+        slates: pl.DataFrame,
+        state: Mapping[str, NDArray[Any]],
+        tables: Mapping[str, pl.DataFrame],
+        model: FittedModel | None,
+        *,
+        done: bool,
+    ) -> None:
         """Add what was shown since the last time, and a checkpoint in place of the one before it.
 
-        `model` is the fitted one, where the next goes on from it; one that cannot be kept is fitted again.
+        `model` is the fitted one, where the next is fitted from it; one that cannot be kept is fitted again.
         """
-        new = _Names(checkpoint.step)
         files: dict[str, Writer | bytes] = {
             f"parts/{self.step:08d}.parquet": slates.write_parquet,
-            new.state: partial(_write_arrays, checkpoint.state),
-            new.steps: checkpoint.steps.write_parquet,
-            new.audits: checkpoint.audits.write_parquet,
+            _checkpoint(step, "state.safetensors"): encoded(state, "state"),
+            **{_checkpoint(step, f"{name}.parquet"): table.write_parquet for name, table in tables.items()},
         }
         content = None if model is None else stored(model)
         if content is not None:
-            files[new.model] = content
+            files[_checkpoint(step, "model.safetensors")] = content
         former = [name for name in self.folder.manifest.files if name.startswith("checkpoints/")]
-        status = "complete" if done else "running"
-        self.folder.put(files, without=former, record={"step": checkpoint.step}, status=status)
+        self.folder.put(files, without=former, record={"step": step}, status="complete" if done else "running")
 
-    def load(self) -> Checkpoint | None:
-        """The checkpoint, if there is one."""
-        if not self.step:
-            return None
-        kept = _Names(self.step)
-        return Checkpoint(
-            step=self.step,
-            state=self._read(kept.state, _read_arrays),
-            steps=self._read(kept.steps, _read_table),
-            audits=self._read(kept.audits, _read_table),
-        )
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The environment at the checkpoint."""
+        return self._read(_checkpoint(self.step, "state.safetensors"), read)[0]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """One of the tables of the checkpoint."""
+        return self._read(_checkpoint(self.step, f"{name}.parquet"), _read_table)
 
     def model(self, log: Interactions) -> FittedModel | None:
         """The model that was kept with the checkpoint, which was fitted to this log; None if none was."""
-        name = _Names(self.step).model
+        name = _checkpoint(self.step, "model.safetensors")
         return self._read(name, partial(restored, data=log)) if name in self.folder.manifest.files else None
 
     def slates(self) -> Iterator[pl.DataFrame]:
@@ -134,14 +109,8 @@ class TrialFolder:
             raise damaged(path, "damaged") from error
 
 
-def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
-    with path.open("xb") as file:  # given a name, numpy would add an ending to it
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
+def _checkpoint(step: int, file: str) -> str:
+    return f"checkpoints/{step:08d}.{file}"
 
 
 def _read_table(path: Path) -> pl.DataFrame:

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
 
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray
+from recaudit.audits.audit import Audit
 from recaudit.engines import Engine, track
 from recaudit.errors import InputError
-from recaudit.folders import Folder, claimed
+from recaudit.folders import Folder
 from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy
-from recaudit.simulate.loop.comparison import Comparison, Contender, compared, folder_name
-from recaudit.simulate.loop.observers import Observer, describe
-from recaudit.simulate.loop.run import as_scenario, checked_loop, planned
-from recaudit.simulate.loop.simulation import interval
-from recaudit.simulate.loop.trial import check_room
-from recaudit.simulate.loop.tuning import Grid, Search, chosen, edges, tune
+from recaudit.registry import SIMULATED_MODELS
+from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_all
+from recaudit.simulate.loop.simulation import Comparison, interval, written
+from recaudit.simulate.loop.trial import Loop, check_room
 from recaudit.simulate.offline.metrics import each_offline
 from recaudit.simulate.offline.rank_correlation import rank_correlation
+from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, Tuned, tune
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
+from recaudit.specification import as_data
 
 METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
 
@@ -41,7 +44,7 @@ class OfflineOnline:
     comparisons: Mapping[str, Comparison]
     """The loops, by environment."""
     recommenders: pl.DataFrame
-    """One row an environment and recommender: the settings that were used, in words, whether they were tuned, and which
+    """One row an environment and recommender: the settings that were used, as JSON, whether they were tuned, and which
     of them ended at an `edge` of what was tried."""
     k: int
     """The k of nDCG@k."""
@@ -82,29 +85,34 @@ class OfflineOnline:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _folds(self, environment: str, name: str, metric: str) -> FloatArray:
-        rows = self.folds.filter((pl.col("environment") == environment) & (pl.col("recommender") == name))
-        return rows[metric].to_numpy()
+        return self.folds.filter(environment=environment, recommender=name)[metric].to_numpy()
 
     def summary(self) -> str:
-        """The points and the correlations, a line each."""
+        """The points, best first, and the correlations, a line each."""
         lines = []
-        points, spearman = self.points(), self.spearman()
-        width = max(map(len, points["recommender"]))
+        points, spearman = self.points(), self.spearman().drop_nulls("value")
+        headings = ("Recommender", "Mean rating", f"nDCG@{self.k}", "RMSE", "Items a step")
         for environment in self.comparisons:
+            here = points.filter(environment=environment).sort("mean_rating", descending=True, nulls_last=True)
+            rows = [headings, *map(_cells, here.iter_rows(named=True))]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines.append(environment)
-            lines.append(f"  {''.ljust(width)}  {f'nDCG@{self.k}':>8} {'RMSE':>8}  {'rating':>8}")
-            part = points.filter(pl.col("environment") == environment).sort("mean_rating", descending=True)
-            for row in part.iter_rows(named=True):
-                rating = "   nothing" if row["mean_rating"] is None else f"  {row['mean_rating']:8.4f}"
-                lines.append(f"  {row['recommender'].ljust(width)}  {row['ndcg']:8.4f} {row['rmse']:8.4f}{rating}")
-            for row in spearman.filter(pl.col("environment") == environment).iter_rows(named=True):
-                ends = "" if row["lower"] is None else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
-                told = "none, they are in no order" if row["value"] is None else f"{row['value']:.3f}{ends}"
-                lines.append(f"  Spearman of {row['metric']} with mean rating: {told}")
-            ended = self.recommenders.filter((pl.col("environment") == environment) & (pl.col("edge") != ""))
-            for row in ended.iter_rows(named=True):
-                lines.append(f"  {row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
-        return "\n".join(lines)
+            for name, *cells in rows:
+                numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+                lines.append("  ".join([name.ljust(widths[0]), *numbers]))
+            for row in spearman.filter(environment=environment).iter_rows(named=True):
+                name = f"nDCG@{self.k}" if row["metric"] == "ndcg" else "RMSE"
+                value = written(row["value"], row["lower"], row["upper"], digits=2)
+                lines.append(f"{name} offline against mean rating, rank correlation: {value}")
+            for row in self.recommenders.filter(pl.col("edge") != "", environment=environment).iter_rows(named=True):
+                lines.append(f"{row['recommender']}: tuned to {row['edge']}; a better value may lie beyond")
+            lines.append("")
+        return "\n".join(lines + ["In brackets: 95% intervals."] * (self.trials > 1)).rstrip()
+
+    @property
+    def trials(self) -> int:
+        """How often the loops were run."""
+        return max(each.trials for one in self.comparisons.values() for each in one.simulations.values())
 
     __repr__ = summary
 
@@ -112,10 +120,10 @@ class OfflineOnline:
 @checked
 def offline_online(
     environments: Sequence[Environment | Scenario | str],
-    recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]],
+    recommenders: Mapping[str, WithPolicy] | Mapping[str, Mapping[str, WithPolicy]],
     trials: int = 10,
     *,
-    tuning: Mapping[str, Grid | Search] | None = None,
+    tuning: Mapping[str, GridSearch | OptunaSearch] | None = None,
     folds: int = 5,
     k: int = 20,
     policy: ListPolicy | None = None,
@@ -123,7 +131,7 @@ def offline_online(
     steps: int | None = None,
     retrain: int = 1,
     warm: bool = False,
-    audits: Mapping[str, Observer] | None = None,
+    audits: Mapping[str, Audit] | None = None,
     audit_every: int = 0,
     population_every: int = 0,
     out: str | Path | None = None,
@@ -135,59 +143,50 @@ def offline_online(
     For every environment: draw its log; tune those recommenders that have an entry in `tuning` by cross-validation;
     measure RMSE and nDCG@k over the same folds; run the loop over `trials`. `recommenders` maps names to recommenders
     (or recommender and policy); or environments' names to such maps, where their settings differ. Other arguments as
-    for `compare`. With `out`, everything is kept, and an interrupted study goes on where it stopped.
+    for `compare`. With `out`, everything is kept, and an interrupted study resumes where it stopped.
     """
     scenarios = [as_scenario(environment, ratings=ratings, steps=steps) for environment in environments]
     _check(scenarios)
-    by_environment = {scenario.name: _contenders(recommenders, scenario.name) for scenario in scenarios}
+    make = partial(
+        Loop,
+        retrain=retrain,
+        warm=warm,
+        audits=dict(audits or {}),
+        audit_every=audit_every,
+        population_every=population_every,
+        rng=rng,
+    )
+    loops = {one.name: each_loop(make, one, _recommenders_of(one.name, recommenders), policy) for one in scenarios}
+    settings = {
+        "folds": folds,
+        "k": k,
+        "tuning": {name: as_data(how) for name, how in (tuning or {}).items()},
+        "loops": {where: {name: as_data(loop) for name, loop in each.items()} for where, each in loops.items()},
+    }
     root = None if out is None else Path(out)
+    inside = {one.name: f"loops/{folder_name(one.name)}" for one in scenarios}
     parts: list[pl.DataFrame] = []
     used: list[dict[str, object]] = []
     comparisons: dict[str, Comparison] = {}
-
-    def carried_out(folder: Folder | None) -> OfflineOnline:
+    with kept(root, "study", settings, [*inside.values()], owned=("tuning", "offline"), trials=trials) as folder:
         for scenario in track(scenarios, "environments", len(scenarios)):
-            contenders: dict[str, tuple[Recommender, ListPolicy | None]] = {}
-            bench = _Bench(scenario, folds, k, rng, engine, folder)
-            for name, contender in by_environment[scenario.name].items():
-                recommender, own = contender if isinstance(contender, tuple) else (contender, policy)
-                how = (tuning or {}).get(name)
-                edge: tuple[str, ...] = ()
-                if how is not None:
-                    recommender, edge = bench.tuned(name, recommender, how)
-                contenders[name] = recommender, own
-                named = {"environment": scenario.name, "recommender": name}
-                used.append({**named, "settings": repr(recommender), "tuned": how is not None, "edge": "; ".join(edge)})
-            parts.append(bench.measured({name: recommender for name, (recommender, _) in contenders.items()}))
-            loops = {
-                name: checked_loop(
-                    scenario, recommender, own, retrain, warm, audits, audit_every, population_every, True, rng
+            bench, chosen_loops = _Bench(scenario, folds, k, rng, engine, folder), dict[str, Loop]()
+            for name, loop in loops[scenario.name].items():
+                recommender, edge = bench.tuned(name, loop.recommender, (tuning or {}).get(name))
+                chosen_loops[name] = loop.model_copy(update={"recommender": recommender})
+                used.append(
+                    {
+                        "environment": scenario.name,
+                        "recommender": name,
+                        "settings": json.dumps(as_data(recommender, SIMULATED_MODELS)),
+                        "tuned": name in (tuning or {}),
+                        "edge": "; ".join(edge),
+                    }
                 )
-                for name, (recommender, own) in contenders.items()
-            }
-            inside = None if root is None else root / _loops_of(scenario)
-            comparisons[scenario.name] = compared(loops, trials, inside, engine, nested=True)
-        run = {scenario.name: scenario for scenario in scenarios}
-        return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, run)
-
-    if root is None:
-        return carried_out(None)
-    lines = [f"{scenario.signature} folds={folds} k={k} rng={rng}" for scenario in scenarios]
-    lines += [f"policy={policy!r} retrain={retrain} warm={warm}"]
-    lines += [f"population_every={population_every} audit_every={audit_every}"]
-    lines += [f"{name}={describe(audit)}" for name, audit in sorted((audits or {}).items())]
-    lines += [f"{e}/{name}: {c!r}" for e, each in by_environment.items() for name, c in each.items()]
-    lines += [f"tuning {name}: {how!r}" for name, how in (tuning or {}).items()]
-    inside = [_loops_of(scenario) for scenario in scenarios]
-    with claimed(root, planned("study", lines, inside, trials=trials), owned=("tuning", "offline")) as kept:
-        found = carried_out(kept)
-        kept.complete()
-        return found
-
-
-def _loops_of(scenario: Scenario) -> str:
-    """The folder of one environment's loops."""
-    return f"loops/{folder_name(scenario.name)}"
+            parts.append(bench.measured({name: loop.recommender for name, loop in chosen_loops.items()}))
+            where = None if root is None else root / inside[scenario.name]
+            comparisons[scenario.name] = run_all(chosen_loops, trials, where, engine, nested=True)
+    return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, {one.name: one for one in scenarios})
 
 
 @final
@@ -202,14 +201,18 @@ class _Bench:
     engine: Engine | None
     folder: Folder | None
 
-    def tuned(self, name: str, recommender: Recommender, how: Grid | Search) -> tuple[Recommender, tuple[str, ...]]:
+    def tuned(
+        self, name: str, recommender: Recommender, how: GridSearch | OptunaSearch | None
+    ) -> tuple[Recommender, tuple[str, ...]]:
         """The recommender with its settings chosen, and those of them that ended at an edge."""
-        kept = self._kept("tuning", name)
-        if kept is not None:
-            return chosen(recommender, kept), edges(how, kept)
-        data = self.scenario.begin(self.rng)[0]
-        found = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine)
-        self._keep("tuning", name, found.tries)
+        if how is None:
+            return recommender, ()
+        tries = self._kept("tuning", name)
+        if tries is None:
+            data = self.scenario.begin(self.rng)[0]
+            tries = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine).tries
+            self._keep("tuning", name, tries)
+        found = Tuned.of(recommender, how, tries)
         return found.recommender, found.edges
 
     def measured(self, recommenders: Mapping[str, Recommender]) -> pl.DataFrame:
@@ -241,13 +244,24 @@ class _Bench:
         return f"{kind}/{folder_name(self.scenario.name)}/{folder_name(name)}.parquet"
 
 
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    rating = written(*(row[f"mean_rating{end}"] for end in ("", "_lower", "_upper")))
+    return (
+        row["recommender"],
+        rating,
+        written(row["ndcg"]),
+        written(row["rmse"]),
+        written(row["distinct_items"], digits=1),
+    )
+
+
 def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:
     return {name: found["value"], f"{name}_lower": found["lower"], f"{name}_upper": found["upper"]}
 
 
-def _contenders(
-    recommenders: Mapping[str, Contender] | Mapping[str, Mapping[str, Contender]], environment: str
-) -> dict[str, Contender]:
+def _recommenders_of(
+    environment: str, recommenders: Mapping[str, WithPolicy] | Mapping[str, Mapping[str, WithPolicy]]
+) -> dict[str, WithPolicy]:
     own = recommenders.get(environment)
     if isinstance(own, Mapping):
         return dict(own)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import polars as pl
@@ -14,10 +16,158 @@ from recaudit.data.interactions import Interactions
 from recaudit.models.base import Recommender
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.seeding import derive
-from recaudit.simulate.loop.learning import MOST_LEVELS
-from recaudit.simulate.offline.fidelity_result import SCHEMA, STATISTICS, SimulationFidelity, Statistic
+from recaudit.simulate.offline.portrait import Marginals, Portrait, correlation, portrait, rank_correlation
 from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.portrait import Portrait, Side, correlation, portrait, rank_correlation
+from recaudit.simulate.worlds.learning import MOST_LEVELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_AGAIN = "falls short of that of two logs by the same people"
+
+
+@final
+@dataclass(frozen=True)
+class Statistic:
+    """One line of the report: what is compared, and from where on it is wrong."""
+
+    definition: str
+    """What `size`, which the limits speak of, is."""
+    right: float
+    """Right where the size is at most this, or at most twice what it is between two logs of the environment itself."""
+    close: float
+    """Close where it is at most this; above, wrong."""
+    by_chance: bool = True
+    """Whether two logs of the environment say what chance does; not where people are compared one by one."""
+
+
+STATISTICS: Mapping[str, Statistic] = {
+    "rating mean": Statistic("|difference| / sd of the real ratings", 0.1, 0.25),
+    "rating sd": Statistic("|simulated / real - 1|", 0.05, 0.15),
+    "rating levels": Statistic("total variation distance of how often each rating is given", 0.05, 0.15),
+    "mean rating by user": Statistic("Wasserstein distance of the users' means / sd of the real ratings", 0.1, 0.25),
+    "mean rating by item": Statistic("Wasserstein distance of the items' means / sd of the real ratings", 0.1, 0.25),
+    "the same users' mean ratings": Statistic(f"how far the correlation {_AGAIN}", 0.05, 0.15, by_chance=False),
+    "the same items' mean ratings": Statistic(f"how far the correlation {_AGAIN}", 0.05, 0.15, by_chance=False),
+    "item popularity: Gini": Statistic("|difference|", 0.03, 0.1),
+    "item popularity: distribution": Statistic("Kolmogorov-Smirnov distance of the items' counts", 0.1, 0.25),
+    "the same items' popularity": Statistic(f"how far the rank correlation {_AGAIN}", 0.05, 0.15, by_chance=False),
+    "user activity: Gini": Statistic("|difference|", 0.03, 0.1),
+    "user activity: distribution": Statistic("Kolmogorov-Smirnov distance of the users' counts", 0.1, 0.25),
+    "the same users' activity": Statistic(f"how far the rank correlation {_AGAIN}", 0.05, 0.15, by_chance=False),
+    "popular items are rated higher": Statistic(
+        "|difference| of the rank correlation of an item's count and mean", 0.1, 0.2
+    ),
+    "held-out RMSE": Statistic("|simulated / real - 1| of the reference recommender", 0.05, 0.15),
+    "held-out variance explained": Statistic(
+        "|difference| of the share that the reference recommender explains", 0.05, 0.1
+    ),
+    "structure of tastes": Statistic(
+        "|simulated / real - 1| of the share of the first five axes of ratings less means", 0.25, 0.5
+    ),
+    "structure of choices": Statistic(
+        "|simulated / real - 1| of the share of the first five axes of who rated what", 0.25, 0.5
+    ),
+}
+"""Every line of the report, in order, with its limits."""
+
+MEANINGS: Mapping[str, tuple[str, str]] = {
+    "rating mean": ("people rate lower than the real ones", "people rate higher than the real ones"),
+    "rating sd": ("ratings scatter less than the real ones", "ratings scatter more than the real ones"),
+    "rating levels": ("some ratings are given too often and others too rarely", ""),
+    "mean rating by user": ("generous and strict users are not spread as the real ones", ""),
+    "mean rating by item": ("liked and disliked items are not spread as the real ones", ""),
+    "the same users' mean ratings": ("who is generous and who is strict is not as in the real log", ""),
+    "the same items' mean ratings": ("which items are liked is not as in the real log", ""),
+    "item popularity: Gini": (
+        "ratings are spread over the items more evenly",
+        "ratings are more concentrated on a few items",
+    ),
+    "item popularity: distribution": ("hits and niche items are not as common as in the real log", ""),
+    "the same items' popularity": ("which items are popular is not as in the real log", ""),
+    "user activity: Gini": ("users are more alike in how much they rate", "a few users give more of the ratings"),
+    "user activity: distribution": ("busy and occasional users are not as common as in the real log", ""),
+    "the same users' activity": ("who is busy is not as in the real log", ""),
+    "popular items are rated higher": (
+        "ratings are missing more at random: popular items are less liked than in the real log",
+        "popular items are more liked than in the real log",
+    ),
+    "held-out RMSE": (
+        "the simulated log is easier to predict: recommenders will look better than they are",
+        "the simulated log is harder to predict: recommenders will look worse than they are",
+    ),
+    "held-out variance explained": (
+        "less can be learnt from the simulated log than from the real one",
+        "more can be learnt from the simulated log than from the real one",
+    ),
+    "structure of tastes": (
+        "tastes have less in common than the real ones",
+        "tastes lie on fewer axes than the real ones",
+    ),
+    "structure of choices": (
+        "who rates what follows activity and popularity alone: real people rate what is near their interests",
+        "who rates what lies on fewer axes than in the real log",
+    ),
+}
+"""What a wrong statistic says: where the simulated number is the lower one or only a distance is known, and else."""
+
+VERDICTS = ("right", "close", "wrong", "not measured")
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "statistic": pl.String,
+    "real": pl.Float64,
+    "simulated": pl.Float64,
+    "difference": pl.Float64,
+    "chance": pl.Float64,
+    "verdict": pl.Enum(VERDICTS),
+    "meaning": pl.String,
+}
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulationFidelity:
+    """How a log that an environment makes differs from a real one."""
+
+    settings: Mapping[str, object]
+    frame: pl.DataFrame
+    """One row a statistic, in the order of `STATISTICS`, where definitions and limits are:
+
+    - real, simulated: its value in each log; null for a distance between the two. Where people or items are compared
+      one by one, `real` is the correlation to be expected between two logs by the same people;
+    - difference: simulated - real, or the distance;
+    - chance: the difference of two logs that the environment makes;
+    - verdict: right, close, wrong, or not measured;
+    - meaning: what that says about the environment, where it is not right."""
+
+    def named(self, verdict: str) -> list[str]:
+        """The statistics with this verdict: right, close, wrong or not measured."""
+        return self.frame.filter(pl.col("verdict") == verdict)["statistic"].to_list()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The `frame` as a pandas frame (needs the `pandas` extra)."""
+        return self.frame.to_pandas()
+
+    def summary(self) -> str:
+        """The table, and in words what is right and what is not."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        width = max(map(len, STATISTICS))
+        lines = [f"fidelity of the simulation ({settings})"]
+        lines += [f"  {'':{width}}  {'real':>7}  {'simul.':>7}  {'differ.':>7}  {'chance':>7}"]
+        for row in self.frame.iter_rows(named=True):
+            values = (row[name] for name in ("real", "simulated", "difference", "chance"))
+            cells = "  ".join(f"{'-':>7}" if value is None else f"{value:7.3f}" for value in values)
+            lines.append(f"  {row['statistic']:{width}}  {cells}  {row['verdict']}")
+        for verdict, label in (("right", "Right"), ("close", "Close"), ("wrong", "Wrong"), ("not measured", "Unknown")):
+            said = self.frame.filter(pl.col("verdict") == verdict)
+            if verdict in ("right", "not measured"):
+                words = ", ".join(said["statistic"])
+            else:
+                words = "; ".join(f"{name} ({meaning})" for name, meaning in said.select("statistic", "meaning").rows())
+            if words:
+                lines.append(f"  {label}: {words}.")
+        return "\n".join(lines)
+
+    __repr__ = summary
 
 
 class Compared(NamedTuple):
@@ -44,7 +194,7 @@ def fidelity(
     made, again = (environment.offline(size, seed) for seed in (rng, derive(rng, "again")))
     real, first, second = (portrait(log, recommender, rng) for log in (data, made, again))
     by_chance = _compare(first, second)
-    rows = [_row(STATISTICS[name], found, by_chance[name]) for name, found in _compare(real, first).items()]
+    rows = [_row(name, found, by_chance[name]) for name, found in _compare(real, first).items()]
     settings = {
         "environment": type(environment).__name__,
         "users": environment.users,
@@ -55,7 +205,8 @@ def fidelity(
     return SimulationFidelity(settings, pl.DataFrame(rows, SCHEMA, orient="row"))
 
 
-def _row(statistic: Statistic, found: Compared, chance: Compared) -> tuple[object, ...]:
+def _row(name: str, found: Compared, chance: Compared) -> tuple[object, ...]:
+    statistic = STATISTICS[name]
     known = chance.difference if statistic.by_chance else None
     noise = 2 * chance.size if statistic.by_chance and chance.size is not None else 0.0
     if found.size is None or found.difference is None:
@@ -64,8 +215,9 @@ def _row(statistic: Statistic, found: Compared, chance: Compared) -> tuple[objec
         verdict, meaning = "right", ""
     else:
         verdict = "close" if found.size <= statistic.close else "wrong"
-        meaning = statistic.high if found.difference > 0 and statistic.high else statistic.low
-    return statistic.name, found.real, found.simulated, found.difference, known, verdict, meaning
+        low, high = MEANINGS[name]
+        meaning = high if found.difference > 0 and high else low
+    return name, found.real, found.simulated, found.difference, known, verdict, meaning
 
 
 def _compare(real: Portrait, simulated: Portrait) -> dict[str, Compared]:
@@ -115,27 +267,27 @@ def _short_of(expected: float | None, found: float | None) -> Compared:
     return Compared(expected, found, found - expected, max(0.0, expected - found))
 
 
-def _means(real: Side, simulated: Side, sd: float) -> Compared:
+def _means(real: Marginals, simulated: Marginals, sd: float) -> Compared:
     ours, theirs = real.means[real.firm], simulated.means[simulated.firm]
     if not len(ours) or not len(theirs):
         return _distance(None)
     return _distance(float(stats.wasserstein_distance(ours, theirs)), unit=sd)
 
 
-def _same_means(real: Side, simulated: Side) -> Compared:
+def _same_means(real: Marginals, simulated: Marginals) -> Compared:
     if not real.ids.equals(simulated.ids):
         return _short_of(real.reliability, None)
     both = real.firm & simulated.firm
     return _short_of(real.reliability, correlation(real.means[both], simulated.means[both]))
 
 
-def _same_counts(real: Side, simulated: Side) -> Compared:
+def _same_counts(real: Marginals, simulated: Marginals) -> Compared:
     if not real.ids.equals(simulated.ids):
         return _short_of(real.count_reliability, None)
     return _short_of(real.count_reliability, rank_correlation(real.counts, simulated.counts))
 
 
-def _kolmogorov(real: Side, simulated: Side) -> float:
+def _kolmogorov(real: Marginals, simulated: Marginals) -> float:
     """Of the counts as multiples of their mean, so that logs of other sizes can be compared."""
     ours, theirs = (side.counts / side.counts.mean() for side in (real, simulated))
     return float(stats.ks_2samp(ours, theirs, method="asymp").statistic)

@@ -19,7 +19,7 @@ from recaudit.models.base import FittedModel, Recommender
 from recaudit.seeding import derive
 from recaudit.simulate.loop.measures import predictions
 from recaudit.simulate.loop.oracle import Oracle
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Population
 
 FOLD_SCHEMA = {"fold": pl.Int64, "rmse": pl.Float64, "ndcg": pl.Float64}
 

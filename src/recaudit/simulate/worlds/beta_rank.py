@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-from pydantic import Field, SerializeAsAny
+from pydantic import Field
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.choices import Choice, PicksBest
-from recaudit.simulate.worlds.environment import Environment, Repeats
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.choices import AnyChoice, PicksBest
+from recaudit.simulate.worlds.environment import Environment, Population, Repeats, Size
 
 
 @final
@@ -24,19 +23,15 @@ class BetaRank(Environment):
     hardly a rating.
     """
 
-    users: int = Field(default=100, ge=1)
-    """How many people there are, those who come later included."""
-    items: int = Field(default=170, ge=1)
-    """How many items there are, those that come later included. 100 x 170 are the sizes of RecLab's runners; the
-    paper's text has them the other way round, 170 users and 100 items."""
-    users_per_step: int = Field(default=20, ge=1)
-    """How many of those present are online at a step, drawn uniformly."""
-    slate: int = Field(default=10, ge=1)
+    # The sizes are those of RecLab's runners; the paper's text has them the other way round, 170 users and 100 items.
+    users: Size = 100
+    items: Size = 170
+    users_per_step: Size = 20
+    slate: Size = 10
     """How many items are shown to each user. The paper does not say; RecLab's runners show one."""
-    choice: SerializeAsAny[Choice] = PicksBest(position=0.8)
+    choice: AnyChoice = PicksBest(position=0.8)
     """The item of the largest known value, discounted by its place."""
     repeats: Repeats = "unrated"
-    """What may be shown again: what was shown and not taken."""
     noise: float = Field(default=1e-5, ge=0, lt=0.5, allow_inf_nan=False)
     """Standard deviation of a value, which is between 0 and 1, around `p_u . q_i`, and of its known share around
     `known`: what no model explains, once for each pair."""

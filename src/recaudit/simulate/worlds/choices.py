@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 from pydantic import Field
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.specification import Specification
+from recaudit.registry import CHOICES
+from recaudit.specification import OneOf, Specification
 
 
 class Choice(Specification, ABC):
@@ -27,6 +28,9 @@ class Choice(Specification, ABC):
         `perceived` (users, slate) is what users believe the items to be worth, `scores` what the recommender says,
         `shown` where there is an item at all; `draws` are uniform numbers in (0, 1).
         """
+
+
+AnyChoice = Annotated[Choice, OneOf(CHOICES)]
 
 
 @final

@@ -1,46 +1,129 @@
-"""What an environment is: a frozen description of people, items and what they do, and the data they begin with."""
+"""What an environment is: a frozen description of people, items and what they do, and the people that it makes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, model_validator
 
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.growth import blank, grown
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.loop.exposure import drawn_pairs
-from recaudit.simulate.worlds.choices import Choice, TakesAll
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.choices import AnyChoice, TakesAll
+from recaudit.simulate.worlds.exposure import drawn_pairs
 from recaudit.specification import Specification
 
 Repeats = Literal["never", "unrated", "always"]
 
 MOST = 2**31 - 1
 """Most users, items and steps: positions are numbers of 32 bits."""
+Size = Annotated[int, Field(ge=1, le=MOST)]
+"""How many users, items or steps."""
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A finite number of 0 or more."""
 _BLOCK = 8192
 """How many pairs are rated at once."""
 
 
-class Environment(Specification, ABC):
-    """A frozen, validated description: `population` makes the people, `make` an environment of Gymnasium's kind."""
+class Population(ABC):
+    """What a kind of environment has to say: what items are worth to users, and what becomes of users who take them.
 
-    users: int = Field(default=1000, ge=1, le=MOST)
+    Users and items are positions. Everything random in it comes from the initial seed, when it is made; what happens
+    later follows from what is taken, and `rate` is handed its noise. So a population is where it is for a reason,
+    and two that were shown the same things are equal.
+    """
+
+    n_users: int
+    n_items: int
+    scale: tuple[float, float]
+    noise: float
+    """The standard deviation of what no model explains in a rating."""
+    clock: int = 0
+    """The step that is going on, from 0."""
+    activity: FloatArray | None = None
+    """(users,): how often each of them comes, relative to the others, above 0. None: all alike."""
+    popularity: FloatArray | None = None
+    """(items,): how often each comes into people's hands before anything is recommended, above 0. None: all alike."""
+
+    @abstractmethod
+    def utilities(self, users: IntArray) -> FloatArray:
+        """(len(users), items): the rating that each item would get now, without noise and not cut to the scale."""
+
+    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the same for single pairs."""
+        rows, row = np.unique(users, return_inverse=True)
+        values: FloatArray = self.utilities(rows)[row, items]
+        return values
+
+    def tastes(self, users: IntArray) -> FloatArray:
+        """(len(users), items): utilities without passing moods, such as boredom. Drift is how these change."""
+        return self.utilities(users)
+
+    def perceived(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): what users believe these items to be worth before they take one: all of it, where nothing is said."""
+        return self.utility(users, items)
+
+    def rate(self, users: IntArray, items: IntArray, noise: FloatArray) -> FloatArray:
+        """(n,): the ratings given, with standard normal `noise` (n,)."""
+        ratings: FloatArray = np.clip(self.utility(users, items) + self.noise * noise, *self.scale)
+        return ratings
+
+    def expected_of(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the ratings that would be given now without noise, inside the scale."""
+        ratings: FloatArray = np.clip(self.utility(users, items), *self.scale)
+        return ratings
+
+    def expected(self, users: IntArray) -> FloatArray:
+        """(len(users), items): the rating that each item would get now, without noise, inside the scale."""
+        ratings: FloatArray = np.clip(self.utilities(users), *self.scale)
+        return ratings
+
+    def take(self, users: IntArray, items: IntArray) -> None:  # noqa: B027  people who stay as they are need none
+        """What becomes of distinct `users` (n,) who take one item (n,) each."""
+
+    def forget(self) -> None:  # noqa: B027  people without a memory have nothing to forget
+        """Remember nothing of what was taken; tastes stay as they have become."""
+
+    def drift(self) -> float:
+        """Root mean square change of tastes since the beginning, over all pairs, in rating points."""
+        return 0.0
+
+    def about(self, data: Interactions) -> Interactions:
+        """The log with what a recommender may know about the items, such as their topics; here nothing."""
+        return data
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that changes, so that a run can resume where it stopped."""
+        return {"clock": np.array(self.clock)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Be as `state` says."""
+        self.clock = int(state["clock"])
+
+
+class Environment(Specification, ABC):
+    """A frozen, validated description: `population` makes the people, `PopulationEnv` lets them live."""
+
+    dynamics: ClassVar[Mapping[str, str]] = {}
+    """How people may change, by name: the setting that is 0 where they do not."""
+
+    users: Size = 1000
     """How many people there are, those who come later included."""
-    items: int = Field(default=1700, ge=1, le=MOST)
+    items: Size = 1700
     """How many items there are, those that come later included."""
-    users_per_step: int = Field(default=200, ge=1)
+    users_per_step: Size = 200
     """How many of those present are online at a step, drawn uniformly or by how active they are."""
-    slate: int = Field(default=1, ge=1)
+    slate: Size = 1
     """How many items are shown to each of them."""
-    choice: SerializeAsAny[Choice] = TakesAll()
+    choice: AnyChoice = TakesAll()
     """What they do with a slate."""
-    noise: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    noise: Amount = 0.5
     """Standard deviation of what no model explains in a rating."""
     repeats: Repeats = "never"
     """What may be shown again: nothing, what was not rated, or everything."""
@@ -48,26 +131,26 @@ class Environment(Specification, ABC):
     """So many of the users, the last ones, arrive one after the other until `arrival_steps`."""
     late_items: int = Field(default=0, ge=0)
     """So many of the items, the last ones, arrive one after the other until `arrival_steps`."""
-    arrival_steps: int = Field(default=100, ge=1)
+    arrival_steps: Size = 100
     """At which step everybody and everything has arrived."""
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
-        if self.late_users >= self.users or self.late_items >= self.items:
-            raise ValueError(
-                f"late_users, late_items: received {self.late_users} of {self.users} users and {self.late_items} of "
-                f"{self.items} items; expected fewer than all: somebody and something must be there from the start."
+        users, items = self.users - self.late_users, self.items - self.late_items
+        if users <= 0 or items <= 0:
+            raise InputError(
+                "late_users, late_items",
+                received=f"{self.late_users} of {self.users} users and {self.late_items} of {self.items} items",
+                expected="fewer than all: somebody and something must be there from the start",
             )
-        if self.users_per_step > self.users - self.late_users:
-            raise ValueError(
-                f"users_per_step: received {self.users_per_step}; expected at most {self.users - self.late_users}, the "
-                "users who are there from the start. Lower it, or raise users."
-            )
-        if self.slate > self.items - self.late_items:
-            raise ValueError(
-                f"slate: received {self.slate}; expected at most {self.items - self.late_items}, the items that are "
-                "there from the start. Lower it, or raise items."
-            )
+        for name, most, whole in (("users_per_step", users, "users"), ("slate", items, "items")):
+            if getattr(self, name) > most:
+                raise InputError(
+                    name,
+                    received=getattr(self, name),
+                    expected=f"at most {most}, the {whole} that are there from the start",
+                    remedy=f"Lower it, or raise {whole}.",
+                )
         return self
 
     @property
@@ -79,35 +162,37 @@ class Environment(Specification, ABC):
     def population(self, seed: int = 0) -> Population:
         """The people and items at the beginning: a function of this description and the initial seed alone."""
 
+    def prepare(self) -> None:
+        """Do once what all trials share, such as fitting people to a log; tells what is wrong with it."""
+
+    def changed(self, **changes: Any) -> Self:
+        """The same with other settings, all of them checked."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+
     def without(self, *dynamics: str) -> Self:
         """The same environment with these dynamics switched off, and everything else as it is."""
-        known = self._switches()
+        known = self.dynamics
         for name in dynamics:
             if name not in known:
-                raise InputError(
-                    "dynamics",
-                    received=name,
-                    expected=f"one of {', '.join(known)}" if known else "nothing: this environment has no dynamics",
-                )
-        changes = {field: value for name in dynamics for field, value in known[name].items()}
-        return self.model_copy(update=changes)
-
-    def _switches(self) -> dict[str, dict[str, Any]]:
-        """The name of each of the dynamics, and the settings at which it is off."""
-        return {}
+                expected = f"one of {', '.join(known)}" if known else "nothing: this environment has no dynamics"
+                raise InputError("dynamics", received=name, expected=expected)
+        return self.model_copy(update={known[name]: 0.0 for name in dynamics})
 
     @property
-    def signature(self) -> str:
-        """What the environment is, in full: the same signature and seeds, the same numbers."""
-        return f"{type(self).__name__} {self.model_dump_json()} {type(self.choice).__name__}"
+    def changes_people(self) -> bool:
+        """Whether people are moved by what they take, or tire of it."""
+        return any(getattr(self, setting) > 0 for setting in self.dynamics.values())
 
     def present_users(self, step: int) -> int:
         """How many users, the first ones, are there at this step."""
-        return self.users - self.late_users + _arrived(self.late_users, step, self.arrival_steps)
+        return self._present(self.users, self.late_users, step)
 
     def present_items(self, step: int) -> int:
         """How many items, the first ones, are there at this step."""
-        return self.items - self.late_items + _arrived(self.late_items, step, self.arrival_steps)
+        return self._present(self.items, self.late_items, step)
+
+    def _present(self, whole: int, late: int, step: int) -> int:
+        return whole - late + late * min(step, self.arrival_steps) // self.arrival_steps
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
         """The log that a recommender begins with: so many pairs, drawn without replacement, and rated.
@@ -137,10 +222,6 @@ class Environment(Specification, ABC):
                 people.forget()
         data = people.about(blank(self.users, self.items, self.scale))
         return grown(data, who, what, values, np.zeros(ratings, dtype=np.int64))
-
-
-def _arrived(late: int, step: int, steps: int) -> int:
-    return late * min(step, steps) // steps
 
 
 def _blocks(rows: int) -> list[IntArray]:

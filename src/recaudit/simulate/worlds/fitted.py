@@ -2,83 +2,167 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self, final
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import ConfigDict, field_serializer, model_validator
+from pydantic import ConfigDict, PlainSerializer, PlainValidator, model_validator
 
-from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.data import datasets
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
+from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
+from recaudit.registry import MODELS
 from recaudit.seeding import generator
-from recaudit.simulate.loop.learning import Factors, Learned, learn, nearest
-from recaudit.simulate.offline.fidelity import fidelity
-from recaudit.simulate.offline.fidelity_result import SimulationFidelity
-from recaudit.simulate.worlds.choices import Choice, TakesAll
-from recaudit.simulate.worlds.environment import Repeats
+from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
+from recaudit.simulate.worlds.environment import Amount, Population, Size
 from recaudit.simulate.worlds.latent import LatentDynamics, LatentPopulation
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.learning import BalancedFactors, Learned, learn, levels_of, nearest
+from recaudit.specification import OneOf, as_data
 
-Exposure = Literal["log", "uniform"]
-OfflineLog = Literal["made", "real"]
+_FITTED: tuple[str, ...] = ("log", "learned")
+"""What is worked out once."""
+FACTORS = 8
+"""As in paper 003."""
+
+
+def _log_or_name(value: object) -> Interactions | str:
+    if isinstance(value, Interactions) or (isinstance(value, str) and value in datasets.names()):
+        return value
+    remedy = did_you_mean(str(value), datasets.names())
+    raise InputError("data", received=value, expected="a log, or the name of a data set", remedy=remedy)
+
+
+def _loaded(data: Interactions | str) -> Interactions:
+    return datasets.load(data) if isinstance(data, str) else data
+
+
+Log = Annotated[
+    Interactions | str,
+    PlainValidator(_log_or_name),
+    PlainSerializer(lambda data: {"name": data} if isinstance(data, str) else {"fingerprint": data.fingerprint}),
+]
 
 
 @final
 class FromData(LatentDynamics):
-    """`rating = nearest level of (what the fitted model predicts - boredom + noise)`: build it with `from_data`.
+    """`rating = nearest level of (what a model fitted to the log predicts - boredom + noise)`.
 
-    The people are those of the log, whatever the initial seed, which draws the offline log. Items are worth to them
-    what a model fitted to their ratings says; affinity and boredom need one that has factors.
+    The people are those of the log, whatever the initial seed, which draws the offline log. The model is fitted when
+    people are first needed. Look at `fidelity()` before you believe what comes of it: it says what is wrong with it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    learned: Learned
-    """What the log says."""
-    rounded: bool = True
-    """Whether ratings are rounded to the levels of the log."""
-    exposure: Exposure = "log"
+    data: Log
+    """The log, or the name of a data set, which is loaded when it is needed."""
+    recommender: Annotated[Recommender | None, OneOf(MODELS)] = None
+    """Whose fitted model says what items are worth, any that predicts ratings; affinity and boredom need one that has
+    factors. None: of several matrix factorisations, the one that predicts held-out ratings best."""
+    factors: Size = FACTORS
+    """Of those factorisations."""
+    rng: int = 0
+    """The seed of the fit."""
+    users: Size = 1
+    """As in the log."""
+    items: Size = 1
+    """As in the log."""
+    users_per_step: Size = 1
+    """How many are online at a step; a fifth of the users where nothing is said."""
+    noise: Amount | None = None  # type: ignore[assignment]  # known once people are fitted
+    """Standard deviation of what no model explains in a rating. None: as found on held-out ratings."""
+    rounded: bool | None = None
+    """Whether ratings are rounded to the levels of the log. None: where it has levels."""
+    exposure: Literal["log", "uniform"] = "log"
     """Who is online and what offline logs hold: by the log's activity and popularity, or uniformly as in RecLab."""
-    offline_log: OfflineLog = "made"
+    offline_log: Literal["made", "real"] = "made"
     """What a recommender begins with: ratings that these people make up, or those they gave."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_of_the_log(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or "data" not in value:
+            return value
+        sizes = dict(value)
+        if not {"users", "items"} <= value.keys():
+            log = _loaded(_log_or_name(value["data"]))
+            sizes = {"users": log.n_users, "items": log.n_items, **value}
+        return {"users_per_step": max(1, sizes["users"] // 5) if isinstance(sizes["users"], int) else 1, **sizes}
 
     @model_validator(mode="after")
     def _fits_the_log(self) -> Self:
-        log = self.learned.log
+        if self.recommender is not None and self.factors != FACTORS:
+            raise InputError("factors", received=self.factors, expected="nothing: the recommender says what is fitted")
+        return self if isinstance(self.data, str) else self._checked(self.data)
+
+    def _checked(self, log: Interactions) -> Self:
         if (self.users, self.items) != (log.n_users, log.n_items):
-            raise ValueError(
-                f"users, items: received {self.users:,} and {self.items:,}; expected {log.n_users:,} and "
-                f"{log.n_items:,}, those of the log. Take a part of the log to have fewer."
+            raise InputError(
+                "users, items",
+                received=f"{self.users:,} and {self.items:,}",
+                expected=f"{log.n_users:,} and {log.n_items:,}, those of the log",
+                remedy="Take a part of the log to have fewer.",
             )
-        if self.rounded and self.learned.levels is None:
-            raise ValueError("rounded: received True; expected False, since the log is rated on a continuous scale.")
-        moved = {"affinity": self.affinity, "boredom_penalty": self.boredom_penalty}
-        named = [name for name, value in moved.items() if value > 0]
-        if named and not isinstance(self.learned.worth, Factors):
-            kind = type(self.learned.recommender).__name__
-            raise ValueError(
-                f"{', '.join(named)}: received more than 0; expected 0, since {kind} has no factors that could move. "
-                "Use ALS or BiasedMF, or leave the recommender out."
-            )
+        if self.rounded and levels_of(log) is None:
+            expected = "False, since the log is rated on a continuous scale"
+            raise InputError("rounded", received=True, expected=expected)
         return self
 
-    @field_serializer("learned")
-    def _source(self, learned: Learned) -> str:
-        return learned.signature
+    @cached_property
+    def log(self) -> Interactions:
+        """The log that people are fitted to."""
+        return _loaded(self.data)
+
+    @cached_property
+    def learned(self) -> Learned:
+        """What the log says about its people and items."""
+        self._checked(self.log)
+        learned = learn(self.log, self.factors, self.recommender, self.rng)
+        moved = [setting for setting in self.dynamics.values() if getattr(self, setting) > 0]
+        if moved and not isinstance(learned.worth, BalancedFactors):
+            raise InputError(
+                ", ".join(moved),
+                received="more than 0",
+                expected=f"0, since {type(learned.recommender).__name__} has no factors that could move",
+                remedy="Use ALS or BiasedMF, or leave the recommender out.",
+            )
+        return learned
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FromData) and as_data(self) == as_data(other)
+
+    def __hash__(self) -> int:
+        return hash(str(as_data(self)))
+
+    def prepare(self) -> None:
+        """Fit people to the log."""
+        self.learned  # noqa: B018  fitted now, and kept
+
+    def changed(self, **changes: Any) -> Self:
+        """As in every environment; another log has its own sizes, and the same one is not fitted again."""
+        known = {name: getattr(self, name) for name in type(self).model_fields}
+        if "data" in changes:
+            known = {name: value for name, value in known.items() if name not in ("users", "items", "users_per_step")}
+        made = type(self)(**known | changes)
+        if not changes.keys() & {"data", "factors", "recommender", "rng", *self.dynamics.values()}:
+            made.__dict__.update({name: self.__dict__[name] for name in _FITTED if name in self.__dict__})
+        return made
 
     @property
     def scale(self) -> tuple[float, float]:
         """That of the log."""
-        return self.learned.log.scale
+        return self.log.scale
 
     def population(self, seed: int = 0) -> LogPopulation:
         """The people of the log; the seed makes no difference."""
-        return LogPopulation(self)
+        worth = self.learned.worth
+        if isinstance(worth, BalancedFactors):
+            return FactorLogPopulation(self, worth)
+        return ScoredLogPopulation(self, worth)
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
         """As in every environment; or so many of the log's own ratings, drawn uniformly, where `offline_log` is real.
@@ -101,48 +185,28 @@ class FromData(LatentDynamics):
 
     def real_log(self) -> Interactions:
         """The log itself, with times that end at 0, where the simulation begins; those without times are all 0."""
-        log = self.learned.log
-        if log.times is None:
-            return replace(log, times=np.zeros(len(log), dtype=np.int64))
-        distinct, place = np.unique(log.times, return_inverse=True)
-        return replace(log, times=place.astype(np.int64) - (len(distinct) - 1))
+        if self.log.times is None:
+            return replace(self.log, times=np.zeros(len(self.log), dtype=np.int64))
+        distinct, place = np.unique(self.log.times, return_inverse=True)
+        return replace(self.log, times=place.astype(np.int64) - (len(distinct) - 1))
 
     def fidelity(self, data: Interactions | None = None, rng: int = 0) -> SimulationFidelity:
         """How a log that these people make differs from `data`; without it, from the log that they were fitted to."""
         made = self.model_copy(update={"offline_log": "made"})
-        return fidelity(made, self.learned.log if data is None else data, rng)
+        return fidelity(made, self.log if data is None else data, rng)
 
 
-@final
-class LogPopulation(Population):
+class LogPopulation(Population, ABC):
     """The people of a log, under their own ids."""
 
-    def __init__(self, settings: FromData) -> None:
-        learned = settings.learned
-        self.log = learned.log
-        self.n_users, self.n_items = settings.users, settings.items
-        self.scale, self.noise = settings.scale, settings.noise
-        self.levels = learned.levels if settings.rounded else None
+    def describe(self, settings: FromData) -> None:
+        """Take over what does not depend on how items are worth something."""
+        learned, self.log = settings.learned, settings.log
+        self.n_users, self.n_items, self.scale = settings.users, settings.items, settings.scale
+        self.noise = learned.noise if settings.noise is None else settings.noise
+        self.levels = None if settings.rounded is False else learned.levels
         if settings.exposure == "log":
             self.activity, self.popularity = learned.activity, learned.popularity
-        worth = learned.worth
-        self._people: Population
-        if isinstance(worth, Factors):
-            self._people = LatentPopulation(settings, worth.users, worth.items, worth.level, worth.bias)
-        else:
-            self._people = _Scored(worth)
-
-    def utilities(self, users: IntArray) -> FloatArray:
-        """(len(users), items): what the model predicts, less boredom."""
-        return self._people.utilities(users)
-
-    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
-        """(n,): the same for single pairs."""
-        return self._people.utility(users, items)
-
-    def tastes(self, users: IntArray) -> FloatArray:
-        """(len(users), items): what the model predicts, whoever is bored."""
-        return self._people.tastes(users)
 
     def rate(self, users: IntArray, items: IntArray, noise: FloatArray) -> FloatArray:
         """(n,): the ratings given, at the log's levels where it has them."""
@@ -150,102 +214,29 @@ class LogPopulation(Population):
             return super().rate(users, items, noise)
         return nearest(self.utility(users, items) + self.noise * noise, self.levels)
 
-    def take(self, users: IntArray, items: IntArray) -> None:
-        """As people who are vectors do; others stay as they are."""
-        self._people.take(users, items)
-
-    def forget(self) -> None:
-        """As people who are vectors do."""
-        self._people.forget()
-
-    def drift(self) -> float:
-        """Over all pairs."""
-        return self._people.drift()
-
     def about(self, data: Interactions) -> Interactions:
         """All that the log knows about its users and items: ids, titles, categories, attributes."""
-        log = self.log
-        return replace(
-            data,
-            user_ids=log.user_ids,
-            item_ids=log.item_ids,
-            titles=log.titles,
-            attributes=log.attributes,
-            category_systems=log.category_systems,
-        )
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Vectors and memories, where there are any."""
-        return self._people.state() | super().state()
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
-        super().restore(state)
-        self._people.restore(state)
+        known = ("user_ids", "item_ids", "titles", "attributes", "category_systems")
+        return replace(data, **{name: getattr(self.log, name) for name in known})
 
 
 @final
-class _Scored(Population):
-    """People of whom nothing is known but what every item is worth to them."""
+class FactorLogPopulation(LogPopulation, LatentPopulation):
+    """What items are worth follows from factors, which may move."""
 
-    def __init__(self, worth: FloatArray) -> None:
-        self.n_users, self.n_items = worth.shape
+    def __init__(self, settings: FromData, worth: BalancedFactors) -> None:
+        super().__init__(settings, worth.users, worth.items, worth.level, worth.bias)
+        self.describe(settings)
+
+
+@final
+class ScoredLogPopulation(LogPopulation):
+    """Nothing is known but what every item is worth to everybody, (users, items)."""
+
+    def __init__(self, settings: FromData, worth: FloatArray) -> None:
+        self.describe(settings)
         self._worth = worth
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): as given."""
         return self._worth[users]
-
-    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
-        """(n,): as given."""
-        values: FloatArray = self._worth[users, items]
-        return values
-
-
-@checked
-def from_data(
-    data: Interactions,
-    *,
-    factors: int = 8,
-    recommender: Recommender | None = None,
-    users_per_step: int | None = None,
-    noise: float | None = None,
-    rounded: bool | None = None,
-    exposure: Exposure = "log",
-    offline_log: OfflineLog = "made",
-    slate: int = 1,
-    choice: Choice | None = None,
-    repeats: Repeats = "never",
-    affinity: float = 0.0,
-    boredom_penalty: float = 0.0,
-    boredom_threshold: float = 0.0,
-    memory: int = 5,
-    rng: int = 0,
-) -> FromData:
-    """An environment fitted to a log: what its people would rate, how noisily, what they come across and how often.
-
-    What items are worth is predicted by `recommender`, any whose fitted model predicts ratings; without one, by that of
-    several matrix factorisations with so many `factors` which predicts held-out ratings best (paper 003 has 8).
-    `noise` is found on ratings held out from it. `rounded=None` rounds to the log's levels where it has them, and
-    `users_per_step=None` has a fifth of the users online. The other settings are those of `FromData`.
-
-    Look at `environment.fidelity()` before you believe what comes of it: it says what the environment gets wrong.
-    """
-    learned = learn(data, factors, recommender, rng)
-    return FromData(
-        learned=learned,
-        users=data.n_users,
-        items=data.n_items,
-        users_per_step=max(1, data.n_users // 5) if users_per_step is None else users_per_step,
-        noise=learned.noise if noise is None else noise,
-        rounded=learned.levels is not None if rounded is None else rounded,
-        exposure=exposure,
-        offline_log=offline_log,
-        slate=slate,
-        choice=choice or TakesAll(),
-        repeats=repeats,
-        affinity=affinity,
-        boredom_penalty=boredom_penalty,
-        boredom_threshold=boredom_threshold,
-        memory=memory,
-    )

@@ -1,8 +1,9 @@
-"""Latent: people and items are vectors; an item is worth their product and biases (paper 003, section 4)."""
+"""Latent and latent-score: people and items are vectors; an item is worth their product and biases (003, section 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -12,25 +13,24 @@ from pydantic import Field
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.choices import AnyChoice, PicksBest
+from recaudit.simulate.worlds.environment import Amount, Environment, Population, Repeats, Size
 
 
 class LatentDynamics(Environment):
     """What people who are vectors may do: move towards what they take, and tire of what is alike."""
 
+    dynamics = MappingProxyType({"affinity": "affinity", "boredom": "boredom_penalty"})
+
     affinity: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
     """Whoever takes an item moves towards it: `p_u <- (1 - affinity) p_u + affinity q_i`."""
-    boredom_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    boredom_penalty: Amount = 0.0
     """What is taken off a rating when every remembered item points the same way (cosine 1, threshold 0):
     `boredom_penalty / memory x sum over remembered j of max(0, cos(q_i, q_j) - boredom_threshold)`."""
     boredom_threshold: float = Field(default=0.0, ge=-1, le=1, allow_inf_nan=False)
     """The cosine up to which items do not count as alike."""
-    memory: int = Field(default=5, ge=1)
+    memory: Size = 5
     """How many of their own last items people remember."""
-
-    def _switches(self) -> dict[str, dict[str, Any]]:
-        return {"affinity": {"affinity": 0.0}, "boredom": {"boredom_penalty": 0.0}}
 
 
 @final
@@ -40,20 +40,17 @@ class Latent(LatentDynamics):
     As it stands nobody ever changes: latent-static. With an affinity and a boredom penalty it is latent-dynamic.
     """
 
-    users: int = Field(default=943, ge=1)
-    """How many people there are, those who come later included."""
-    items: int = Field(default=1682, ge=1)
-    """How many items there are, those that come later included."""
-    users_per_step: int = Field(default=188, ge=1)
-    """How many of those present are online at a step, drawn uniformly."""
-    factors: int = Field(default=100, ge=1)
+    users: Size = 943
+    items: Size = 1682
+    users_per_step: Size = 188
+    factors: Size = 100
     """Length of the vectors p_u and q_i."""
-    factor_variance: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    factor_variance: Amount | None = None
     """Variance of each entry of a vector. None: `sqrt(0.5 / factors)`, so that `p_u . q_i` has variance 0.5 whatever
     the length; the paper's N(0, sqrt(0.5 / d)) read as a variance, as RecLab's code does."""
-    user_bias: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    user_bias: Amount = 0.5
     """Standard deviation of c_u."""
-    item_bias: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    item_bias: Amount = 0.5
     """Standard deviation of b_i."""
     offset: float = Field(default=3.0, allow_inf_nan=False)
     """What an item is worth on average."""
@@ -72,18 +69,54 @@ class Latent(LatentDynamics):
 
 
 @final
-class LatentPopulation(Population):
+class LatentScore(Environment):
+    """`rating = clip(offset + c_u + b_i + U_u . V_i + X_u . Y_i + noise)`; users know `X_u . Y_i` before they choose.
+
+    From Schmit and Riquelme (2018), section 5.2.3. Users add what they know to the recommender's score and take the
+    item that comes out best; a recommender sees only what they rate, so that its data depend on what it said.
+    RecLab's code has no choice in it: `slate=1, choice=TakesAll()` is what it ran.
+    """
+
+    # The sizes are those of RecLab's runners; the paper's text has them the other way round, 170 users and 100 items.
+    users: Size = 100
+    items: Size = 170
+    users_per_step: Size = 20
+    slate: Size = 10
+    """How many items are shown to each user. The paper does not say; RecLab's runners show one."""
+    choice: AnyChoice = PicksBest(trust=1.0)
+    """The item with the largest sum of what is known and the recommender's score."""
+    repeats: Repeats = "unrated"
+    noise: Amount = 0.2
+    factors: Size = 10
+    """How many factors there are of each kind, known and unknown; their entries have variance `1 / factors`."""
+    user_bias: Amount = 1 / 3
+    """Standard deviation of the users' biases `c_u`."""
+    item_bias: Amount = 1 / 1.5
+    """Standard deviation of the items' biases `b_i`."""
+    offset: float = Field(default=3.0, allow_inf_nan=False)
+    """The rating of an average item by an average user."""
+
+    def population(self, seed: int = 0) -> LatentScorePopulation:
+        """Biases and factors; what is known comes last."""
+        draw = generator(seed, "latent-score")
+        user_bias = draw.normal(0, self.user_bias, self.users)
+        item_bias = draw.normal(0, self.item_bias, self.items)
+        people = draw.normal(0, self.factors**-0.5, (self.users, 2 * self.factors))
+        things = draw.normal(0, self.factors**-0.5, (self.items, 2 * self.factors))
+        return LatentScorePopulation(self, people, things, self.offset + user_bias, item_bias)
+
+
+class FactorPopulation(Population):
     """People by their vectors; items stay as they are."""
 
     def __init__(
         self,
-        settings: LatentDynamics,
+        settings: Environment,
         user_factors: FloatArray,
         item_factors: FloatArray,
         user_level: FloatArray,
         item_bias: FloatArray,
     ) -> None:
-        self.settings = settings
         self.n_users, self.n_items = len(user_factors), len(item_factors)
         self.scale, self.noise = settings.scale, settings.noise
         self.user_factors = user_factors.copy()
@@ -94,6 +127,39 @@ class LatentPopulation(Population):
         """(users,): the offset and the user's bias."""
         self.item_bias = item_bias
         """(items,)"""
+
+    def utilities(self, users: IntArray) -> FloatArray:
+        """(len(users), items): products and biases."""
+        values: FloatArray = product(self.user_factors[users], self.item_factors).numpy()
+        values += self.user_level[users][:, None] + self.item_bias
+        return values
+
+    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the same, at the cost of one product of vectors a pair."""
+        values: FloatArray = np.einsum("nk,nk->n", self.user_factors[users], self.item_factors[items])
+        values += self.user_level[users] + self.item_bias[items]
+        return values
+
+
+@final
+class LatentScorePopulation(FactorPopulation):
+    """Of the factors, (users or items, 2 x factors), nobody knows the first half, and the user the second."""
+
+    def perceived(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): `X_u . Y_i`, around 0: the recommender's score has to say the rest."""
+        known = self.user_factors.shape[1] // 2
+        values: FloatArray = np.einsum("nf,nf->n", self.user_factors[users, known:], self.item_factors[items, known:])
+        return values
+
+
+class LatentPopulation(FactorPopulation):
+    """People who move, and who remember what they took."""
+
+    def __init__(
+        self, settings: LatentDynamics, user_factors: FloatArray, item_factors: FloatArray, *biases: FloatArray
+    ) -> None:
+        super().__init__(settings, user_factors, item_factors, *biases)
+        self.settings = settings
         self._first = user_factors
         self._gram = item_factors.T @ item_factors
         norms = np.linalg.norm(item_factors, axis=1, keepdims=True)
@@ -108,14 +174,13 @@ class LatentPopulation(Population):
             return values
         for remembered in self._recent[users].T:
             rows = np.flatnonzero(remembered >= 0)
-            alike = _products(self._directions[remembered[rows]], self._directions)
+            alike: FloatArray = product(self._directions[remembered[rows]], self._directions).numpy()
             values[rows] -= self._tired(alike)
         return values
 
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
-        """(n,): the same, at the cost of one product of vectors a pair."""
-        values: FloatArray = np.einsum("nk,nk->n", self.user_factors[users], self.item_factors[items])
-        values += self.user_level[users] + self.item_bias[items]
+        """(n,): the same for single pairs."""
+        values = super().utility(users, items)
         if self.settings.boredom_penalty == 0:
             return values
         recent = self._recent[users]
@@ -125,9 +190,7 @@ class LatentPopulation(Population):
 
     def tastes(self, users: IntArray) -> FloatArray:
         """(len(users), items): products and biases, whoever is bored."""
-        values = _products(self.user_factors[users], self.item_factors)
-        values += self.user_level[users][:, None] + self.item_bias
-        return values
+        return super().utilities(users)
 
     def _tired(self, alike: FloatArray) -> FloatArray:
         """What one remembered item takes off, by its cosine with the item that is rated."""
@@ -161,9 +224,3 @@ class LatentPopulation(Population):
         """Be as `state` says."""
         super().restore(state)
         self.user_factors, self._recent = (state[name].copy() for name in ("user_factors", "recent"))
-
-
-def _products(rows: FloatArray, columns: FloatArray) -> FloatArray:
-    """`rows @ columns.T`"""
-    values: FloatArray = product(rows, columns).numpy()
-    return values

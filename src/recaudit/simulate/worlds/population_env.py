@@ -11,14 +11,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from recaudit.arguments import check_argument
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.loop.exposure import drawn_users
-from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import Population
+from recaudit.simulate.worlds.environment import Environment, Population
+from recaudit.simulate.worlds.exposure import drawn_users
 
 Observation = dict[str, Any]
 Beginning = tuple[Interactions, Population]
@@ -33,19 +32,17 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
     """A step shows a slate to each user online and tells what they rated; the reward is the mean rating.
 
     An observation has `users` (n,), who is online now; `available` (items,), 1 for what is there; and what came of the
-    step before: `shown` (n, slate), what was shown to whom, `shown_to` (n,), and `ratings` (n, slate), with 1 in
-    `rated` (n, slate) where there is one. -1 is nothing and nobody. `info["allowed"]` (n, items) is True for what may
-    be shown to those who are online; at `reset`, `info["log"]` has `users`, `items` and `ratings` (ratings,) of the log
-    that there is at the beginning.
+    step before: `shown` (n, slate), to whom, `shown_to` (n,), and `ratings` (n, slate), with 1 in `rated` (n, slate)
+    where there is one. -1 is nothing and nobody. `info["allowed"]` (n, items) is True for what may be shown to those
+    who are online; at `reset`, `info["log"]` has `users`, `items` and `ratings` of the log at the beginning.
 
     An action is `items` (n, slate), positions in the order shown, -1 for nothing; where users see the recommender's
     scores it is `{"items": ..., "scores": ...}`. The rules are those of `run`: what the environment's `repeats` does
     not let come again (what the log has is no news either), what is not there yet, and what is twice in a slate is not
     shown. Its place stays empty, and `shown` says so.
 
-    The initial state follows from `initial`, all that happens later from the seed of `reset`: who is online, how they
-    choose and how their ratings scatter at a step depends on the seed and on the step, never on what was shown. Two
-    recommenders with the same seeds meet the same chance, so that their difference is theirs.
+    The initial state follows from `initial`, all that happens later from the seed of `reset`: chance at a step depends
+    on the seed and the step, never on what was shown, so that the difference of two recommenders is theirs.
 
     `population` and `expected` are the truth, for auditors. Nothing of it is in an observation or in `info`.
     """
@@ -79,7 +76,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         self.action_space = spaces.Dict({"items": items, "scores": scores}) if environment.choice.uses_scores else items
         self._online: IntArray = np.zeros(shape[0], dtype=np.int64)
         self._hidden = np.zeros((environment.users, environment.items), dtype=bool)
-        self.allowed: NDArray[np.bool_] = np.zeros((shape[0], environment.items), dtype=bool)
+        self.allowed: BoolArray = np.zeros((shape[0], environment.items), dtype=bool)
         """(n, items): what may be shown to those who are online."""
         self.expected: FloatArray = np.zeros(shape)
         """(n, slate): what the items of the last step would have got without noise, inside the scale: when they were
@@ -109,13 +106,12 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         initial = (options or {}).get("initial", self.initial)
         check_argument("options['initial']", initial, int)
         self.initial = int(initial)
-        self._make()
+        self.log, self._population = self._begin(self.initial)
         self._hidden[:] = False
         if self.environment.repeats != "always":
             self._hidden[self.log.users, self.log.items] = True
         self._go_online()
-        known = {"users": self.log.users, "items": self.log.items, "ratings": self.log.ratings}
-        log = {name: np.array(values) for name, values in known.items()}
+        log = {name: np.array(getattr(self.log, name)) for name in ("users", "items", "ratings")}
         return self._beginning(), {"allowed": self.allowed.copy(), "log": log}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -149,12 +145,12 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Where things stand, for `restore`."""
-        own = {
-            "seed": np.array(self.seed, dtype=np.uint64),
-            "initial": np.array(self.initial),
-            "hidden": np.packbits(self._hidden),
-        }
-        return own | {name: array.copy() for name, array in self.population.state().items()}
+        own = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
+        return (
+            own
+            | {"hidden": np.packbits(self._hidden)}
+            | {name: array.copy() for name, array in self.population.state().items()}
+        )
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nothing of the step before in it."""
@@ -171,9 +167,6 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         self._go_online()
         return self._beginning()
 
-    def _make(self) -> None:
-        self.log, self._population = self._begin(self.initial)
-
     def _without_ratings(self, initial: int) -> Beginning:
         people = self.environment.population(initial)
         return people.about(blank(self.environment.users, self.environment.items, self.environment.scale)), people
@@ -189,11 +182,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
             self._online = drawn_users(draw, activity[:present], count)
         self.allowed = self._there() & ~self._hidden[self._online]
 
-    def _there(self) -> NDArray[np.bool_]:
+    def _there(self) -> BoolArray:
         """(items,): True for what has arrived."""
-        present = self.environment.present_items(self.population.clock)
-        there: NDArray[np.bool_] = np.arange(self.environment.items) < present
-        return there
+        return np.arange(self.environment.items) < self.environment.present_items(self.population.clock)
 
     def _beginning(self) -> Observation:
         """When nothing was shown yet."""
@@ -201,9 +192,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         nobody, nothing = np.full(shape[0], -1), np.full(shape, -1)
         return self._observation(nobody, nothing, np.zeros(shape), np.zeros(shape, dtype=bool))
 
-    def _observation(
-        self, shown_to: IntArray, shown: IntArray, ratings: FloatArray, rated: NDArray[np.bool_]
-    ) -> Observation:
+    def _observation(self, shown_to: IntArray, shown: IntArray, ratings: FloatArray, rated: BoolArray) -> Observation:
         return {
             "users": self._online.copy(),
             "available": self._there().astype(np.int8),
@@ -242,7 +231,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         return items.astype(np.int64), scores
 
 
-def _again(items: IntArray) -> NDArray[np.bool_]:
+def _again(items: IntArray) -> BoolArray:
     """(users, slate): True where the item stands further up in the same slate."""
     out = np.zeros(items.shape, dtype=bool)
     for place in range(1, items.shape[1]):

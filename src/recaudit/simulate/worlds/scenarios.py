@@ -5,41 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
-from pydantic import Field, SerializeAsAny, model_validator
+import gymnasium
+from pydantic import Field, model_validator
 
-from recaudit.data import datasets
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
+from recaudit.registry import ENVIRONMENTS
 from recaudit.simulate.worlds.beta_rank import BetaRank
-from recaudit.simulate.worlds.environment import MOST, Environment
-from recaudit.simulate.worlds.fitted import from_data
-from recaudit.simulate.worlds.latent import Latent
-from recaudit.simulate.worlds.latent_score import LatentScore
+from recaudit.simulate.worlds.environment import Environment, Population, Size
+from recaudit.simulate.worlds.fitted import FromData
+from recaudit.simulate.worlds.latent import Latent, LatentScore
 from recaudit.simulate.worlds.libfm import LibFM
-from recaudit.simulate.worlds.population import Population
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.topics import Topics
-from recaudit.specification import Specification
+from recaudit.specification import OneOf, Specification
 
 
-@final
-class Scenario(Specification):
-    """An environment with a beginning and an end."""
+class Course(Specification):
+    """How a simulation begins, and how long it lasts."""
 
-    name: str
-    """What it is called; `id` in Gymnasium's registry has it too."""
-    environment: SerializeAsAny[Environment]
-    """The people and items."""
     ratings: int = Field(default=100_000, ge=1)
     """How many ratings a recommender begins with."""
-    steps: int = Field(default=500, ge=1, le=MOST)
+    steps: Size = 500
     """How many steps follow."""
     lived: bool = False
     """Whether what people rate at the beginning changes their tastes already, as in RecLab's code, which remembers
     nothing of it that could bore them. Without, scenarios that differ in their dynamics alone begin with the same log
     and the same people, as the paper says."""
+
+
+@final
+class Scenario(Course):
+    """An environment with a beginning and an end."""
+
+    name: str
+    """What it is called; `id` in Gymnasium's registry has it too."""
+    environment: Annotated[Environment, OneOf(ENVIRONMENTS)]
+    """The people and items."""
     version: int = Field(default=0, ge=0)
     """Goes up when the same seeds come to other numbers."""
 
@@ -47,9 +51,11 @@ class Scenario(Specification):
     def _ratings_fit(self) -> Self:
         pairs = self.environment.present_users(0) * self.environment.present_items(0)
         if self.ratings > pairs:
-            raise ValueError(
-                f"ratings: received {self.ratings:,}; expected at most {pairs:,}, the pairs of users and items that "
-                "are there from the start. Lower it, or raise users or items."
+            raise InputError(
+                "ratings",
+                received=f"{self.ratings:,}",
+                expected=f"at most {pairs:,}, the pairs of users and items that are there from the start",
+                remedy="Lower it, or raise users or items.",
             )
         return self
 
@@ -58,14 +64,8 @@ class Scenario(Specification):
         """Its name in Gymnasium's registry, once `register` was called."""
         return f"recaudit/{self.name}-v{self.version}"
 
-    @property
-    def signature(self) -> str:
-        """What the scenario is, in full: the same signature and seeds, the same numbers."""
-        beginning = f"ratings={self.ratings} lived={self.lived}"
-        return f"{self.id} {beginning} steps={self.steps} {self.environment.signature}"
-
     def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
-        """The log of the initial seed, and the environment, yet to be reset, in which its people go on."""
+        """The log of the initial seed, and the environment of its people, yet to be reset."""
         return self._beginning(initial)[0], self.make(initial)
 
     def make(self, initial: int = 0) -> PopulationEnv:
@@ -83,10 +83,8 @@ class Scenario(Specification):
 
     def changed(self, **changes: Any) -> Scenario:
         """The same with other settings, of the scenario or of its environment; all are checked."""
-        own = dict(self)
-        theirs = dict(self.environment)
-        known = {"ratings", "steps", "lived", *theirs}
-        for name, value in changes.items():
+        known = [*Course.model_fields, *type(self.environment).model_fields]
+        for name in changes:
             if name not in known:
                 raise InputError(
                     "changes",
@@ -94,18 +92,17 @@ class Scenario(Specification):
                     expected=f"ratings, steps, lived, or a setting of {type(self.environment).__name__}",
                     remedy=did_you_mean(name, known),
                 )
-            (theirs if name in theirs else own)[name] = value
+        own = {name: changes.pop(name) for name in Course.model_fields if name in changes}
+        environment = self.environment.changed(**changes) if changes else self.environment
         # Made anew, since a copy would not be checked.
-        return Scenario(**own | {"environment": type(self.environment)(**theirs)})
+        return Scenario(**dict(self) | own | {"environment": environment})
 
 
 LATENT_STEPS = 531
 """188 of 943 users a step, for as many steps as 188.6 of them would take to 100k ratings more."""
 
-VERSION = 1
-"""Of the paper's scenarios: the environments themselves hold to `repeats`, a lived log is not remembered, and ml-100k
-is fitted as LibFM does it."""
-_of_paper = partial(Scenario, version=VERSION)
+_of_paper = partial(Scenario, version=1)
+"""Version 1: environments hold to `repeats`, a lived log is not remembered, ml-100k is fitted as LibFM does it."""
 
 _TOPICS_DYNAMIC = Topics(affinity=0.1, boredom_penalty=1.0, boredom_threshold=2, memory=5)
 
@@ -136,34 +133,48 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             # About one rating a user at the beginning: section 6, exploration.
             _of_paper(name="topics-static-lowdata", environment=Topics(), ratings=1000),
             _of_paper(name="latent-static-lowdata", environment=Latent(), ratings=1000, steps=LATENT_STEPS),
+            # People as in RecLab's committed model of MovieLens 100K: all equally active, ratings not in whole stars.
+            _of_paper(
+                name="ml-100k",
+                environment=FromData(
+                    data="ml-100k",
+                    users=943,
+                    items=1682,
+                    recommender=LibFM(factors=8, epochs=100, learning_rate=0.005, regularization=0.1, init_std=0.1),
+                    noise=0.5,
+                    rounded=False,
+                    exposure="uniform",
+                ),
+                steps=LATENT_STEPS,
+            ),
         )
     }
 )
 
 
-ML_100K = "ml-100k"
-"""The scenario that is made from data, so that it is not among those that are there."""
-
-
-def paper(name: str, *, data: Interactions | None = None, **changes: Any) -> Scenario:
-    """The scenario of this name, with the paper's settings but for `changes`: `paper("topics-static", users=500)`.
-
-    "ml-100k" is fitted to `data`; without, to MovieLens 100K, which is loaded.
-    """
-    if name == ML_100K:
-        return _fitted(datasets.load(ML_100K) if data is None else data).changed(**changes)
+def paper(name: str, **changes: Any) -> Scenario:
+    """The scenario of this name, with the paper's settings but for `changes`: `paper("topics-static", users=500)`."""
     if name not in SCENARIOS:
-        raise InputError(
-            "name", received=name, expected="the name of a scenario", remedy=did_you_mean(name, [*SCENARIOS, ML_100K])
-        )
-    if data is not None:
-        raise InputError("data", received="a log", expected=f"none: only {ML_100K} is made from data")
+        remedy = did_you_mean(name, SCENARIOS)
+        raise InputError("name", received=name, expected="the name of a scenario", remedy=remedy)
     return SCENARIOS[name].changed(**changes)
 
 
-def _fitted(data: Interactions) -> Scenario:
-    """People as in RecLab's committed model of MovieLens 100K: all equally active, ratings not in whole stars."""
-    model = LibFM(factors=8, epochs=100, learning_rate=0.005, regularization=0.1, init_std=0.1)
-    environment = from_data(data, recommender=model, noise=0.5, rounded=False, exposure="uniform")
-    ratings = min(100_000, data.n_users * data.n_items)
-    return _of_paper(name=ML_100K, environment=environment, ratings=ratings, steps=LATENT_STEPS)
+def register() -> None:
+    """Let `gymnasium.make("recaudit/topics-static-v1")` work, and so for every scenario; twice does no harm."""
+    for name, scenario in SCENARIOS.items():
+        if scenario.id not in gymnasium.registry:
+            where, settings = f"{__name__}:made", {"scenario": name}
+            gymnasium.register(scenario.id, entry_point=where, max_episode_steps=scenario.steps, kwargs=settings)
+
+
+def made(scenario: str, initial: int = 0, **changes: Any) -> PopulationEnv:
+    """What `gymnasium.make` calls: its keywords are settings, as in `paper`."""
+    if "steps" in changes:
+        raise InputError(
+            "steps",
+            received=changes["steps"],
+            expected="no steps here",
+            remedy="Give gymnasium.make max_episode_steps instead.",
+        )
+    return paper(scenario, **changes).make(initial)

@@ -29,53 +29,6 @@ class Slates:
     the slate. 0 where nothing is shown."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """Everything shown in some steps, one entry an item (n,), by position."""
-
-    step: IntArray
-    user: IntArray
-    item: IntArray
-    place: IntArray
-    score: FloatArray
-    propensity: FloatArray
-    rating: FloatArray
-    """NaN where it was not taken."""
-    expected: FloatArray
-    """What it would have got without noise when it was rated, or, where it was not taken, when the slate was shown.
-    Only an auditor knows."""
-
-    @classmethod
-    def at(cls, step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> Shown:
-        """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, slate)."""
-        row, place = np.nonzero(slates.items >= 0)
-        items = slates.items[row, place]
-        scored = slates.scores[row, place], slates.propensities[row, place]
-        when = np.full(len(row), step, dtype=np.int64)
-        return cls(when, users[row], items, place, *scored, ratings[row, place], expected[row, place])
-
-    @classmethod
-    def of(cls, frame: pl.DataFrame) -> Shown:
-        """What a frame holds."""
-        filled = frame.with_columns(pl.col("rating").fill_null(np.nan))
-        return cls(*(filled[name].to_numpy() for name in SLATE_SCHEMA))
-
-    def frame(self) -> pl.DataFrame:
-        """Columns as in SLATE_SCHEMA."""
-        columns = {name: getattr(self, name) for name in SLATE_SCHEMA}
-        return pl.DataFrame(columns, SLATE_SCHEMA).with_columns(pl.col("rating").fill_nan(None))
-
-    def where(self, rows: NDArray[np.bool_]) -> Shown:
-        """Only some entries."""
-        return Shown(*(getattr(self, name)[rows] for name in SLATE_SCHEMA))
-
-    @property
-    def taken(self) -> Shown:
-        """What was rated."""
-        return self.where(~np.isnan(self.rating))
-
-
 SLATE_SCHEMA = {
     "step": pl.Int64,
     "user": pl.Int64,
@@ -86,7 +39,18 @@ SLATE_SCHEMA = {
     "rating": pl.Float64,
     "expected": pl.Float64,
 }
-"""`Shown` as a frame: one row an item shown; `rating` is null where it was not taken."""
+"""One row an item shown, by position. `rating` is null where it was not taken; `expected` is what it would have got
+without noise when it was rated or, where it was not taken, when the slate was shown: only an auditor knows."""
+
+
+def impressions(step: int, users: IntArray, slates: Slates, ratings: FloatArray, expected: FloatArray) -> pl.DataFrame:
+    """What was shown at one step: `ratings` (users, slate), NaN where none; `expected` (users, slate)."""
+    row, place = np.nonzero(slates.items >= 0)
+    each = (slates.items, slates.scores, slates.propensities, ratings, expected)
+    item, score, propensity, rating, truth = (values[row, place] for values in each)
+    columns = (np.full(len(row), step), users[row], item, place, score, propensity, rating, truth)
+    frame = pl.DataFrame(dict(zip(SLATE_SCHEMA, columns, strict=True)), SLATE_SCHEMA)
+    return frame.with_columns(pl.col("rating").fill_nan(None))
 
 
 def slates(

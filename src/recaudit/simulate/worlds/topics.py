@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, final
 
 import numpy as np
@@ -13,10 +14,7 @@ from pydantic import Field
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.population import Population
-
-Memory = Literal["recommendations", "steps"]
+from recaudit.simulate.worlds.environment import Amount, Environment, Population, Size
 
 
 @final
@@ -26,18 +24,20 @@ class Topics(Environment):
     As it stands nobody ever changes: topics-static. With an affinity and a boredom penalty it is topics-dynamic.
     """
 
+    dynamics = MappingProxyType({"affinity": "affinity", "boredom": "boredom_penalty"})
+
     topics: int = Field(default=19, ge=2)
     """How many topics there are; each item is about one, drawn uniformly."""
-    affinity: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    affinity: Amount = 0.0
     """Whoever takes an item likes its topic more by this, and each other topic less by `affinity / (topics - 1)`."""
-    boredom_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    boredom_penalty: Amount = 0.0
     """What is taken off the rating of a topic that came too often of late."""
-    boredom_threshold: int = Field(default=2, ge=1)
+    boredom_threshold: Size = 2
     """How many of the remembered items are too many of one topic: this many or more, as the paper's formula has it.
     RecLab's code asks for more than the number given: its 2 is 3 here."""
-    memory: int = Field(default=5, ge=1)
+    memory: Size = 5
     """How far back people remember."""
-    memory_counts: Memory = "recommendations"
+    memory_counts: Literal["recommendations", "steps"] = "recommendations"
     """What memory counts: a user's own last items, as RecLab's code does, or steps, as the paper says."""
     bounded: bool = True
     """Whether preferences stay inside the rating scale, as in the paper's formula. Without, as in RecLab's code, they
@@ -48,9 +48,6 @@ class Topics(Environment):
         draw = generator(seed, "topics")
         preferences = draw.uniform(0.5, 5.5, (self.users, self.topics))
         return TopicsPopulation(self, preferences, draw.integers(0, self.topics, self.items))
-
-    def _switches(self) -> dict[str, dict[str, Any]]:
-        return {"affinity": {"affinity": 0.0}, "boredom": {"boredom_penalty": 0.0}}
 
 
 @final

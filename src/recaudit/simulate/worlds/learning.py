@@ -8,8 +8,9 @@ from typing import final
 import numpy as np
 from scipy import optimize
 from scipy.special import ndtr
+from scipy.stats import norm
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
@@ -17,7 +18,7 @@ from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.factor.als import ALS
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.factor.sgd import BiasedMF
-from recaudit.simulate.loop.exposure import rates_of
+from recaudit.simulate.worlds.exposure import rates_of
 
 LEAST_RATINGS = 500
 """A tenth of them is held out; from fewer the noise would be off by more than a tenth."""
@@ -28,7 +29,7 @@ HELD_OUT = 0.1
 
 @final
 @dataclass(frozen=True, eq=False)
-class Factors:
+class BalancedFactors:
     """Worth as `level_u + bias_i + p_u . q_i`, in the one basis in which both sides are alike.
 
     A product of factors stays the same when a matrix moves from one side to the other; how far a user is from an
@@ -46,7 +47,7 @@ class Factors:
     """(items,)"""
 
     @classmethod
-    def of(cls, model: FactorModel) -> Factors:
+    def of(cls, model: FactorModel) -> BalancedFactors:
         """The same worth as the model's scores."""
         left, r_left = np.linalg.qr(model.user_factors)
         right, r_right = np.linalg.qr(model.item_factors)
@@ -58,41 +59,23 @@ class Factors:
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Learned:
     """What was learnt from a log."""
 
-    log: Interactions
     recommender: Recommender
     """Whose fitted model says what items are worth to people: the one given, or the one with the least error."""
-    rng: int
-    """The seed that it was fitted with."""
-    worth: Factors | FloatArray
+    worth: BalancedFactors | FloatArray
     """What items are worth to users: factors, or (users, items) where the model has none."""
     error: float
     """Root mean square error on held-out ratings, in rating points."""
     noise: float
     """Standard deviation of the noise with which made ratings miss the model by as much as held-out ones do."""
     levels: FloatArray | None
-    """(levels,): the ratings that the log knows, ascending; None where it is continuous."""
     activity: FloatArray
     """(users,): see `exposure.rates_of`."""
     popularity: FloatArray
     """(items,)"""
-
-    @property
-    def signature(self) -> str:
-        """Where all of it comes from."""
-        return f"{self.log.fingerprint} {self.recommender!r} rng={self.rng}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Learned) and self.signature == other.signature
-
-    def __hash__(self) -> int:
-        return hash(self.signature)
-
-    def __repr__(self) -> str:
-        return f"<{self.recommender!r} of {self.log!r}: held-out RMSE {self.error:.3f}, noise {self.noise:.3f}>"
 
 
 def learn(data: Interactions, factors: int, recommender: Recommender | None, rng: int) -> Learned:
@@ -103,24 +86,34 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
     _check_log(data)
     split = splits.random(data, HELD_OUT, rng)
     tried = [recommender] if recommender is not None else candidates(factors)
-    missed = [_held_out(one.fit(split.train, rng), one, split.test) for one in tried]
-    errors = [_root_mean_square(np.clip(predicted, *data.scale) - split.test.ratings) for predicted in missed]
+    test = split.test
+    pairs = test.users.astype(np.int64), test.items.astype(np.int64)
+    missed = [_finite(one, _rating_model(one, split.train, rng).pair_scores(*pairs)) for one in tried]
+    errors = [float(np.sqrt(np.mean((np.clip(one, *data.scale) - test.ratings) ** 2))) for one in missed]
     best = int(np.argmin(errors))
-    levels = np.unique(data.ratings)
-    known = _read_only(levels) if len(levels) <= MOST_LEVELS else None
-    model = tried[best].fit(data, rng)
+    levels = levels_of(data)
+    model = _rating_model(tried[best], data, rng)
+    if isinstance(model, FactorModel):
+        worth: BalancedFactors | FloatArray = BalancedFactors.of(model)
+    else:
+        blocks = np.split(np.arange(data.n_users), range(256, data.n_users, 256))
+        worth = _read_only(_finite(tried[best], np.concatenate([model.scores(block).numpy() for block in blocks])))
     activity, popularity = rates_of(data.user_counts, data.item_counts)
     return Learned(
-        log=data,
         recommender=tried[best],
-        rng=rng,
-        worth=Factors.of(model) if isinstance(model, FactorModel) else _read_only(_matrix(model, tried[best])),
+        worth=worth,
         error=errors[best],
-        noise=noise_of(missed[best], split.test.ratings, data.scale, known),
-        levels=known,
+        noise=noise_of(missed[best], test.ratings, data.scale, levels),
+        levels=levels,
         activity=_read_only(activity),
         popularity=_read_only(popularity),
     )
+
+
+def levels_of(data: Interactions) -> FloatArray | None:
+    """(levels,): the ratings that the log knows, ascending; None where it is continuous."""
+    levels = np.unique(data.ratings)
+    return _read_only(levels) if len(levels) <= MOST_LEVELS else None
 
 
 def candidates(factors: int) -> list[Recommender]:
@@ -166,7 +159,7 @@ def nearest(values: FloatArray, levels: FloatArray) -> FloatArray:
 def _clipped_miss(worth: FloatArray, noise: float, scale: tuple[float, float]) -> FloatArray:
     """(n,): the mean of `(clip(w + noise z) - w)^2` over standard normal z."""
     low, high = ((end - worth) / noise for end in scale)
-    inside = ndtr(high) - ndtr(low) - high * _density(high) + low * _density(low)
+    inside = ndtr(high) - ndtr(low) - high * norm.pdf(high) + low * norm.pdf(low)
     missed: FloatArray = noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
     return missed
 
@@ -179,38 +172,19 @@ def _rounded_miss(worth: FloatArray, noise: float, levels: FloatArray) -> FloatA
     return missed
 
 
-def _density(z: FloatArray) -> FloatArray:
-    values: FloatArray = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return values
-
-
-def _held_out(model: FittedModel, recommender: Recommender, test: Interactions) -> FloatArray:
-    """(ratings of `test`,): predictions, not cut to the scale."""
-    users, out = test.users, np.empty(len(test))
-    for block in _blocks(test.n_users):
-        rows = slice(test.indptr[block[0]], test.indptr[block[-1] + 1])
-        out[rows] = _scores(model, recommender, block)[users[rows] - block[0], test.items[rows]]
-    return out
-
-
-def _matrix(model: FittedModel, recommender: Recommender) -> FloatArray:
-    """(users, items): every score."""
-    return np.concatenate([_scores(model, recommender, block) for block in _blocks(model.data.n_users)])
-
-
-def _blocks(users: int) -> list[IntArray]:
-    return np.split(np.arange(users), range(256, users, 256))
-
-
-def _scores(model: FittedModel, recommender: Recommender, users: IntArray) -> FloatArray:
-    """(len(users), items): predicted ratings, finite."""
+def _rating_model(recommender: Recommender, data: Interactions, rng: int) -> FittedModel:
+    """The fitted model, if its scores are ratings."""
+    model = recommender.fit(data, rng)
     if not model.predicts_ratings:
         raise NotSupportedError(
             f"{type(recommender).__name__}: its scores rank items and are no ratings, so that they cannot say what "
             "people would rate. Recommenders that predict ratings: ALS, BiasedMF, ItemKNN, UserKNN, EASE and SLIM with "
             "center='item', TopPop by mean rating."
         )
-    scores: FloatArray = model.scores(users).numpy()
+    return model
+
+
+def _finite(recommender: Recommender, scores: FloatArray) -> FloatArray:
     if not np.isfinite(scores).all():
         raise InputError(
             "recommender",
@@ -235,10 +209,6 @@ def _check_log(data: Interactions) -> None:
             expected="ratings that differ, so that they say what people like",
             remedy="An implicit log does not; give counts or times of use as ratings if you have them.",
         )
-
-
-def _root_mean_square(values: FloatArray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
 
 
 def _read_only(values: FloatArray) -> FloatArray:

@@ -22,13 +22,7 @@ _LATENT: dict[str, dict[str, Any]] = {
     "EASE": {"regularization": 5889.0},
     "SGD MF": {"learning_rate": 0.00325, "regularization": 0.1},
     "CF-NADE": {"batch": 128},
-    "LLORMA": {
-        "pre_learning_rate": 2e-4,
-        "pre_steps": 50,
-        "learning_rate": 0.01,
-        "regularization": 5e-4,
-        "epochs": 70,
-    },
+    "LLORMA": {"pre_learning_rate": 2e-4, "pre_steps": 50, "learning_rate": 0.01, "regularization": 5e-4, "epochs": 70},
 }
 _MOVIELENS: dict[str, dict[str, Any]] = {
     "EASE": {"regularization": 5222.0},
@@ -43,8 +37,7 @@ def paper_recommenders(name: str = "topics-static", *, device: str = "cpu") -> d
     What was not published for a scenario is as for the topics. Bayes MF draws 100 times instead of 200, but whole
     vectors at a time (see `BayesMF`). `device` is where AutoRec, CF-NADE and LLORMA train.
     """
-    if name != "ml-100k":
-        paper(name)  # an unknown name is told
+    paper(name)  # refuses an unknown name
     own = _MOVIELENS if name == "ml-100k" else _LATENT if name.startswith("latent-static") else {}
     found: dict[str, Recommender] = {
         "Oracle": Oracle(),

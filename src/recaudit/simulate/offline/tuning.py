@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import polars as pl
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from recaudit.arguments import checked
 from recaudit.audits.optuna_study import quiet_study
@@ -17,25 +17,41 @@ from recaudit.engines import Engine, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import Recommender
 from recaudit.simulate.offline.metrics import each_offline
-from recaudit.specification import Specification
+from recaudit.specification import Number, Specification, mistake
+
+
+def _from_low_to_high(ends: tuple[float, float]) -> tuple[float, float]:
+    if not 0 < ends[0] <= ends[1]:
+        raise mistake((), list(ends), "the lowest and highest value to try, both above 0: [0.001, 1.0]")
+    return ends
 
 
 @final
-class Grid(Specification):
+class GridSearch(Specification):
     """Every combination of these values."""
 
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
     """Field by field what to try: {"factors": (10, 20), "regularization": (0.01, 0.1)}."""
 
+    @property
+    def tried(self) -> Mapping[str, tuple[Any, ...]]:
+        """What is tried, by setting."""
+        return self.values
+
 
 @final
-class Search(Specification):
+class OptunaSearch(Specification):
     """A search with Optuna (the extra `tune`)."""
 
-    ranges: dict[str, tuple[float, float]] = Field(min_length=1)
+    ranges: dict[str, Annotated[tuple[Number, Number], AfterValidator(_from_low_to_high)]] = Field(min_length=1)
     """Field by field the lowest and the highest value, on a logarithmic scale; whole numbers where both ends are."""
     tries: int = Field(default=30, ge=1)
     """How many settings are tried."""
+
+    @property
+    def tried(self) -> Mapping[str, tuple[Any, ...]]:
+        """The ends of what is tried, by setting."""
+        return self.ranges
 
 
 _NEAR_END = 0.05
@@ -53,14 +69,28 @@ class Tuned:
     tries: pl.DataFrame
     """One row for each setting tried: its fields, and the mean rmse and ndcg over the folds."""
     edges: tuple[str, ...]
-    """Settings that ended at an end of what was tried, in words: a better value may lie beyond."""
+    """Settings that ended at an end of what was tried, or nearly so in a search: a better value may lie beyond."""
+
+    @classmethod
+    def of(cls, recommender: Recommender, how: GridSearch | OptunaSearch, tries: pl.DataFrame) -> Tuned:
+        """The recommender at the best of what was tried."""
+        best = tries.drop("rmse", "ndcg").row(int(tries["rmse"].arg_min() or 0), named=True)
+        found = []
+        for name, values in how.tried.items():
+            if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+                low, high = min(values), max(values)
+                near = 1.0 if isinstance(how, GridSearch) else (high / low) ** _NEAR_END
+                at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
+                if at_end and low < high:
+                    found.append(f"{name} = {best[name]:g}, the {at_end} tried")
+        return cls(type(recommender)(**dict(recommender) | best), tries, tuple(found))
 
 
 @checked
 def tune(
     recommender: Recommender,
     data: Interactions,
-    how: Grid | Search,
+    how: GridSearch | OptunaSearch,
     *,
     n: int = 5,
     k: int = 20,
@@ -71,16 +101,11 @@ def tune(
 
     An Oracle has nothing to tune. Every setting is checked before anything is fitted.
     """
-    settings = how.values if isinstance(how, Grid) else how.ranges
     known = type(recommender).model_fields
-    for name in settings:
+    for name in how.tried:
         if name not in known:
-            raise InputError(
-                "tuning",
-                received=name,
-                expected=f"a setting of {type(recommender).__name__}",
-                remedy=did_you_mean(name, known),
-            )
+            expected = f"a setting of {type(recommender).__name__}"
+            raise InputError("tuning", received=name, expected=expected, remedy=did_you_mean(name, known))
 
     def measured(candidates: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Each with its mean rmse and ndcg; an engine spreads the folds of all of them together."""
@@ -89,46 +114,16 @@ def tune(
         for changes, (_, folds) in zip(candidates, found, strict=True):
             yield {**changes, "rmse": folds["rmse"].mean(), "ndcg": folds["ndcg"].mean()}
 
-    tried = list(measured(_combinations(how)) if isinstance(how, Grid) else _searched(how, rng, measured))
-    tries = pl.DataFrame(tried, strict=False)
-    return Tuned(chosen(recommender, tries), tries, edges(how, tries))
+    if isinstance(how, GridSearch):
+        tried = measured([dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())])
+    else:
+        tried = _searched(how, rng, measured)
+    tries = pl.DataFrame(list(tried), strict=False)
+    return Tuned.of(recommender, how, tries)
 
 
-def chosen(recommender: Recommender, tries: pl.DataFrame) -> Recommender:
-    """The recommender at the best of what was tried."""
-    best = _best(tries)
-    changes = {name: value for name, value in best.items() if name not in ("rmse", "ndcg")}
-    return type(recommender)(**dict(recommender) | changes)
-
-
-def edges(how: Grid | Search, tries: pl.DataFrame) -> tuple[str, ...]:
-    """The settings whose chosen value is the lowest or the highest of several numbers, or nearly so in a search."""
-    best = _best(tries)
-    found = []
-    for name, values in (how.values if isinstance(how, Grid) else how.ranges).items():
-        if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            continue
-        low, high = min(values), max(values)
-        near = 1.0 if isinstance(how, Grid) else (high / low) ** _NEAR_END
-        at_end = "lowest" if best[name] <= low * near else "highest" if best[name] >= high / near else ""
-        if at_end and low < high:
-            found.append(f"{name} = {best[name]:g}, the {at_end} tried")
-    return tuple(found)
-
-
-def _best(tries: pl.DataFrame) -> dict[str, Any]:
-    return tries.row(int(tries["rmse"].arg_min() or 0), named=True)
-
-
-def _combinations(how: Grid) -> list[dict[str, Any]]:
-    return [dict(zip(how.values, values, strict=True)) for values in product(*how.values.values())]
-
-
-def _searched(how: Search, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
-    for name, (low, high) in how.ranges.items():
-        if not 0 < low <= high:
-            raise InputError(name, received=(low, high), expected="the lowest and highest value to try, both above 0")
-    with quiet_study(rng, objectives=1, instead="a Grid needs none of it.") as study:
+def _searched(how: OptunaSearch, rng: int, measured: _Measure) -> Iterator[dict[str, Any]]:
+    with quiet_study(rng, objectives=1, instead="a GridSearch needs none of it.") as study:
         for _ in track(range(how.tries), "tuning", how.tries):
             trial = study.ask()
             changes = {

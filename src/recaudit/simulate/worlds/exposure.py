@@ -17,9 +17,10 @@ def drawn_pairs(
     activity: FloatArray | None,
     popularity: FloatArray | None,
 ) -> tuple[IntArray, IntArray]:
-    """(count,) and (count,): distinct pairs of the first `shape` users and items.
+    """(count,) and (count,): distinct pairs of the first `shape` users and items, in the order they come.
 
-    Each is as likely as any other, or by the activity (users,) and the popularity (items,).
+    Each is as likely as any other, or pair (u, i) comes at rate `activity_u popularity_i`: the same law as drawing one
+    pair after the other in proportion to the rates of those that are left.
     """
     users, items = shape
     if activity is None and popularity is None:
@@ -27,21 +28,10 @@ def drawn_pairs(
         return who, what
     rows = np.ones(users) if activity is None else activity[:users]
     columns = np.ones(items) if popularity is None else popularity[:items]
-    return _weighted_pairs(draw, rows, columns, count)
-
-
-def _weighted_pairs(
-    draw: np.random.Generator, activity: FloatArray, popularity: FloatArray, count: int
-) -> tuple[IntArray, IntArray]:
-    """(count,) and (count,): distinct pairs in the order they come, pair (u, i) at rate `activity_u popularity_i`.
-
-    The same law as drawing one pair after the other in proportion to the rates of those that are left.
-    """
-    users, items = len(activity), len(popularity)
     step = max(1, _BLOCK // items)
     pairs, keys, limit = np.zeros(0, dtype=np.int64), np.zeros(0), np.inf
     for start in range(0, users, step):
-        rates = activity[start : start + step, None] * popularity
+        rates = rows[start : start + step, None] * columns
         # A race: the first of independent exponential times, and then the next, is a draw in proportion to the rates.
         times = (draw.standard_exponential(rates.shape) / rates).ravel()
         early = np.flatnonzero(times < limit)

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.lists.exposure import gini
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
@@ -25,7 +25,7 @@ AXES = 5
 
 @final
 @dataclass(frozen=True, eq=False)
-class Side:
+class Marginals:
     """Users, or items: how often each rates or is rated, and how high."""
 
     ids: pl.Series
@@ -45,7 +45,7 @@ class Side:
         return float(gini(self.counts[None, :].astype(np.float64))[0])
 
     @property
-    def firm(self) -> NDArray[np.bool_]:
+    def firm(self) -> BoolArray:
         """(n,): True where there are ratings enough for a mean."""
         return self.counts >= LEAST_COUNT
 
@@ -56,8 +56,8 @@ class Portrait:
     """One log. What cannot be computed is None."""
 
     ratings: FloatArray
-    users: Side
-    items: Side
+    users: Marginals
+    items: Marginals
     popularity_pull: float | None
     """Rank correlation over items of how often they are rated and how high."""
     error: float
@@ -73,8 +73,7 @@ class Portrait:
 def portrait(data: Interactions, reference: Recommender, rng: int) -> Portrait:
     """The numbers of one log; the seed says which ratings are held out."""
     half = splits.random(data, 0.5, rng)
-    users = _side(data.user_ids, data.users, data, (half.train.users, half.train), (half.test.users, half.test))
-    items = _side(data.item_ids, data.items, data, (half.train.items, half.train), (half.test.items, half.test))
+    users, items = _marginals(data, half, "user"), _marginals(data, half, "item")
     split = splits.random(data, 0.1, rng)
     test = split.test
     predicted = reference.fit(split.train, rng).predict(test.users.astype(np.int64), test.items.astype(np.int64))
@@ -104,19 +103,13 @@ def rank_correlation(x: FloatArray | IntArray, y: FloatArray | IntArray) -> floa
     return correlation(stats.rankdata(x), stats.rankdata(y))
 
 
-def _side(
-    ids: pl.Series, at: NDArray[np.int32], data: Interactions, *halves: tuple[NDArray[np.int32], Interactions]
-) -> Side:
-    counts, means = _counts_and_means(at, data, len(ids))
-    (first_counts, first), (second_counts, second) = (_counts_and_means(*half, len(ids)) for half in halves)
+def _marginals(data: Interactions, half: splits.Split, side: str) -> Marginals:
+    ids: pl.Series = getattr(data, f"{side}_ids")
+    sums = (_counts_and_means(getattr(log, f"{side}s"), log, len(ids)) for log in (data, half.train, half.test))
+    (counts, means), (first_counts, first), (second_counts, second) = sums
     both = (counts >= LEAST_COUNT) & (first_counts > 0) & (second_counts > 0)
-    return Side(
-        ids,
-        counts,
-        means,
-        reliability=_lengthened(correlation(first[both], second[both])),
-        count_reliability=_lengthened(rank_correlation(first_counts, second_counts)),
-    )
+    reliability = _lengthened(correlation(first[both], second[both]))
+    return Marginals(ids, counts, means, reliability, _lengthened(rank_correlation(first_counts, second_counts)))
 
 
 def _counts_and_means(at: NDArray[np.int32], data: Interactions, n: int) -> tuple[IntArray, FloatArray]:
