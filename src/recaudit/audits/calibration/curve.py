@@ -114,10 +114,9 @@ class CalibrationCurve(Audit):
             rows[best].with_columns(metric=pl.lit(name), baseline=rows["value"][0])
             for name, rows in zip(METRICS, longest, strict=True)
         ]
-        own = dict(zip(METRICS, values[best, -1], strict=True))
         tables = {
             "summary": pl.concat(at_knee).select(SUMMARY_SCHEMA.keys()),
-            "users": user_table(model.data.user_ids.gather(users), own),
+            "users": user_table(model.data.user_ids.gather(users), dict(zip(METRICS, values[best, -1], strict=True))),
             "series": series,
         }
         return Result(self, tables, rng=context.rng, facts={"k": self.k[-1], "knee": self.weights[best]})

@@ -164,10 +164,8 @@ class Folding(ListAudit):
         super().check(data)
         for name in self.relatedness:
             if isinstance(name, str) and name != LOG and name not in data.categories:
-                expected, remedy = (
-                    f"'{LOG}' or a category system of the data",
-                    did_you_mean(name, [LOG, *data.categories]),
-                )
+                expected = f"'{LOG}' or a category system of the data"
+                remedy = did_you_mean(name, [LOG, *data.categories])
                 raise InputError("relatedness", received=name, expected=expected, remedy=remedy)
 
     def measure(self, subject: Subject, context: Context) -> FoldingResult:

@@ -40,10 +40,8 @@ are most related to the user by the same number, and its median over all of them
 item there: of what the user rated, the items whose vectors the model has nearest to this item's, and the cosine between
 the nearest and this item. Only items with enough ratings are named."""
 
-_NEAREST = 3
-"""How many of the rated items are named."""
-_SAME_WAY = 1e-9
-"""A cosine above this is more than rounding."""
+_NEAREST = 3  # how many of the rated items are named
+_SAME_WAY = 1e-9  # a cosine above this is more than rounding
 
 
 @final
