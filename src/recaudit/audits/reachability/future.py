@@ -27,9 +27,9 @@ from recaudit.ranking import rank_of, ranks
 from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch
 from recaudit.solvers.trajectories import (
-    Ascent,
+    AscentSettings,
+    DrawSettings,
     RollOutProblem,
-    Sampling,
     TrajectorySolution,
     ascend_after_draws,
     ascend_after_top1,
@@ -63,9 +63,9 @@ class Follow:
     """Sequences of items that are followed at each step; what is left out makes an answer bounded."""
     max_star_sequences: int = 10_000
     """Sequences of stars that are tried, where ratings are stars."""
-    ascent: Ascent = field(default_factory=Ascent)
+    ascent: AscentSettings = field(default_factory=AscentSettings)
     """How the gradient solver runs, and ascent where items are drawn; its seed is the inquiry's."""
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: DrawSettings = field(default_factory=DrawSettings)
     """How much is computed in full where items are drawn."""
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class Follow:
             return maximize_one_draw(problem, self.future.follows, ask.policy.beta, ask.tolerance, self.sampling)
         return ascend_after_draws(problem, self.future.follows, ask.policy, ascent, self.sampling)
 
-    def _after_top(self, problem: RollOutProblem, ascent: Ascent) -> TrajectorySolution:
+    def _after_top(self, problem: RollOutProblem, ascent: AscentSettings) -> TrajectorySolution:
         policy, ratings, tol = self.inquiry.policy, self._ratings, self.inquiry.tolerance
         if isinstance(ratings, Stars):
             return maximize_after_stars(problem, policy, ratings.values, tol, max_sequences=self.max_star_sequences)

@@ -48,7 +48,7 @@ SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
 
 @final
 @dataclass(frozen=True, eq=False)
-class Cell:
+class RatingCell:
     """A sequence of items and the ratings that lead to it."""
 
     state: RollOut
@@ -57,7 +57,7 @@ class Cell:
     """In as many dimensions as there are items."""
 
 
-def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[Cell], bool]:
+def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[RatingCell], bool]:
     """Every cell after ratings of the top item at each step, and whether these are all.
 
     At every step the `max_cells` largest cells, by the box around them, are followed and the others left out.
@@ -65,13 +65,13 @@ def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[lis
     low, high = problem.low, problem.high
     if not low < high:
         raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
-    cells, complete = [Cell(problem.start, SINGLE_POINT)], True
+    cells, complete = [RatingCell(problem.start, SINGLE_POINT)], True
     for _ in range(problem.steps):
         parents, cells = cells, []
         for cell in parents:
             regions, followed = top_regions(cell, problem.shown)
             extended = [(item, with_interval(region, low, high)) for item, region in regions]
-            cells += [Cell(cell.state.then(item), ratings) for item, ratings in extended if ratings is not None]
+            cells += [RatingCell(cell.state.then(item), ratings) for item, ratings in extended if ratings is not None]
             complete &= followed and all(ratings is not None for _, ratings in extended)
         if len(cells) > max_cells:
             sizes = [-np.prod(np.ptp(cell.ratings.vertices, axis=0)) for cell in cells]
@@ -79,7 +79,7 @@ def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[lis
     return cells, complete
 
 
-def top_regions(cell: Cell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
+def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
     """The items of `among` (items,) that can be the top one next, with the ratings that make them so.
 
     And whether all of them could be followed.
