@@ -90,13 +90,13 @@ def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Pol
     # An item whose best score in the cell is below another's worst is nowhere on top.
     items = items[scores.max(axis=1) >= scores.min(axis=1).max(initial=-np.inf)]
     slope, intercept = np.ascontiguousarray(slope[items]), intercept[items]
-    found = [region_of_top(slope, intercept, own, cell.ratings) for own in range(len(items))]
+    found = [region_of_top(slope, intercept, own, *cell.ratings) for own in range(len(items))]
     regions = [
-        (int(item), region)
-        for item, (region, followed) in zip(items, found, strict=True)
-        if followed and len(region.vertices)
+        (int(item), Polytope(vertices, facets))
+        for item, (vertices, facets, followed) in zip(items, found, strict=True)
+        if followed and len(vertices)
     ]
-    return regions, all(followed for _, followed in found)
+    return regions, all(followed for _, _, followed in found)
 
 
 def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
@@ -112,14 +112,15 @@ def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
 
 
 @njit(nogil=True, cache=True)
-def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Polytope) -> tuple[Polytope, bool]:
-    """The part of the base on which item `own` scores highest, ties included, and whether it could be followed.
+def region_of_top(
+    slope: FloatArray, intercept: FloatArray, own: int, vertices: FloatArray, facets: Bits
+) -> tuple[FloatArray, Bits, bool]:
+    """The part of a polytope on which item `own` scores highest, ties included, and whether it could be followed.
 
     `slope` (items, dimensions) and `intercept` (items,): the scores. Without vertices where no such part has an
     interior; of items whose scores are equal throughout, the first counts as highest. Not followed means that it has
     more facets than fit; what comes back is then larger than the part asked for.
     """
-    vertices, facets = base
     items, dimensions = slope.shape
     # Scores closer than this part of their largest size are tied.
     size = np.abs(intercept).max()
@@ -140,15 +141,15 @@ def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Poly
                 margins[v] = margin
                 least, most = min(least, margin), max(most, margin)
             if most <= tol and (least < -tol or rival < own):
-                return Polytope(vertices[:0], facets[:0]), True
+                return vertices[:0], facets[:0], True
             if least < lead:
                 lead, cut = least, True
                 worst[:] = margins
         if not cut:
-            return Polytope(vertices, facets), True
+            return vertices, facets, True
         vertices, facets, fits = _cut(vertices, facets, worst, tol)
         if not fits:
-            return Polytope(vertices, facets), False
+            return vertices, facets, False
 
 
 @njit(nogil=True, cache=True)
