@@ -20,7 +20,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
 from recaudit.models import ALS, EASE, BiasedMF, FactorModel, SgdStep, UserKNN
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
-from recaudit.solvers.trajectories import Ascent, Sampling
+from recaudit.solvers.trajectories import AscentSettings, DrawSettings
 
 USERS = np.array([3, 17, 50])
 POLICY = Softmax(beta=3.0)
@@ -112,7 +112,7 @@ def test_the_gradient_is_never_above_the_exact_answer(model: FactorModel) -> Non
     future = Future(3)
     targets = model.data.item_ids[:12]
     exact = follow(model, future, targets=targets)(USERS)
-    ascent = replace(follow(model, future, targets=targets, solver="gradient"), ascent=Ascent(epochs=15))(USERS)
+    ascent = replace(follow(model, future, targets=targets, solver="gradient"), ascent=AscentSettings(epochs=15))(USERS)
     assert ascent.select("user", "item").equals(exact.select("user", "item"))
     found = ascent["status"] == "bounded"
     assert found.any()
@@ -167,7 +167,7 @@ def test_items_drawn_on_the_way(model: FactorModel, follows: Policy) -> None:
     assert set(known["action_items"].list.len()) == {0}
 
     asked = follow(model, Future(2, follows=follows), targets=targets[:1])
-    work = replace(asked, ascent=Ascent(epochs=2), sampling=Sampling(samples=8))
+    work = replace(asked, ascent=AscentSettings(epochs=2), sampling=DrawSettings(samples=8))
     two = work(USERS).filter(pl.col("value").is_not_null())
     assert set(two["status"]) == {"bounded"}
     assert (two["lower"] <= two["value"]).all()

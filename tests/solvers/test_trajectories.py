@@ -16,7 +16,7 @@ from recaudit.models import EASE, AlsSolve, ItemKNN, SgdStep, from_factors
 from recaudit.models.base import FittedModel
 from recaudit.policies import EpsilonGreedy, Policy, Softmax, Top1
 from recaudit.solvers.trajectories import (
-    Ascent,
+    AscentSettings,
     RollOutProblem,
     TrajectorySolution,
     ascend_after_top1,
@@ -187,7 +187,7 @@ def test_three_items_by_hand() -> None:
 
 
 def gradient(naive: Naive, epochs: int) -> TrajectorySolution:
-    return ascend_after_top1(naive.problem(3), Softmax(beta=2.0), Ascent(epochs=epochs))
+    return ascend_after_top1(naive.problem(3), Softmax(beta=2.0), AscentSettings(epochs=epochs))
 
 
 @pytest.mark.parametrize("name", MODELS)

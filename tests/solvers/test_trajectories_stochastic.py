@@ -13,9 +13,9 @@ from scipy.optimize import minimize_scalar
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Softmax
 from recaudit.solvers.trajectories import (
-    Ascent,
+    AscentSettings,
+    DrawSettings,
     RollOutProblem,
-    Sampling,
     TrajectorySolution,
     ascend_after_draws,
     maximize_after_top1,
@@ -57,11 +57,11 @@ class Drawn:
         everything, own = np.ones(items, dtype=bool), np.arange(items) if targets is None else np.array(targets)
         return RollOutProblem(self.start, everything, everything, own, steps, self.low, self.high)
 
-    def one_draw(self, sampling: Sampling, tol: float = 1e-7, beta: float = BETA) -> TrajectorySolution:
+    def one_draw(self, sampling: DrawSettings, tol: float = 1e-7, beta: float = BETA) -> TrajectorySolution:
         return maximize_one_draw(self.problem(1), self.follows, beta, tol, sampling)
 
     def ascend(
-        self, steps: int, ascent: Ascent, sampling: Sampling, targets: list[int] | None = None
+        self, steps: int, ascent: AscentSettings, sampling: DrawSettings, targets: list[int] | None = None
     ) -> TrajectorySolution:
         return ascend_after_draws(self.problem(steps, targets), self.follows, self.policy, ascent, sampling)
 
@@ -97,7 +97,7 @@ def expected(drawn: Drawn, f: FloatArray, target: int) -> float:
 @pytest.mark.parametrize("follows", [Softmax(beta=1.0), EpsilonGreedy(epsilon=0.3)])
 def test_one_step_has_the_best_rating_of_every_first_item(follows: Policy) -> None:
     drawn = system(6, follows)
-    found = drawn.one_draw(Sampling())
+    found = drawn.one_draw(DrawSettings())
     first = probabilities(drawn, follows, (), np.zeros(0))
     for target in range(6):
         best = 0.0
@@ -116,8 +116,8 @@ def test_one_step_has_the_best_rating_of_every_first_item(follows: Policy) -> No
 
 def test_first_items_that_are_not_solved_for_are_bounded() -> None:
     drawn = system(8, Softmax(beta=1.0))
-    exact = drawn.one_draw(Sampling())
-    rough = drawn.one_draw(Sampling(first_items=0))
+    exact = drawn.one_draw(DrawSettings())
+    rough = drawn.one_draw(DrawSettings(first_items=0))
     assert (rough.lower <= exact.value + 1e-9).all()
     assert (rough.upper >= exact.value - 1e-9).all()
     assert (rough.upper - rough.lower < 0.05).all()
@@ -127,7 +127,7 @@ def test_first_items_that_are_not_solved_for_are_bounded() -> None:
 
 def test_where_the_draw_is_the_top_item_the_answer_is_the_exact_one() -> None:
     drawn = system(6, EpsilonGreedy(epsilon=0.0))
-    chance = drawn.one_draw(Sampling())
+    chance = drawn.one_draw(DrawSettings())
     sure = maximize_after_top1(drawn.problem(1), BETA, 1e-7)
     applies = sure.status == "solved"
     np.testing.assert_allclose(chance.value[applies], sure.value[applies], atol=1e-6)
@@ -136,7 +136,7 @@ def test_where_the_draw_is_the_top_item_the_answer_is_the_exact_one() -> None:
 
 def test_two_steps_of_a_small_tree_reach_what_trying_everything_reaches() -> None:
     drawn = system(4, Softmax(beta=1.0), rng=1)
-    found = drawn.ascend(2, Ascent(epochs=80, learning_rate=0.3), Sampling())
+    found = drawn.ascend(2, AscentSettings(epochs=80, learning_rate=0.3), DrawSettings())
     first = probabilities(drawn, drawn.follows, (), np.zeros(0))
     corners = [np.array(f).reshape(2, 4) for f in itertools.product((LOW, HIGH), repeat=8)]
     for target in range(4):
@@ -153,7 +153,7 @@ def test_the_expectation_of_the_tree_is_that_of_all_sequences() -> None:
     """Without a single epoch the value is the expectation at the random start, which a scale of one point fixes."""
     drawn = system(4, Softmax(beta=1.0), rng=2)
     fixed = replace(drawn, low=4.0, high=4.0)
-    found = fixed.ascend(3, Ascent(epochs=1), Sampling())
+    found = fixed.ascend(3, AscentSettings(epochs=1), DrawSettings())
     by_hand = [expected(fixed, np.full((3, 4), 4.0), target) for target in range(4)]
     np.testing.assert_allclose(np.exp(found.value), by_hand, rtol=1e-10)
 
@@ -161,8 +161,8 @@ def test_the_expectation_of_the_tree_is_that_of_all_sequences() -> None:
 def test_drawn_trajectories_estimate_the_expectation() -> None:
     drawn = system(5, Softmax(beta=1.0), rng=3)
     fixed = replace(drawn, low=2.0, high=2.0)
-    few = Sampling(max_sequences=1, samples=400)
-    found = fixed.ascend(2, Ascent(epochs=1), few)
+    few = DrawSettings(max_sequences=1, samples=400)
+    found = fixed.ascend(2, AscentSettings(epochs=1), few)
     truth = np.array([expected(fixed, np.full((2, 5), 2.0), target) for target in range(5)])
     np.testing.assert_allclose(np.exp(found.value), truth, atol=0.05)
     assert (found.lower < found.value).all()
@@ -172,16 +172,16 @@ def test_drawn_trajectories_estimate_the_expectation() -> None:
 
 def test_ascent_on_drawn_trajectories_improves() -> None:
     drawn = system(5, Softmax(beta=1.0), rng=3)
-    few = Sampling(max_sequences=1, samples=40)
-    start, end = (drawn.ascend(2, Ascent(epochs=epochs, learning_rate=0.3), few, [1]) for epochs in (1, 25))
+    few = DrawSettings(max_sequences=1, samples=40)
+    start, end = (drawn.ascend(2, AscentSettings(epochs=epochs, learning_rate=0.3), few, [1]) for epochs in (1, 25))
     assert end.value[0] > start.value[0] + 0.05
     assert end.value[0] <= end.upper[0]
 
 
 def test_the_same_seed_draws_the_same() -> None:
     drawn = system(5, Softmax(beta=1.0))
-    few = Sampling(max_sequences=1, samples=20)
-    one, same, other = (drawn.ascend(2, Ascent(epochs=2, rng=rng), few, [0, 2]).value for rng in (1, 1, 2))
+    few = DrawSettings(max_sequences=1, samples=20)
+    one, same, other = (drawn.ascend(2, AscentSettings(epochs=2, rng=rng), few, [0, 2]).value for rng in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -194,7 +194,7 @@ def shifted(drawn: Drawn, by: float) -> Drawn:
 
 def test_one_draw_of_scores_with_a_large_constant_keeps_its_bounds() -> None:
     drawn = system(8, Softmax(beta=1.0))
-    for sampling in (Sampling(), Sampling(first_items=2)):
+    for sampling in (DrawSettings(), DrawSettings(first_items=2)):
         plain, moved = (shifted(drawn, by).one_draw(sampling, 1e-6, 300.0) for by in (0.0, 2.0**33))
         assert (np.maximum(plain.lower, moved.lower) <= np.minimum(plain.upper, moved.upper)).all()
         np.testing.assert_array_equal(moved.status == "solved", moved.upper - moved.lower <= 1e-6)
@@ -203,7 +203,7 @@ def test_one_draw_of_scores_with_a_large_constant_keeps_its_bounds() -> None:
 def test_a_small_tree_of_scores_with_a_large_constant_has_the_same_lower_bounds() -> None:
     drawn = system(4, Softmax(beta=1.0))
     drawn = replace(drawn, policy=Softmax(beta=100.0), low=2.0, high=2.0)
-    plain, moved = (shifted(drawn, by).ascend(2, Ascent(epochs=1), Sampling()) for by in (0.0, 2.0**33))
+    plain, moved = (shifted(drawn, by).ascend(2, AscentSettings(epochs=1), DrawSettings()) for by in (0.0, 2.0**33))
     assert (moved.lower <= plain.value).all()
     np.testing.assert_allclose(moved.value, plain.value, rtol=1e-9)
 
@@ -211,8 +211,8 @@ def test_a_small_tree_of_scores_with_a_large_constant_has_the_same_lower_bounds(
 def test_a_target_that_is_nearly_surely_shown_first_is_still_a_target() -> None:
     base = np.array([2000.0, 0.0, 1.0])
     drawn = Drawn(Line(base, np.eye(3)), Softmax(beta=1.0))
-    found = drawn.one_draw(Sampling(), 1e-6)
-    ascended = drawn.ascend(1, Ascent(epochs=1), Sampling())
+    found = drawn.one_draw(DrawSettings(), 1e-6)
+    ascended = drawn.ascend(1, AscentSettings(epochs=1), DrawSettings())
     assert found.status[0] == "bounded"
     assert -2000 < found.upper[0] < -1990
     assert ascended.status[0] == "bounded"

@@ -26,9 +26,9 @@ from recaudit.seeding import derive
 from recaudit.solvers.batches import Batch, run_on_cores
 from recaudit.solvers.solution import Solution
 from recaudit.solvers.trajectories import (
-    Ascent,
+    AscentSettings,
+    DrawSettings,
     RollOutProblem,
-    Sampling,
     TrajectorySolution,
     ascend_after_draws,
     ascend_after_top1,
@@ -55,9 +55,9 @@ class SolveFuture(Method):
     """Sequences of items that are followed at each step; what is left out makes an answer bounded."""
     max_star_sequences: int = 10_000
     """Sequences of stars that are tried, where ratings are stars."""
-    ascent: Ascent = field(default_factory=Ascent)
+    ascent: AscentSettings = field(default_factory=AscentSettings)
     """How the gradient solver runs, and ascent where items are drawn; its seed follows from `rng`."""
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: DrawSettings = field(default_factory=DrawSettings)
     """How much is computed in full where items are drawn."""
 
     def __post_init__(self) -> None:

@@ -38,8 +38,7 @@ rounding allows. What is left is a few roundings of F, which `maximize` adds to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -49,9 +48,7 @@ from recaudit.solvers.distance.distances import LARGEST, Family, corners
 _TINY = torch.finfo(torch.float64).tiny
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class BoxBounds:
+class BoxBounds(NamedTuple):
     """What is known of each box once its vertices and its centre are evaluated."""
 
     upper: Tensor

@@ -91,10 +91,9 @@ def maximize_distance(
         # Where a square was bounded, it is the square that has the rounding.
         squared = name in {"hellinger", "l2"}
         bound = math.sqrt(search.bound**2 + 8 * family.rounding) if squared else search.bound + 4 * error
-    least, most = max(value - error, 0.0), max(value, min(bound, LARGEST[name]))
-    status = Status.SOLVED if most - least <= tol else Status.BOUNDED
-    found, lower, upper = (np.array([number]) for number in (value, least, most))
-    return Solution(found, lower, upper, np.array([status.value]), actions.numpy()[None], np.array([boxes]))
+    least, most = np.array([max(value - error, 0.0)]), np.array([max(value, min(bound, LARGEST[name]))])
+    status = np.where(most - least <= tol, Status.SOLVED.value, Status.BOUNDED.value)
+    return Solution(np.array([value]), least, most, status, actions.numpy()[None], np.array([boxes]))
 
 
 def _family(

@@ -61,7 +61,7 @@ _NOT_FINITE = -1
 class VertexSolution(Solution):
     """The largest distance of every pair of a viewer and an editor, viewer by viewer.
 
-    Not applicable for a viewer without candidates, or to whom the target is none. `choices` take the place of
+    Not applicable for a viewer without candidates, or whose candidates lack the target. `choices` take the place of
     `actions`; `evaluations` are the vertices of a pair.
     """
 
@@ -128,8 +128,8 @@ def largest_distance(
     applicable = candidate.any(axis=1) if target is None else candidate[:, target]
     value[~applicable] = np.nan
     status = np.repeat(np.where(applicable, Status.SOLVED.value, Status.NOT_APPLICABLE.value), editors)
-    value, work = value.ravel(), np.full(value.size, vertices.counts[-1])
-    return VertexSolution(value, value, value, status, np.empty((0, actions)), work, vertex.ravel())
+    flat, work = value.ravel(), np.full(value.size, vertices.counts[-1])
+    return VertexSolution(flat, flat, flat, status, np.empty((0, actions)), work, vertex.ravel())
 
 
 def _check_edits(items: IntArray, edited: Tensor, changes: int | None) -> None:
@@ -329,7 +329,7 @@ def _largest_of_target(
 ) -> tuple[float, int]:
     """The largest distance of the two outcomes "the target" and "another", and its vertex.
 
-    Both distributions are told by the target's probability alone, and the distance grows with the difference on
+    Both distributions are determined by the target's probability alone, and the distance grows with the difference on
     either side: only the lowest and the highest probability count. The target highest and the others lowest, or
     the other way round. `target` is its place among the `m` items.
     """

@@ -98,11 +98,7 @@ class _OpenBox(NamedTuple):
 
 @final
 class DistanceSearch:
-    """The farthest action found so far, the boxes still open, and the highest bound of those that are closed.
-
-    Closed is a box whose bound is within `tol` of the farthest action. What no action exceeds is the highest of all
-    bounds, open and closed.
-    """
+    """The farthest action so far, the boxes still open, and the highest bound of the others, within `tol` of it."""
 
     def __init__(self, family: Family, space: ActionSpace, tol: float, max_boxes: int) -> None:
         self.value, self.action = -torch.inf, space.lower

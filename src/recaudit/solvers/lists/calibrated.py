@@ -93,45 +93,31 @@ def calibrated_lists(
     list, whatever the caps: it comes when it is the best, at the latest when only its places are left.
 
     `horizon` says what is optimised. With "prefix", the paper's greedy, each choice is the best for the list that ends
-    with it: every beginning of the list is calibrated, and a shorter list is the beginning of a longer one. No single
-    objective is behind that, and the list as a whole may have a lower one than the list by score alone. With "list"
-    the objective is that of the list of full size: the greedy for it (W_n in every term), or the list by score where
-    that one is better, and then up to 20 exchanges of items or places, each of which helps. The beginning keeps nearer
-    to the scores. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is minus
-    infinity for the empty list. Where the weight differs from rank to rank there is no objective of the whole, and no
-    exchange.
+    with it: a shorter list is the beginning of a longer one. No single objective is behind that, and the list as a
+    whole may have a lower one than the list by score alone. With "list" the objective is that of the list of full size:
+    the greedy for it (W_n in every term), or the list by score where that one is better, and then up to 20 exchanges of
+    items or places, each of which helps; none where the weight differs from rank to rank, and there is no objective of
+    the whole. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is minus infinity
+    for the empty list.
 
     `certify` asks for an upper bound on what any list could have as a whole, whatever the horizon, for a single
     `weight`; it takes some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
     """
     _check_scores(scores, allowed, vectors)
-    n_genres, weights = vectors.n_genres, _check_weight(weight, size)
-    interests = _check_interests(interests, (len(scores), n_genres))
-    w, m, alpha = _check_rank_weights(rank_weights, size), _check_importance(importance, n_genres), float(smoothing)
-    limits = _check_caps(caps, n_genres)
+    objective = _objective(weight, size, rank_weights, smoothing, importance, caps, vectors.n_genres, horizon)
+    interests = _check_interests(interests, (len(scores), vectors.n_genres))
     _check_must(must, allowed, size)
-    one_weight = bool((weights == weights[0]).all())
-    _require(0 < alpha < 1, "smoothing", smoothing, "alpha above 0 and below 1; the paper has 0.01")
-    _require(
-        one_weight or not certify,
-        "certify",
-        "True beside weights that differ from rank to rank",
-        "one weight: Equation 6 has one lambda, and the bound is on it",
-    )
-    if horizon not in get_args(Horizon):
-        remedy = did_you_mean(horizon, get_args(Horizon))
-        raise InputError("horizon", received=repr(horizon), expected="'prefix' or 'list'", remedy=remedy)
-    totals = np.cumsum(w) if horizon == "prefix" else np.full(size, np.cumsum(w)[-1])
-    objective = ListObjective(weights, w, totals, m, alpha, limits)
+    one_weight = bool((objective.weights == objective.weights[0]).all())
+    received = "True beside weights that differ from rank to rank"
+    expected = "one weight: Equation 6 has one lambda, and the bound is on it"
+    _require(one_weight or not certify, "certify", received, expected)
     asked = scores if scores.flags.c_contiguous else scores.copy(), np.ascontiguousarray(allowed), must, interests
     lists, evaluations = _lists(*asked, vectors, objective, exchange=horizon == "list" and one_weight)
-    relevance, apart = _worth(scores, interests, vectors, objective, lists)
+    relevance, apart, value = _worth(scores, interests, vectors, objective, lists)
     certificate = None
     if certify:
-        value = (1 - weights[0]) * relevance - weights[0] * apart
         by_score, _ = _lists(*asked, vectors, objective._replace(weights=np.zeros(size)), exchange=False)
-        relevance_by_score, apart_by_score = _worth(scores, interests, vectors, objective, by_score)
-        plain = (1 - weights[0]) * relevance_by_score - weights[0] * apart_by_score
+        plain = _worth(scores, interests, vectors, objective, by_score)[2]
         bound = upper_bound(*asked, vectors, objective, lists)
         upper = np.maximum(value, bound + _ROUNDING * np.maximum(1.0, np.abs(bound)))
         status = np.where(upper - value <= tol, Status.SOLVED.value, Status.BOUNDED.value)
@@ -155,8 +141,7 @@ def _lists(
     lists, evaluations = np.full((users, len(objective.weights)), -1), np.zeros(users, dtype=np.int64)
 
     def solve(rows: slice) -> None:
-        own_due = due if must is None else due[rows]
-        some = scores[rows], allowed[rows], own_due, interests[rows]
+        some = scores[rows], allowed[rows], due if must is None else due[rows], interests[rows]
         make_lists(*some, vectors, objective, exchange, lists[rows], evaluations[rows])
 
     step = max(1, math.ceil(users / cores))
@@ -169,26 +154,59 @@ def _lists(
 
 def _worth(
     scores: Scores, interests: FloatArray, vectors: CategoryVectors, objective: ListObjective, lists: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """(users,) s(I) and (users,) C_KL of the lists."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(users,) each: s(I), C_KL and Equation 6 of the lists, the latter with the first rank's lambda."""
     taken = np.take_along_axis(scores, np.maximum(lists, 0), axis=1).astype(np.float64)
+    relevance = np.where(lists >= 0, taken, 0.0).sum(axis=1)
     q = vectors.distribution(lists, objective.rank_weights)
     apart = divergence(interests, q, objective.alpha, objective.importance)
-    return np.where(lists >= 0, taken, 0.0).sum(axis=1), apart
+    return relevance, apart, (1 - objective.weights[0]) * relevance - objective.weights[0] * apart
 
 
-def _require(holds: bool, name: str, received: object, expected: str, remedy: str = "") -> None:
-    if not holds:
-        raise InputError(name, received=received, expected=expected, remedy=remedy)
+def _objective(
+    weight: float | ArrayLike,
+    size: int,
+    rank_weights: ArrayLike | None,
+    smoothing: float,
+    importance: ArrayLike | None,
+    caps: ArrayLike | None,
+    genres: int,
+    horizon: Horizon,
+) -> ListObjective:
+    """From arguments as they come, which are checked."""
+    _require(size >= 1, "size", size, "a list length of 1 or more")
+    weights = np.asarray(weight, dtype=np.float64)
+    expected = f"one number, or {size}, one a rank"
+    _require(weights.shape in ((), (size,)), "weight", f"shape {weights.shape}", expected)
+    proper = bool(((weights >= 0) & (weights <= 1)).all())
+    _require(proper, "weight", weight, "lambda from 0 (the scores alone) to 1 (calibration alone)")
+    w = np.ones(size) if rank_weights is None else np.ascontiguousarray(rank_weights, dtype=np.float64)
+    falling = w.shape == (size,) and bool(np.isfinite(w).all() and (np.diff(w) <= 0).all())
+    proper = falling and bool(w[0] > 0 and w[-1] >= 0)
+    expected = f"{size} weights, the first above 0, none below 0, none above the one before"
+    remedy = "A weight that rises with the rank would make an old gain no bound on a new one."
+    _require(proper, "rank_weights", repr(rank_weights), expected, remedy)
+    _require(0 < smoothing < 1, "smoothing", smoothing, "alpha above 0 and below 1; the paper has 0.01")
+    m = np.ones(genres) if importance is None else np.ascontiguousarray(importance, dtype=np.float64)
+    proper = m.shape == (genres,) and bool((np.isfinite(m) & (m >= 0)).all())
+    _require(proper, "importance", repr(importance), f"{genres} finite numbers of 0 or more")
+    limits = np.full(genres, NO_CAP) if caps is None else np.ascontiguousarray(caps)
+    proper = limits.shape == (genres,) and limits.dtype.kind in "iu" and bool((limits >= 0).all())
+    _require(proper, "caps", repr(caps), f"{genres} whole numbers of 0 or more")
+    if horizon not in get_args(Horizon):
+        remedy = did_you_mean(horizon, get_args(Horizon))
+        raise InputError("horizon", received=repr(horizon), expected="'prefix' or 'list'", remedy=remedy)
+    totals = np.cumsum(w) if horizon == "prefix" else np.full(size, np.cumsum(w)[-1])
+    lambdas = np.broadcast_to(weights, size).copy()
+    return ListObjective(lambdas, w, totals, m, float(smoothing), limits.astype(np.int64))
 
 
 def _check_scores(scores: Scores, allowed: BoolArray, vectors: CategoryVectors) -> None:
-    items = len(vectors.vector_of)
-    fits = scores.ndim == 2 and scores.shape[1] == items and scores.dtype in (np.float32, np.float64)
-    expected = f"floats of shape (users, {items}), one number an item"
+    fits = scores.ndim == 2 and scores.shape[1] == vectors.n_items and scores.dtype in (np.float32, np.float64)
+    expected = f"floats of shape (users, {vectors.n_items}), one number an item"
     _require(fits, "scores", f"{scores.dtype} of shape {scores.shape}", expected)
     _check_mask("allowed", allowed, scores.shape)
-    _require(items > 0, "vectors", "a catalogue without items", "at least one item")
+    _require(vectors.n_items > 0, "vectors", "a catalogue without items", "at least one item")
 
 
 def _check_mask(name: str, mask: BoolArray, shape: tuple[int, ...]) -> None:
@@ -196,50 +214,13 @@ def _check_mask(name: str, mask: BoolArray, shape: tuple[int, ...]) -> None:
     _require(fits, name, f"{mask.dtype} of shape {mask.shape}", f"booleans of shape {shape}")
 
 
-def _check_weight(weight: float | ArrayLike, size: int) -> FloatArray:
-    _require(size >= 1, "size", size, "a list length of 1 or more")
-    weights = np.asarray(weight, dtype=np.float64)
-    expected = f"one number, or {size}, one a rank"
-    _require(weights.shape in ((), (size,)), "weight", f"shape {weights.shape}", expected)
-    within = bool(((weights >= 0) & (weights <= 1)).all())
-    _require(within, "weight", weight, "lambda from 0 (the scores alone) to 1 (calibration alone)")
-    return np.broadcast_to(weights, size).copy()
-
-
 def _check_interests(interests: FloatArray, shape: tuple[int, int]) -> FloatArray:
     interests = np.ascontiguousarray(interests, dtype=np.float64)
     _require(interests.shape == shape, "interests", f"shape {interests.shape}", f"shape {shape}: users, genres")
-    proper = bool(np.isfinite(interests).all() and (interests >= 0).all())
+    proper = np.isfinite(interests).all() and (interests >= 0).all()
     _require(proper, "interests", "a number below 0, NaN or infinite", "probabilities")
     # A share of the history so small that its terms underflow is none.
     return np.where(interests < _NEGLIGIBLE, 0.0, interests)
-
-
-def _check_rank_weights(weights: ArrayLike | None, size: int) -> FloatArray:
-    found = np.ones(size) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
-    falling = found.shape == (size,) and bool(np.isfinite(found).all() and (np.diff(found) <= 0).all())
-    _require(
-        falling and found[0] > 0 and found[-1] >= 0,
-        "rank_weights",
-        repr(weights),
-        f"{size} weights, the first above 0, none below 0, none above the one before",
-        "A weight that rises with the rank would make an old gain no bound on a new one.",
-    )
-    return found
-
-
-def _check_importance(importance: ArrayLike | None, genres: int) -> FloatArray:
-    found = np.ones(genres) if importance is None else np.ascontiguousarray(importance, dtype=np.float64)
-    fits = found.shape == (genres,) and bool((np.isfinite(found) & (found >= 0)).all())
-    _require(fits, "importance", repr(importance), f"{genres} finite numbers of 0 or more")
-    return found
-
-
-def _check_caps(caps: ArrayLike | None, genres: int) -> IntArray:
-    found = np.full(genres, NO_CAP) if caps is None else np.ascontiguousarray(caps)
-    fits = found.shape == (genres,) and found.dtype.kind in "iu" and bool((found >= 0).all())
-    _require(fits, "caps", repr(caps), f"{genres} whole numbers of 0 or more")
-    return found.astype(np.int64)
 
 
 def _check_must(must: BoolArray | None, allowed: BoolArray, size: int) -> None:
@@ -249,3 +230,8 @@ def _check_must(must: BoolArray | None, allowed: BoolArray, size: int) -> None:
     _require(not (must & ~allowed).any(), "must", "an item that is not allowed", "allowed items")
     most = int(must.sum(axis=1).max(initial=0))
     _require(most <= size, "must", f"{most} items for one list", f"at most {size}, the list's length")
+
+
+def _require(holds: bool | np.bool_, name: str, received: object, expected: str, remedy: str = "") -> None:
+    if not holds:
+        raise InputError(name, received=received, expected=expected, remedy=remedy)

@@ -68,21 +68,26 @@ class ListState(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def new_state(
-    score: Scores,
-    allowed: BoolArray,
-    due: BoolArray,
-    p: FloatArray,
-    best: IndexArray,
-    largest: float,
-    vectors: CategoryVectors,
-) -> ListState:
-    """Nothing chosen, nothing known but what `best_of_each_vector` says."""
+def new_state(score: Scores, allowed: BoolArray, due: BoolArray, p: FloatArray, vectors: CategoryVectors) -> ListState:
+    """Nothing chosen yet; `largest` is infinite where the score of an allowed item is NaN or infinite."""
+    vector_of = vectors.vector_of
     blocks, terms = len(vectors.block_indptr) - 1, len(vectors.term_genre)
+    best = np.full(blocks * LANES, -1, dtype=np.int32)
+    top = np.full(len(best), -np.inf, dtype=score.dtype)
+    finite, largest = True, 0.0
+    for item in range(len(score)):
+        vector, size = vector_of[item], abs(score[item])
+        finite &= size < np.inf or not allowed[item]
+        if allowed[item]:
+            largest = max(largest, size)
+        if score[item] > top[vector] and allowed[item]:
+            best[vector], top[vector] = item, score[item]
+    if not finite:
+        largest = np.inf
     base, values, ceiling = np.full(blocks * LANES, -np.inf), np.empty(blocks * LANES), np.full(blocks, np.inf)
     closed, used = np.zeros(len(vectors.indptr) - 1, dtype=np.bool_), np.zeros(len(p), dtype=np.int64)
     logs, stamps = np.zeros(terms + 1), np.full(terms + 1, -1, dtype=np.int32)
-    free, best, held = allowed.copy(), best.copy(), np.zeros(len(p))
+    free, held = allowed.copy(), np.zeros(len(p))
     return ListState(score, free, due, p, largest, best, base, ceiling, closed, used, held, logs, stamps, values)
 
 
@@ -93,7 +98,12 @@ def fill(vectors: CategoryVectors, objective: ListObjective, state: ListState, c
     Items that must be in the list are there whatever the caps, and count. Of tied values the one with the higher score
     wins, of tied scores the item that comes first (`recaudit.ties`).
     """
-    due_left = _reserve(state.due, vectors, state.used)
+    due_left = 0
+    for must_have in np.flatnonzero(state.due):
+        due_left += 1
+        vector = vectors.vector_of[must_have]
+        for place in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
+            state.used[vectors.term_genre[vectors.terms[place]]] += 1
     for genre in range(len(state.p)):
         if state.used[genre] >= objective.caps[genre]:
             _close(genre, objective.weights[0], vectors, state)
@@ -240,39 +250,6 @@ def evaluate(
     for lane in range(np.uint64(LANES)):
         highest = max(highest, values[first + lane])
     return highest
-
-
-@njit(nogil=True, cache=True)
-def best_of_each_vector(score: Scores, free: BoolArray, vectors: CategoryVectors) -> tuple[IndexArray, float]:
-    """(vectors,): the first of the highest-scored allowed items of each vector, -1 without any.
-
-    And the largest absolute score of an allowed item; infinite where one of them is NaN or infinite.
-    """
-    vector_of = vectors.vector_of
-    best = np.full((len(vectors.block_indptr) - 1) * LANES, -1, dtype=np.int32)
-    top = np.full(len(best), -np.inf, dtype=score.dtype)
-    finite, largest = True, 0.0
-    for item in range(len(score)):
-        vector, size = vector_of[item], abs(score[item])
-        finite &= size < np.inf or not free[item]
-        if free[item]:
-            largest = max(largest, size)
-        if score[item] > top[vector] and free[item]:
-            best[vector], top[vector] = item, score[item]
-    return best, largest if finite else np.inf
-
-
-@njit(nogil=True, cache=True)
-def _reserve(due: BoolArray, vectors: CategoryVectors, used: IntArray) -> int:
-    """Count the items of each genre (genres,) that must be in the list; how many items must be."""
-    due_left = 0
-    for item in range(len(due)):
-        if due[item]:
-            due_left += 1
-            vector = vectors.vector_of[item]
-            for place in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
-                used[vectors.term_genre[vectors.terms[place]]] += 1
-    return due_left
 
 
 @njit(nogil=True, cache=True)

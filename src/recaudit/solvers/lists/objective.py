@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,11 @@ RankWeighting = Literal["none", "mrr", "ndcg"]
 def rank_weights(kind: RankWeighting, n: int) -> FloatArray:
     """(n,): the weight of each rank: 1, or 1 / rank as in MRR, or 1 / log2(rank + 1) as in nDCG."""
     rank = np.arange(1, n + 1, dtype=np.float64)
-    if kind == "none":
-        return np.ones(n)
-    if kind == "mrr":
-        return 1 / rank
-    if kind == "ndcg":
-        return 1 / np.log2(rank + 1)
-    raise InputError(
-        "rank_weights", received=repr(kind), expected="a weighting", remedy=did_you_mean(kind, get_args(RankWeighting))
-    )
+    weightings = {"none": np.ones(n), "mrr": 1 / rank, "ndcg": 1 / np.log2(rank + 1)}
+    if kind not in weightings:
+        remedy = did_you_mean(kind, weightings)
+        raise InputError("rank_weights", received=repr(kind), expected="a weighting", remedy=remedy)
+    return weightings[kind]
 
 
 def list_distribution(lists: IntArray, shares: sparse.csr_array, weights: FloatArray | None = None) -> FloatArray:

@@ -21,7 +21,6 @@ from recaudit.solvers.lists.kernel import (
     NOT_FINITE,
     ListState,
     Scores,
-    best_of_each_vector,
     evaluate,
     fill,
     gain,
@@ -62,22 +61,15 @@ def make_lists(
     by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
-        score, free, due, p, chosen = (
-            scores[row],
-            allowed[row],
-            must[min(row, len(must) - 1)],
-            interests[row],
-            lists[row],
-        )
-        best, largest = best_of_each_vector(score, free, vectors)
-        if largest == np.inf:
+        chosen, due = lists[row], must[min(row, len(must) - 1)]
+        state = new_state(scores[row], allowed[row], due, interests[row], vectors)
+        if state.largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
-        state = new_state(score, free, due, p, best, largest, vectors)
         evaluations[row] = fill(vectors, objective, state, chosen)
         if not exchange:
             continue
-        other = new_state(score, free, due, p, best, largest, vectors)
+        other = new_state(scores[row], allowed[row], due, interests[row], vectors)
         plain[:] = -1
         fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()
@@ -85,12 +77,13 @@ def make_lists(
         own = ListObjective(weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
         greedy, straight = _worth(chosen, own, state), _worth(plain, own, other)
         # Tied, as where both hold the same items: the one in the order of the scores.
-        if length == (plain >= 0).sum() and straight >= greedy - _rise(greedy, weights[0], largest):
+        if length == (plain >= 0).sum() and straight >= greedy - _rise(greedy, weights[0], state.largest):
             chosen[:], state = plain, other
         # What a cap has closed gets its best item outside the list again: an exchange may make room.
-        for vector in np.flatnonzero(state.closed):
-            state.closed[vector] = False
-            state.best[vector] = next_best(vector, vectors, state)
+        for vector in range(len(state.closed)):
+            if state.closed[vector]:
+                state.closed[vector] = False
+                state.best[vector] = next_best(vector, vectors, state)
         _improve(vectors, own, state, chosen[:length])
 
 
@@ -115,7 +108,7 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
     """Exchange until nothing helps; `chosen` (places,) are the items, `state` is that of the list."""
     n, weight, w = len(chosen), objective.weights[0], objective.rank_weights
     equal = n == 0 or w[0] == w[-1]
-    capped = (objective.caps < n).any()
+    capped = bool((objective.caps < n).any())
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
     first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
     settled, place, stamp, left, known = 0, 0, 0, _MOST, False

@@ -50,10 +50,7 @@ class Hull:
         self.known = _evaluate(family, self.points)
 
     def start(self, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, and a lower bound.
-
-        No point of the hull has less, as the best known point and the mean say.
-        """
+        """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, the minimum's floor."""
         at = slopes @ self.points.T
         objective, place = (self.known.value - at).min(dim=1)
         ahead = self.known.gradient @ self.vertices.T

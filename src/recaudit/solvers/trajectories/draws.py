@@ -31,7 +31,7 @@ from recaudit.policies import Policy, Power, Softmax
 from recaudit.seeding import generator
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.trajectories.gradient import Ascent, ScoresAfter, ascend, remembered_scores
+from recaudit.solvers.trajectories.gradient import AscentSettings, ScoresAfter, ascend, remembered_scores
 from recaudit.solvers.trajectories.problem import RollOutProblem, TrajectorySolution, without
 from recaudit.status import Status
 
@@ -46,7 +46,7 @@ _SMALLEST = -745.0
 
 @final
 @dataclass(frozen=True)
-class Sampling:
+class DrawSettings:
     """How much is computed before the answer is a bracket or an estimate."""
 
     first_items: int = 200
@@ -60,7 +60,7 @@ class Sampling:
 
 
 def maximize_one_draw(
-    problem: RollOutProblem, follows: Policy, beta: float, tol: float, sampling: Sampling
+    problem: RollOutProblem, follows: Policy, beta: float, tol: float, sampling: DrawSettings
 ) -> TrajectorySolution:
     """The largest expected softmax probability of each target after the rating of one item, drawn by `follows`.
 
@@ -90,20 +90,18 @@ def maximize_one_draw(
     unit = _UNIT * (len(likely) + 1)
     lower -= unit * (8 + np.abs(np.nan_to_num(lower, neginf=0.0)))
     upper += unit * (8 + np.abs(np.nan_to_num(upper, neginf=0.0)))
-    upper = np.minimum(upper, 0.0)
-    status: StatusArray = np.where(upper <= lower + tol, Status.SOLVED.value, Status.BOUNDED.value)
-    return _solution(problem, lower, lower, upper, status, len(likely))
+    return _solution(problem, lower, lower, np.minimum(upper, 0.0), tol, len(likely))
 
 
 def ascend_after_draws(
-    problem: RollOutProblem, follows: Policy, policy: Policy, ascent: Ascent, sampling: Sampling
+    problem: RollOutProblem, follows: Policy, policy: Policy, ascent: AscentSettings, sampling: DrawSettings
 ) -> TrajectorySolution:
-    """The best expected probability of each target that ascent comes by; see the notes on top of this file.
+    """The best expected probability of each target that ascent finds; see the notes on top of this file.
 
     `follows` draws the items on the way, `policy` the last recommendation. The values are lower bounds: exact ones of
     what some f reaches where the tree is small, else lower ends of confidence intervals.
     """
-    system = _System(problem, follows, policy, remembered_scores(problem.start))
+    system = _DrawingSystem(problem, follows, policy, remembered_scores(problem.start))
     sequences = math.perm(int(problem.shown.sum()), problem.steps)
     tree = _Tree(system) if sequences <= sampling.max_sequences else None
     value, lower = np.empty(len(problem.targets)), np.empty(len(problem.targets))
@@ -115,29 +113,23 @@ def ascend_after_draws(
             lower[row] = value[row] * math.exp(-tree.rounding(f))
         else:
             shape = (sampling.samples, problem.steps, len(problem.shown))
-            seen, fresh = (
-                _Draws(system, target, torch.from_numpy(draw.gumbel(size=shape)))
-                for draw in (generator(ascent.rng, "future draws", purpose, target) for purpose in ("ascent", "value"))
-            )
+            streams = (generator(ascent.rng, "future draws", purpose, target) for purpose in ("ascent", "value"))
+            seen, fresh = (_Draws(system, target, torch.from_numpy(draw.gumbel(size=shape))) for draw in streams)
             f = ascend(seen.surrogate, problem, start, ascent)
             value[row], lower[row] = fresh.estimate(f, sampling.confidence)
     often = _shown_first(problem, follows)[1]
     others = np.array([np.logaddexp.reduce(np.delete(often, target), initial=-np.inf) for target in problem.targets])
     with np.errstate(divide="ignore"):
         logs = np.log(value), np.log(lower), np.minimum(others, 0.0)
-    status = np.full(len(value), Status.BOUNDED.value)
-    return _solution(problem, *logs, status, sequences if tree is not None else sampling.samples)
+    never_solved = -np.inf
+    return _solution(problem, *logs, never_solved, sequences if tree is not None else sampling.samples)
 
 
 def _solution(
-    problem: RollOutProblem,
-    value: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    status: StatusArray,
-    sequences: int,
+    problem: RollOutProblem, value: FloatArray, lower: FloatArray, upper: FloatArray, tol: float, sequences: int
 ) -> TrajectorySolution:
     """Without items and ratings: they are drawn. A target that is surely shown first is no target."""
+    status: StatusArray = np.where(upper <= lower + tol, Status.SOLVED.value, Status.BOUNDED.value)
     status = np.where(np.isneginf(upper), Status.NOT_APPLICABLE.value, status)
     shape = (len(problem.targets), problem.steps)
     nothing, count = np.full(shape, np.nan), np.full(shape[0], sequences)
@@ -175,7 +167,7 @@ def _bracket(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _System:
+class _DrawingSystem:
     """A recommender that draws what it shows by `follows`, and the last recommendation by `policy`."""
 
     problem: RollOutProblem
@@ -188,7 +180,7 @@ class _System:
 class _Level:
     """Sequences of the same number of items, as tensors: the scores after each are affine in its ratings."""
 
-    def __init__(self, system: _System, sequences: list[tuple[int, ...]]) -> None:
+    def __init__(self, system: _DrawingSystem, sequences: list[tuple[int, ...]]) -> None:
         last, problem = len(sequences[0]) == system.problem.steps, system.problem
         self.policy, among = (system.policy, problem.candidates) if last else (system.follows, problem.shown)
         self.items = torch.tensor(sequences, dtype=torch.long)
@@ -230,7 +222,7 @@ class _Level:
 class _Tree:
     """Every sequence of items, level by level; the last level's are the leaves."""
 
-    def __init__(self, system: _System) -> None:
+    def __init__(self, system: _DrawingSystem) -> None:
         sequences: list[tuple[int, ...]] = [()]
         self._levels = [_Level(system, sequences)]
         items = np.flatnonzero(system.problem.shown).tolist()
@@ -256,7 +248,7 @@ class _Tree:
 class _Draws:
     """Trajectories of a fixed noise: the same draws for every f, so that two f can be compared."""
 
-    system: _System
+    system: _DrawingSystem
     target: int
     noise: Tensor
     """(samples, steps, items): added to log-probabilities, the highest sum is a draw (Gumbel)."""

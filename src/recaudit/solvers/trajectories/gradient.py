@@ -30,7 +30,7 @@ _REMEMBERED = 2000
 
 @final
 @dataclass(frozen=True)
-class Ascent:
+class AscentSettings:
     """How Algorithm 2 is run; the paper leaves the numbers open."""
 
     epochs: int = 100
@@ -52,7 +52,10 @@ def remembered_scores(start: RollOut) -> ScoresAfter:
 
 
 def ascend(
-    objective: Callable[[Tensor], Tensor | None], problem: RollOutProblem, draw: np.random.Generator, ascent: Ascent
+    objective: Callable[[Tensor], Tensor | None],
+    problem: RollOutProblem,
+    draw: np.random.Generator,
+    ascent: AscentSettings,
 ) -> Tensor:
     """(steps, items): ratings from a random start, after the epochs or where there is no objective any more."""
     ratings = aligned(draw.uniform(problem.low, problem.high, (problem.steps, len(problem.shown)))).requires_grad_()
@@ -69,8 +72,8 @@ def ascend(
     return ratings.detach()
 
 
-def ascend_after_top1(problem: RollOutProblem, policy: Policy, ascent: Ascent) -> TrajectorySolution:
-    """The best probability that Algorithm 2 comes by, target by target: a lower bound of the largest one."""
+def ascend_after_top1(problem: RollOutProblem, policy: Policy, ascent: AscentSettings) -> TrajectorySolution:
+    """The best probability that Algorithm 2 finds, target by target: a lower bound of the largest one."""
     best, scores = BestRollOuts(problem), remembered_scores(problem.start)
     if problem.shown.sum() >= problem.steps:
         for row, target in enumerate(problem.targets.tolist()):

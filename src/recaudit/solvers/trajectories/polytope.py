@@ -48,7 +48,7 @@ SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
 
 @final
 @dataclass(frozen=True, eq=False)
-class Cell:
+class RatingCell:
     """A sequence of items and the ratings that lead to it."""
 
     state: RollOut
@@ -57,7 +57,7 @@ class Cell:
     """In as many dimensions as there are items."""
 
 
-def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[Cell], bool]:
+def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[RatingCell], bool]:
     """Every cell after ratings of the top item at each step, and whether these are all.
 
     At every step the `max_cells` largest cells, by the box around them, are followed and the others left out.
@@ -65,13 +65,13 @@ def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[lis
     low, high = problem.low, problem.high
     if not low < high:
         raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
-    cells, complete = [Cell(problem.start, SINGLE_POINT)], True
+    cells, complete = [RatingCell(problem.start, SINGLE_POINT)], True
     for _ in range(problem.steps):
         parents, cells = cells, []
         for cell in parents:
             regions, followed = top_regions(cell, problem.shown)
             extended = [(item, with_interval(region, low, high)) for item, region in regions]
-            cells += [Cell(cell.state.then(item), ratings) for item, ratings in extended if ratings is not None]
+            cells += [RatingCell(cell.state.then(item), ratings) for item, ratings in extended if ratings is not None]
             complete &= followed and all(ratings is not None for _, ratings in extended)
         if len(cells) > max_cells:
             sizes = [-np.prod(np.ptp(cell.ratings.vertices, axis=0)) for cell in cells]
@@ -79,7 +79,7 @@ def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[lis
     return cells, complete
 
 
-def top_regions(cell: Cell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
+def top_regions(cell: RatingCell, among: BoolArray) -> tuple[list[tuple[int, Polytope]], bool]:
     """The items of `among` (items,) that can be the top one next, with the ratings that make them so.
 
     And whether all of them could be followed.
@@ -90,13 +90,13 @@ def top_regions(cell: Cell, among: BoolArray) -> tuple[list[tuple[int, Polytope]
     # An item whose best score in the cell is below another's worst is nowhere on top.
     items = items[scores.max(axis=1) >= scores.min(axis=1).max(initial=-np.inf)]
     slope, intercept = np.ascontiguousarray(slope[items]), intercept[items]
-    found = [region_of_top(slope, intercept, own, cell.ratings) for own in range(len(items))]
+    found = [region_of_top(slope, intercept, own, *cell.ratings) for own in range(len(items))]
     regions = [
-        (int(item), region)
-        for item, (region, followed) in zip(items, found, strict=True)
-        if followed and len(region.vertices)
+        (int(item), Polytope(vertices, facets))
+        for item, (vertices, facets, followed) in zip(items, found, strict=True)
+        if followed and len(vertices)
     ]
-    return regions, all(followed for _, followed in found)
+    return regions, all(followed for _, _, followed in found)
 
 
 def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
@@ -112,14 +112,15 @@ def with_interval(base: Polytope, low: float, high: float) -> Polytope | None:
 
 
 @njit(nogil=True, cache=True)
-def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Polytope) -> tuple[Polytope, bool]:
-    """The part of the base on which item `own` scores highest, ties included, and whether it could be followed.
+def region_of_top(
+    slope: FloatArray, intercept: FloatArray, own: int, vertices: FloatArray, facets: Bits
+) -> tuple[FloatArray, Bits, bool]:
+    """The part of a polytope on which item `own` scores highest, ties included, and whether it could be followed.
 
     `slope` (items, dimensions) and `intercept` (items,): the scores. Without vertices where no such part has an
     interior; of items whose scores are equal throughout, the first counts as highest. Not followed means that it has
     more facets than fit; what comes back is then larger than the part asked for.
     """
-    vertices, facets = base
     items, dimensions = slope.shape
     # Scores closer than this part of their largest size are tied.
     size = np.abs(intercept).max()
@@ -140,15 +141,15 @@ def region_of_top(slope: FloatArray, intercept: FloatArray, own: int, base: Poly
                 margins[v] = margin
                 least, most = min(least, margin), max(most, margin)
             if most <= tol and (least < -tol or rival < own):
-                return Polytope(vertices[:0], facets[:0]), True
+                return vertices[:0], facets[:0], True
             if least < lead:
                 lead, cut = least, True
                 worst[:] = margins
         if not cut:
-            return Polytope(vertices, facets), True
+            return vertices, facets, True
         vertices, facets, fits = _cut(vertices, facets, worst, tol)
         if not fits:
-            return Polytope(vertices, facets), False
+            return vertices, facets, False
 
 
 @njit(nogil=True, cache=True)

@@ -20,7 +20,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.checks import check_positive
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.trajectories.descent import Hull, minimize
-from recaudit.solvers.trajectories.polytope import Cell, enumerate_cells, top_regions
+from recaudit.solvers.trajectories.polytope import RatingCell, enumerate_cells, top_regions
 from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
 
 # What the evaluations of one cell may hold, in bytes.
@@ -80,7 +80,7 @@ def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, max_cells: 
 class _CellObjective:
     """The targets' log-probabilities on one cell; ratings are `middle + half u` with u in [-1, 1]^K, and beta is 1."""
 
-    def __init__(self, cell: Cell, problem: RollOutProblem, beta: float) -> None:
+    def __init__(self, cell: RatingCell, problem: RollOutProblem, beta: float) -> None:
         self.cell, self.problem = cell, problem
         self.middle, self.half = (problem.low + problem.high) / 2, (problem.high - problem.low) / 2
         # Positions, among all targets, of those not rated on the way.
