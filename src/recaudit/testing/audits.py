@@ -50,7 +50,7 @@ class AuditContract:
 
     def test_it_is_frozen_and_refuses_unknown_settings(self) -> None:
         with pytest.raises(ValidationError, match="frozen"):
-            self.audit.samples = 3  # type: ignore[misc]
+            self.audit.samples = 3
         with pytest.raises(InputError, match="surprise"):
             type(self.audit)(**dict(self.audit), surprise=1)
 

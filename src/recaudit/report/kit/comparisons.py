@@ -40,7 +40,7 @@ def by_group(evidence: Evidence, metric: str, groupings: list[str], audit: str =
     rival = evidence.rival if evidence.rival in shown else None
     others = bool(shown - {evidence.main, rival})
     return ByGroup(
-        metric, evidence.label(metric, audit), [figure for figure in figures if figure], tables, rival, others
+        metric, evidence.label(metric, audit), figures, tables, rival, others
     )
 
 
