@@ -19,11 +19,11 @@ from fuzz_data import JUNK, Case, Stage
 import recaudit as ra
 from recaudit.audits.samples import resolve_users
 from recaudit.data import synthetic
+from recaudit.data.sources import OwnData
 from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interval, NextK, Past, Stars
 from recaudit.policies.calibrated import Calibrated
+from recaudit.registry import MODELS
 from recaudit.runs import configuration, simulation
-from recaudit.runs.inputs import load_data
-from recaudit.runs.recommenders import KINDS
 
 _AUDITED: dict[str, Any] = {
     "seed": 0,
@@ -81,15 +81,15 @@ def configurations(draw: random.Random, stage: Stage) -> Case:
 def _configured(parse: Callable[..., Any], text: str, folder: Path) -> object:
     made = parse(text, source="fuzzed.toml", folder=folder)
     if isinstance(made, configuration.Configuration):
-        if isinstance(made.data, configuration.OwnData):
-            return load_data(made.data)
+        if isinstance(made.data, OwnData):
+            return made.data.load()
         return made.hash
     return made
 
 
 def _any_model(draw: random.Random) -> dict[str, Any]:
-    kind = draw.choice(list(KINDS))
-    names = list(KINDS[kind].model_fields)
+    kind = draw.choice(list(MODELS))
+    names = list(MODELS[kind].model_fields)
     return {
         "kind": kind,
         **{name: _tomlable(draw) for name in draw.sample(names, min(len(names), draw.choice([0, 1])))},

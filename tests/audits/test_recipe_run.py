@@ -47,7 +47,12 @@ class Audit:
     """A composed audit, of which the rows matter here."""
 
     def __init__(self, intervention: Any, outcome: Outcome, functional: Functional, over: Any = None) -> None:
-        self.parts = {"intervention": intervention, "outcome": outcome, "functional": functional, "over": over}
+        self.parts: dict[str, Any] = {
+            "intervention": intervention,
+            "outcome": outcome,
+            "functional": functional,
+            "over": over,
+        }
 
     def run(self, model: Any, data: Interactions | None = None, *, rng: int = 0, **settings: Any) -> pl.DataFrame:
         audit = Composed(**self.parts, **{"policy": Softmax(), "samples": 2} | settings)

@@ -24,7 +24,7 @@ def test_every_audit_has_its_question_and_rung() -> None:
     text = " ".join(run().stdout.split())
     for name, audit in AUDITS.items():
         assert name in text
-        assert " ".join(audit.__doc__.partition("\n")[0].split()) in text
+        assert " ".join((audit.__doc__ or "").partition("\n")[0].split()) in text
     assert "counterfactual" in text
     assert "\x1b" not in text
 

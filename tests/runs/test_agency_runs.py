@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 
 from recaudit import runs
 from recaudit.audits.agency.audit import agency
+from recaudit.audits.reachability.audit import Reachability
 from recaudit.data import Interactions, datasets
 from recaudit.data.synthetic import World
 from recaudit.errors import ConfigError
@@ -127,14 +128,16 @@ def test_the_past_as_actions_asks_a_model_without_it(world: World, tmp_path: Pat
 
 class TestConfiguration:
     def test_past_and_future_are_kinds_of_actions(self) -> None:
-        (audit,) = parsed(CONFIG.split("[audits.agency]", maxsplit=1)[0] + PAST).audits.chosen().values()
-        assert audit.actions == Past(1, ratings=Stars(1, 5))  # type: ignore[attr-defined]  # of reachability
+        (audit,) = parsed(CONFIG.split("[audits.agency]", maxsplit=1)[0] + PAST).audits.values()
+        assert isinstance(audit, Reachability)
+        assert audit.actions == Past(1, ratings=Stars(1, 5))
         follows = PAST.replace(
             '{kind = "past", k = 1, ratings = {kind = "stars", low = 1, high = 5}}',
             '{kind = "future", k = 3, follows = {kind = "softmax", beta = 4.0}}',
         )
-        (audit,) = parsed(CONFIG.split("[audits.agency]", maxsplit=1)[0] + follows).audits.chosen().values()
-        assert audit.actions == Future(3, follows=Softmax(beta=4))  # type: ignore[attr-defined]  # of reachability
+        (audit,) = parsed(CONFIG.split("[audits.agency]", maxsplit=1)[0] + follows).audits.values()
+        assert isinstance(audit, Reachability)
+        assert audit.actions == Future(3, follows=Softmax(beta=4))
 
     @pytest.mark.parametrize(
         ("written", "wrong"),

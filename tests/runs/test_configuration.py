@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recaudit.audits.lists.exposure import Exposure
+from recaudit.audits.reachability.audit import Reachability
+from recaudit.data.sources import NamedData, OwnData
+from recaudit.data.splits import ByTime, LeaveLast, RandomSplit
+from recaudit.engines import Engine, Processes, Serial, Threads, with_workers
 from recaudit.errors import ConfigError
 from recaudit.interventions import GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import ALS
 from recaudit.policies import EpsilonGreedy, Softmax
 from recaudit.runs import Configuration, parse, read
-from recaudit.runs.audits import Reachability
-from recaudit.runs.configuration import ByTime, LeaveLast, NamedData, OwnData, RandomSplit
 
 SMALLEST = '[data]\nname = "demo"\n[[model]]\nkind = "als"\n'
 REACHABILITY = SMALLEST + "[audits.reachability]\n"
@@ -35,8 +38,8 @@ class TestWhatItMeans:
         assert isinstance(config.data, NamedData)
         assert config.seed == 0
         assert config.split == RandomSplit(fraction=0.1)
-        assert config.engine.kind == "serial"
-        assert list(config.audits.chosen()) == ["accuracy", "exposure"]
+        assert config.engine == Serial()
+        assert list(config.audits) == ["accuracy", "exposure"]
         assert [(m.label, m.kind, m.recommender) for m in config.models] == [("ALS", "als", ALS())]
 
     def test_a_model_takes_its_recommenders_own_fields(self) -> None:
@@ -57,14 +60,11 @@ class TestWhatItMeans:
 
     def test_only_the_named_audits_run(self) -> None:
         config = parsed(SMALLEST + '[audits.exposure]\nk = 3\npolicy = {kind = "softmax", beta = 2}')
-        assert list(config.audits.chosen()) == ["exposure"]
-        assert config.audits.exposure is not None
-        assert config.audits.exposure.policy == Softmax(beta=2.0)
+        assert config.audits == {"exposure": Exposure(k=3, policy=Softmax(beta=2.0))}
 
     def test_reachability_asks_about_the_next_ten_items_unless_told_otherwise(self) -> None:
         audits = parsed(REACHABILITY).audits
-        assert list(audits.chosen()) == ["reachability"]
-        assert audits.reachability == Reachability(actions=NextK(10), policy=Softmax(beta=2.0), users=None)
+        assert audits == {"reachability": Reachability(actions=NextK(10), policy=Softmax(beta=2.0), users=None)}
 
     @pytest.mark.parametrize(
         ("text", "actions"),
@@ -76,13 +76,11 @@ class TestWhatItMeans:
         ],
     )
     def test_actions_are_chosen_by_kind(self, text: str, actions: object) -> None:
-        audit = parsed(f"{REACHABILITY}actions = {text}").audits.reachability
-        assert audit is not None
-        assert audit.actions == actions
+        assert parsed(f"{REACHABILITY}actions = {text}").audits == {"reachability": Reachability(actions=actions)}
 
     def test_reachability_takes_its_own_settings(self) -> None:
         text = 'policy = {kind = "epsilon-greedy", epsilon = 0.2}\nusers = 5\ncandidates = "all"\ntolerance = 1e-4'
-        assert parsed(REACHABILITY + text).audits.reachability == Reachability(
+        assert parsed(REACHABILITY + text).audits["reachability"] == Reachability(
             policy=EpsilonGreedy(epsilon=0.2), users=5, candidates="all", tolerance=1e-4
         )
 
@@ -95,17 +93,14 @@ class TestWhatItMeans:
     @pytest.mark.parametrize(
         ("engine", "workers", "expected"),
         [
-            ("", 1, ("serial", 1)),
-            ("", 4, ("threads", 4)),
-            ('[engine]\nkind = "processes"', 4, ("processes", 4)),
-            ('[engine]\nkind = "threads"\nworkers = 8', 1, ("threads", 1)),
+            ("", 1, Serial()),
+            ("", 4, Threads(4)),
+            ('[engine]\nkind = "processes"', 4, Processes(4)),
+            ('[engine]\nkind = "threads"\nworkers = 8', 1, Threads(1)),
         ],
     )
-    def test_a_number_of_workers_keeps_the_kind_of_engine(
-        self, engine: str, workers: int, expected: tuple[str, int]
-    ) -> None:
-        changed = parsed(SMALLEST + engine).engine.with_workers(workers)
-        assert (changed.kind, changed.workers) == expected
+    def test_a_number_of_workers_keeps_the_kind_of_engine(self, engine: str, workers: int, expected: Engine) -> None:
+        assert with_workers(parsed(SMALLEST + engine).engine, workers) == expected
 
 
 class TestHash:
@@ -153,7 +148,7 @@ class TestMistakes:
                 "audits.exposure.policy.beat",
                 "beta",
             ),
-            (SMALLEST + "[engine]\nworker = 2", "engine.worker", "workers"),
+            (SMALLEST + '[engine]\nkind = "threads"\nworker = 2', "engine.worker", "workers"),
             (REACHABILITY + 'actions = {kind = "next"}', "audits.reachability.actions.kind", "next-k"),
             (REACHABILITY + 'actions = {kind = "next-k", kk = 3}', "audits.reachability.actions.kk", "k"),
             (

@@ -11,7 +11,6 @@ import pytest
 from recaudit.data import Interactions
 from recaudit.errors import DataError
 from recaudit.runs import parse
-from recaudit.runs.inputs import load_data, name_of, split_data
 
 RATINGS = """userId,movieId,stars,when
 ada,10,5,1
@@ -44,8 +43,8 @@ def folder(tmp_path: Path) -> Path:
 def loaded(folder: Path, more: str) -> Interactions:
     text = f'[data]\nfile = "ratings.csv"\n{more}\n[[model]]\nkind = "random"'
     source = parse(text, source="run.toml", folder=folder).data
-    assert name_of(source) == "ratings.csv"
-    return load_data(source)
+    assert source.label == "ratings.csv"
+    return source.load()
 
 
 def test_ratings_under_ones_own_column_names(folder: Path) -> None:
@@ -96,7 +95,7 @@ def test_a_remedy_is_a_line_of_the_configuration(folder: Path) -> None:
 def test_splits_by_time(folder: Path, split: str, held: list[tuple[str, int]]) -> None:
     text = f'[data]\nfile = "ratings.csv"\n{COLUMNS}[split]\n{split}\n[[model]]\nkind = "random"'
     config = parse(text, source="run.toml", folder=folder)
-    halves = split_data(load_data(config.data), config.split, config.seed)
+    halves = config.split.split(config.data.load(), config.seed)
     assert halves.test.frame().select(pl.col("user", "item")).rows() == held
     assert len(halves.train) == 4 - len(held)
 
@@ -106,7 +105,7 @@ def test_a_random_split_follows_the_seed(folder: Path) -> None:
         f'[data]\nfile = "ratings.csv"\n{COLUMNS}[split]\nkind = "random"\nfraction = 0.5\n[[model]]\nkind = "random"'
     )
     config = parse(text, source="run.toml", folder=folder)
-    data = load_data(config.data)
-    held = {str(split_data(data, config.split, seed).test.frame().rows()) for seed in range(20)}
+    data = config.data.load()
+    held = {str(config.split.split(data, seed).test.frame().rows()) for seed in range(20)}
     assert len(held) > 1
-    assert len(split_data(data, config.split, 0).test) == 2
+    assert len(config.split.split(data, 0).test) == 2

@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from contracts.environment_contract import EnvironmentContract, changed
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models import ALS, EASE, ItemKNN, TopPop
@@ -20,6 +19,7 @@ from recaudit.simulate.worlds.latent import Latent
 from recaudit.simulate.worlds.learning import BalancedFactors, noise_of
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.specification import as_data
+from recaudit.testing.environments import EnvironmentContract, changed
 from simulate.fitted_worlds import ACTIVITY, RATINGS, TRUTH, fitted, log
 
 SMALL = Latent(users=20, items=30, users_per_step=8, factors=2, noise=0.3).offline(560)

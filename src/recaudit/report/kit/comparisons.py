@@ -39,9 +39,7 @@ def by_group(evidence: Evidence, metric: str, groupings: list[str], audit: str =
     shown = {model for model in evidence.models if any(evidence.groups(model, metric, by, audit) for by in groupings)}
     rival = evidence.rival if evidence.rival in shown else None
     others = bool(shown - {evidence.main, rival})
-    return ByGroup(
-        metric, evidence.label(metric, audit), figures, tables, rival, others
-    )
+    return ByGroup(metric, evidence.label(metric, audit), figures, tables, rival, others)
 
 
 def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.Figure | None:
