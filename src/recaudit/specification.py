@@ -5,11 +5,13 @@ pydantic would take True for 1 and "3" for 3. Here that is a mistake, told like 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,6 +19,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PositiveInt,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -70,9 +73,25 @@ def _id(value: object) -> object:
     return plain
 
 
+def _existing(kind: str, exists: Callable[[Path], bool]) -> AfterValidator:
+    def resolved(path: Path, info: ValidationInfo) -> Path:
+        path = Path((info.context or {}).get("folder", Path())) / path.expanduser()
+        if not exists(path):
+            told = {"expected": f"a {kind} that exists", "remedy": "A relative path starts at the configuration file."}
+            line = InitErrorDetails(type=PydanticCustomError("wrong_value", "", told), loc=(), input=str(path))
+            raise ValidationError.from_exception_data("configuration", [line])
+        return path
+
+    return AfterValidator(resolved)
+
+
 Count = Annotated[PositiveInt, BeforeValidator(_number)]
 """How many: 1 or more."""
 Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 """Any finite number."""
 Id = Annotated[int | str, BeforeValidator(_id)]
 """What the log calls a user or item."""
+InputFile = Annotated[Path, _existing("file", Path.is_file)]
+"""A file that exists; a relative path starts at the folder of the configuration file."""
+InputFolder = Annotated[Path, _existing("folder", Path.is_dir)]
+"""The same for a folder."""

@@ -26,8 +26,9 @@ from recaudit.errors import did_you_mean
 from recaudit.runs.audits import Accuracy, Audits, Exposure
 from recaudit.runs.problems import problem
 from recaudit.runs.recommenders import Model, label_models, read_model
-from recaudit.runs.sections import InputFile, InputFolder, Section, build, by_kind
+from recaudit.runs.sections import Section, build, by_kind
 from recaudit.runs.toml_files import parse_section, read_section
+from recaudit.specification import InputFile, InputFolder
 
 # ---- data ----------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from recaudit.models import (
 )
 from recaudit.models.factor.bayes import BayesMF
 from recaudit.models.factor.llorma import LLORMA
-from recaudit.models.given.factors_file import Factors
+from recaudit.models.given.arrays import Factors
 from recaudit.models.neural.autorec import AutoRec
 from recaudit.models.neural.cfnade import CFNADE
 from recaudit.runs.problems import problem, together

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Self, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ModelWrapValidatorHandler,
     TypeAdapter,
@@ -96,27 +94,3 @@ def build(section: type[Made], table: Mapping[str, object], info: ValidationInfo
         return TypeAdapter(section).validate_python(dict(table), context=info.context)
     except ValidationError as error:
         raise with_known_keys(error, [*also, *keys_of(section)]) from None
-
-
-def _resolved(path: Path, info: ValidationInfo) -> Path:
-    folder = (info.context or {}).get("folder", Path())
-    return Path(folder) / path.expanduser()
-
-
-def _existing_file(path: Path) -> Path:
-    if not path.is_file():
-        raise problem((), str(path), "a file that exists", "A relative path starts at the configuration file.")
-    return path
-
-
-def _existing_folder(path: Path) -> Path:
-    if not path.is_dir():
-        raise problem((), str(path), "a folder that exists", "A relative path starts at the configuration file.")
-    return path
-
-
-InputFile = Annotated[Path, AfterValidator(_resolved), AfterValidator(_existing_file)]
-"""A file that exists; a relative path starts at the folder of the configuration file."""
-
-InputFolder = Annotated[Path, AfterValidator(_resolved), AfterValidator(_existing_folder)]
-"""The same for a folder."""

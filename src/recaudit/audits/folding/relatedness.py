@@ -21,7 +21,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.folding.vectors import unit_rows
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.arrays import checked_array
+from recaudit.models.checks import checked_array
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import generator
 

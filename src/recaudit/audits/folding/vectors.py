@@ -9,8 +9,8 @@ import numpy as np
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
-from recaudit.models.arrays import checked_array
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, makers
+from recaudit.models.checks import checked_array
 
 MIN_RATINGS = 5
 """Items with fewer ratings are no evidence: hardly anything holds their vectors in place."""
@@ -38,7 +38,7 @@ def vectors_of(model: FittedModel) -> tuple[FloatArray, FloatArray]:
     if not isinstance(model, HasVectors):
         raise NotSupportedError(
             f"{type(model).__name__}: it has no user and item vectors, so that nothing can fold. Models that have "
-            "them: BiasedMF, ALS, WALS, what models.from_factors returns, and any other with user_factors and "
+            f"them: {makers(lambda made: 'user_factors' in made.__annotations__)}, and any other with user_factors and "
             "item_factors."
         )
     U = checked_array("model.user_factors", model.user_factors, (model.data.n_users, "factors"))

@@ -146,7 +146,7 @@ def instability(
         "baseline": baseline,
         "threshold": threshold,
         "rng": rng,
-        **({"budget": budget} if issubclass(model.response, OpaqueResponse) else {}),
+        **({"budget": budget} if model.response is OpaqueResponse else {}),
     }
     frame = pl.concat(frames, rechunk=False)
     return Instability(log, settings, question.distance, frame, tally, *asked, sum(failed))
@@ -168,8 +168,7 @@ def _solver(
     4). So they never change how the editor's own unrated items are ranked: whatever ratings are given on the way, the
     k items that a top-1 recommender shows one after the other are the k unseen ones with the highest scores.
     """
-    own_item = type(ask.model).edited_items is not FittedModel.edited_items
-    opaque = issubclass(ask.model.response, OpaqueResponse)
+    opaque = ask.model.response is OpaqueResponse
     if isinstance(edits, Future) and opaque:
         raise NotSupportedError(
             f"{type(ask.model).__name__}: the editor's ratings may change what the editor is shown next, and future "
@@ -178,7 +177,7 @@ def _solver(
     if isinstance(edits, Future) and not isinstance(edits.follows, Top1):
         return DrawnEdits.of(ask, edits, rng)
     actions = NextK(edits.k, ratings=edits.ratings) if isinstance(edits, Future) else edits
-    if own_item:
+    if ask.model.others_move == "rated items":
         return SolveOwnItem(ask, Edits.of(ask, actions, rng), ask.members())
     refuse_many(viewers * len(ask.editors), "viewers, editors", ask.model)
     check_pairwise(ask, actions)

@@ -30,7 +30,7 @@ from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, Future, NextK, Past
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, no_response
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import Policy, Softmax
 
@@ -103,14 +103,16 @@ def reachability(
     )
     if solver not in ("exact", "gradient"):
         raise InputError("solver", received=solver, expected="'exact' or 'gradient'")
-    affine = issubclass(model.response, AffineResponse)
+    if model.response is None:
+        raise no_response(model)
+    affine = model.response is AffineResponse
     exact = affine and solver == "exact" and not isinstance(actions, Future)
     check_device(device, policy, actions, slate, exact)
     ratings = told_ratings(model, log, actions, positions, rng)
     work: Ask | AskFuture | Follow | Search | SearchFuture | Solve
     if not affine or (solver == "gradient" and not isinstance(actions, Future)):
         check_pairs(inquiry, positions)
-    if issubclass(model.response, OpaqueResponse):
+    if model.response is OpaqueResponse:
         work = AskFuture(inquiry, actions, budget) if isinstance(actions, Future) else Ask(inquiry, actions, budget)
     elif isinstance(actions, Future):
         work = Follow(inquiry, actions, solver) if affine else SearchFuture(inquiry, actions)
@@ -131,6 +133,6 @@ def reachability(
         "tolerance": tolerance,
         "solver": solver,
         "rng": rng,
-        **({"budget": budget} if issubclass(model.response, OpaqueResponse) else {}),
+        **({"budget": budget} if model.response is OpaqueResponse else {}),
     }
     return Reachability(log, settings, pl.concat(parts, rechunk=False), positions)

@@ -16,8 +16,7 @@ from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError
 from recaudit.interventions import Actions, NextK
 from recaudit.models.base import FittedModel
-from recaudit.models.factor.model import FactorModel
-from recaudit.models.factor.reachable import rich_actions
+from recaudit.models.factor.model import FactorModel, rich_actions
 from recaudit.solvers import top1_margin
 from recaudit.solvers.softmax.hull import hull_vertices
 from recaudit.status import Status

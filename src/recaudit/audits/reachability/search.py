@@ -206,7 +206,7 @@ def check_policy(inquiry: Inquiry) -> None:
             f"This system gives its own probabilities: they have no other policy than Softmax(beta=1), and {policy!r} "
             "was received. Build it with scores=... to audit it under another policy."
         )
-    if not (issubclass(model.response, OpaqueResponse) or isinstance(policy, Softmax)):
+    if not (model.response is OpaqueResponse or isinstance(policy, Softmax)):
         raise NotSupportedError(f"{policy!r} cannot be differentiated: gradient ascent takes Softmax.")
 
 

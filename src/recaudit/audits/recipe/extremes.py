@@ -22,6 +22,7 @@ from recaudit.audits.recipe.outcomes import Outcome, PredictedRating
 from recaudit.audits.recipe.scene import Rows, Scene
 from recaudit.errors import NotSupportedError
 from recaudit.interventions.ratings import rating_range
+from recaudit.models.base import makers
 from recaudit.models.response import AffineResponse
 
 _EDITORS = 256
@@ -30,10 +31,11 @@ _EDITORS = 256
 
 def largest(outcome: Outcome, functional: Functional, scene: Scene) -> Rows:
     """The functional where it is largest; for `Change`, where its size is."""
-    if not issubclass(scene.model.response, AffineResponse):
+    if scene.model.response not in (None, AffineResponse):
         raise NotSupportedError(
             f"The scores of {type(scene.model).__name__} are no affine function of the ratings, so that the largest "
-            "value has no closed form. At(ratings) can be asked of it; BiasedMF and ALS can be asked for Max()."
+            "value has no closed form. At(ratings) can be asked of it; Max() of "
+            f"{makers(lambda made: made.response is AffineResponse)}."
         )
     ranges = _own(scene) if scene.editors is None else _others(scene)
     parts = (_rows(outcome, functional, scene, one) for one in ranges)

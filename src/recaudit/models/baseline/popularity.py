@@ -12,7 +12,8 @@ from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.base import FittedModel, Recommender, check_data
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data
 from recaudit.seeding import derive, uniforms
 
 

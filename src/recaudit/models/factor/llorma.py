@@ -13,20 +13,10 @@ from torch import Tensor
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, Recommender, check_data
-from recaudit.models.devices import check_device
-from recaudit.models.factor.llorma_kernel import Singles
-from recaudit.models.factor.llorma_training import (
-    Descent,
-    Ratings,
-    Vectors,
-    pretrain,
-    pretrain_dense,
-    train,
-    train_dense,
-)
-from recaudit.models.given.own_model import own_model
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data, check_device, check_own_model
+from recaudit.models.factor.llorma_training import Descent, FactorPair, pretrain, pretrain_dense, train, train_dense
+from recaudit.models.rows import Singles
 from recaudit.seeding import derive, generator
 
 Kernel = Literal["epanechnikov", "exponential"]
@@ -91,42 +81,13 @@ class LLORMA(Recommender):
         check_data(data)
         rows = generator(rng, "llorma", "anchors").permutation(len(data))[: self.anchors]
         anchors = np.stack([data.users[rows], data.items[rows]], axis=1).astype(np.int64)
-        whole = Vectors.draw(data, (self.pre_rank,), generator(rng, "llorma", "global"))
-        local = Vectors.draw(data, (len(anchors), self.rank), generator(rng, "llorma", "local"))
+        whole = FactorPair.draw(data, (self.pre_rank,), generator(rng, "llorma", "global"))
+        local = FactorPair.draw(data, (len(anchors), self.rank), generator(rng, "llorma", "local"))
         return self._trained(data, anchors, whole, local, self.pre_steps, self.epochs, rng)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> LLORMAModel:
-        """Go on from the fitted vectors, with the same anchors, over the log that has grown."""
+        """Start from the fitted vectors, with the same anchors, over the log that has grown."""
         check_data(data)
-        own = self._own(model, data)
-        # A loop may pass the same seed at every step: each length of the log has an order of its own.
-        seed = derive(rng, "update", len(data))
-        return self._trained(data, own.anchors, own.whole, own.local, self.update_epochs, self.update_epochs, seed)
-
-    def _trained(
-        self, data: Interactions, anchors: IntArray, whole: Vectors, local: Vectors, steps: int, epochs: int, rng: int
-    ) -> LLORMAModel:
-        check_device(self.device)
-        ratings = Ratings.of(data)
-        descent = Descent(self.pre_learning_rate, self.pre_regularization, steps)
-        if self.device == "cpu":
-            whole = pretrain(whole, ratings, descent)
-        else:
-            whole = pretrain_dense(whole, ratings, descent, device=torch.device(self.device))
-        _check_convergence(whole, "pre_learning_rate", self.pre_learning_rate)
-        whole = whole.averaged(data)
-        nearness = Nearness.of(whole, anchors, self.kernel, self.width)
-        shares, descent = nearness.shares(ratings), Descent(self.learning_rate, self.regularization, epochs)
-        if self.device == "cpu":
-            local = train(local, ratings, shares, descent, self.batch, rng)
-        else:
-            device = torch.device(self.device)
-            local = train_dense(local, ratings, shares, descent, self.batch, rng, device=device)
-        _check_convergence(local, "learning_rate", self.learning_rate)
-        return LLORMAModel.of(data, anchors, whole, local.averaged(data), nearness)
-
-    def _own(self, model: FittedModel, data: Interactions) -> LLORMAModel:
-        """The model, when this configuration could have fitted it to the same users and items."""
 
         def differs(own: LLORMAModel) -> str | None:
             ranks = own.local.P.shape[2], own.whole.P.shape[1]
@@ -135,17 +96,30 @@ class LLORMA(Recommender):
             return f"a model with {len(own.anchors)} anchors" if len(own.anchors) > self.anchors else None
 
         expected = f"{self.anchors} anchors and ranks {self.rank} and, global, {self.pre_rank}"
-        return own_model(model, LLORMAModel, data, differs, expected)
+        own = check_own_model(model, LLORMAModel, data, differs, expected)
+        # A loop may pass the same seed at every step: each length of the log has an order of its own.
+        seed = derive(rng, "update", len(data))
+        return self._trained(data, own.anchors, own.whole, own.local, self.update_epochs, self.update_epochs, seed)
 
-
-def _check_convergence(vectors: Vectors, argument: str, rate: float) -> None:
-    if not vectors.are_finite():
-        raise InputError(
-            argument,
-            received=rate,
-            expected="a step at which training converges; this one diverged",
-            remedy="Make it smaller.",
-        )
+    def _trained(
+        self,
+        data: Interactions,
+        anchors: IntArray,
+        whole: FactorPair,
+        local: FactorPair,
+        steps: int,
+        epochs: int,
+        rng: int,
+    ) -> LLORMAModel:
+        check_device(self.device)
+        cpu, device = self.device == "cpu", torch.device(self.device)
+        descent = Descent(self.pre_learning_rate, self.pre_regularization, steps)
+        whole = pretrain(whole, data, descent) if cpu else pretrain_dense(whole, data, descent, device=device)
+        whole = whole.finished(data, "pre_learning_rate", self.pre_learning_rate)
+        nearness = Nearness.of(whole, anchors, self.kernel, self.width)
+        task = (data, nearness.shares(data), Descent(self.learning_rate, self.regularization, epochs), self.batch, rng)
+        local = train(local, *task) if cpu else train_dense(local, *task, device=device)
+        return LLORMAModel.of(data, anchors, whole, local.finished(data, "learning_rate", self.learning_rate), nearness)
 
 
 @final
@@ -159,16 +133,16 @@ class Nearness:
     """(items, anchors): K(i, i_a)."""
 
     @classmethod
-    def of(cls, whole: Vectors, anchors: IntArray, kernel: Kernel, width: float) -> Nearness:
+    def of(cls, whole: FactorPair, anchors: IntArray, kernel: Kernel, width: float) -> Nearness:
         """Measured between the global vectors; `anchors` (anchors, 2) are positions of a user and an item."""
         P, Q = whole.P.astype(np.float64), whole.Q.astype(np.float64)
         if kernel == "exponential":
             return cls(exponential(P, anchors[:, 0]), exponential(Q, anchors[:, 1]))
         return cls(epanechnikov(P, anchors[:, 0], width), epanechnikov(Q, anchors[:, 1], width))
 
-    def shares(self, ratings: Ratings) -> Singles:
+    def shares(self, data: Interactions) -> Singles:
         """(rows, anchors): each local model's share in a prediction; all 0 where no anchor is near."""
-        weights = self.users[ratings.users] * self.items[ratings.items]
+        weights = self.users[data.users] * self.items[data.items]
         total = weights.sum(axis=1, keepdims=True)
         shares: FloatArray = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
         return shares.astype(np.float32)
@@ -224,9 +198,9 @@ class LLORMAModel(FittedModel):
     data: Interactions
     anchors: IntArray
     """(anchors, 2): positions of a user and an item."""
-    whole: Vectors
+    whole: FactorPair
     """The global factorisation."""
-    local: Vectors
+    local: FactorPair
     """(users, anchors, rank) and (items, anchors, rank): the local models."""
     nearness: Nearness
     user_parts: tuple[Tensor, Tensor, Tensor]
@@ -235,7 +209,7 @@ class LLORMAModel(FittedModel):
 
     @classmethod
     def of(
-        cls, data: Interactions, anchors: IntArray, whole: Vectors, local: Vectors, nearness: Nearness
+        cls, data: Interactions, anchors: IntArray, whole: FactorPair, local: FactorPair, nearness: Nearness
     ) -> LLORMAModel:
         """From what was learned; scores are in double precision."""
         sides = ((nearness.users, local.P, whole.P), (nearness.items, local.Q, whole.Q))

@@ -17,8 +17,8 @@ from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.arrays import checked_array
-from recaudit.models.base import FittedModel, check_actions
+from recaudit.models.base import FittedModel
+from recaudit.models.checks import check_actions, checked_array
 from recaudit.models.given.queries import Memory, Queries, Retry, Sampling
 from recaudit.models.response import OpaqueResponse, Response
 
@@ -82,6 +82,7 @@ class BlackBox(FittedModel):
     """Where a question is looked up before it is asked; None to ask anew each time."""
 
     response: ClassVar[type[Response]] = OpaqueResponse
+    others_move: ClassVar = "any item"
 
     @property
     def cost(self) -> int:
@@ -213,7 +214,7 @@ class _Hidden(System):
 
     @property
     def repeats_itself(self) -> bool:
-        return not issubclass(self.model.response, OpaqueResponse)
+        return self.model.response is not OpaqueResponse
 
     def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
         model, response = self.model, self.model.respond(viewer, editor, items) if len(items) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import NotSupportedError
-from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
+from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.neighbour.similarity import Rows, Similarity, nearest, weighted_averages
-from recaudit.models.response import AffineResponse
+from recaudit.models.checks import check_actions, check_data
+from recaudit.models.neighbour.similarity import Similarity, nearest, weighted_averages
+from recaudit.models.response import AffineResponse, Response
+from recaudit.models.rows import Rows
 
 Center = Literal["biases", "item", "user", "none"]
 Compared = Literal["deviations", "ratings"]
@@ -143,6 +144,8 @@ class ItemKNNModel(FittedModel):
     counted_by: Rows
     """(items, items): row j holds w_ij for the items i that have j as a neighbour."""
 
+    response: ClassVar[type[Response]] = AffineResponse
+
     @property
     def weights(self) -> sparse.csc_array:
         """(items, items): w_ij where j is a neighbour of i."""
@@ -164,11 +167,8 @@ class ItemKNNModel(FittedModel):
         rated, whether it was or not, and its old rating no longer counts (paper 000, Example 5, corrected).
         """
         items = check_actions(items, self.data.n_items)
-        if viewer != editor:
-            raise NotSupportedError(
-                "ItemKNN: another user's ratings move the similarities, and no affine function says how. "
-                "Ask for viewer == editor, or use a factor model: BiasedMF, ALS, models.from_factors."
-            )
+        why = "another user's ratings move the similarities, and no affine function says how"
+        check_own_edits(self, viewer, editor, why)
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
         weights, level = self.weights, self.baseline.levels(np.array([viewer]))[0]

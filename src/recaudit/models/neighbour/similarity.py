@@ -7,7 +7,7 @@ on which rows are asked for together.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numba import get_num_threads, njit, prange
@@ -17,6 +17,7 @@ from scipy import sparse
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
+from recaudit.models.rows import Rows
 from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]
@@ -29,27 +30,6 @@ _DENSE = 4096
 
 
 _BUCKETS = 256
-
-
-class Rows(NamedTuple):
-    """A sparse matrix by rows: the entries of row r are `indptr[r]:indptr[r + 1]`, columns ascending."""
-
-    indptr: NDArray[np.uint64]
-    indices: NDArray[np.uint32]
-    values: FloatArray
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_array | sparse.csc_array) -> Rows:
-        """A copy of the rows of a CSR matrix, or of the columns of a CSC one.
-
-        numba compiles a kernel anew for every index type, and for read-only arrays: this is one type for all.
-        Unsigned positions need no test for "counted from the end", which halves the time of the inner loops.
-        """
-        return cls(
-            np.array(matrix.indptr, dtype=np.uint64),
-            np.array(matrix.indices, dtype=np.uint32),
-            np.array(matrix.data, dtype=np.float64),
-        )
 
 
 def nearest(

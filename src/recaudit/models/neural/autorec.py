@@ -1,7 +1,12 @@
-"""AutoRec: an autoencoder of items' ratings (Sedhain et al. 2015), the item-based one that paper 003 compares."""
+"""AutoRec: an autoencoder of items' ratings (Sedhain et al. 2015), the item-based one that paper 003 compares.
+
+Adam over batches of items, by the ratings that are there (CPU) or by dense matrices (GPU). Both ways take the same
+steps from the same start, batches and dropped units, and differ in rounding only.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -14,11 +19,11 @@ from torch import Tensor
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, Recommender, check_data
-from recaudit.models.devices import check_device
-from recaudit.models.given.own_model import own_model
-from recaudit.models.neural.autorec_training import Columns, DenseLearner, SparseLearner, Weights, train
+from recaudit.engines.progress import track
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
+from recaudit.models.neural.autorec_kernel import adam, pass_items, step_users
+from recaudit.models.rows import Indices, Singles
 from recaudit.seeding import derive, generator
 
 Center = Literal["mean", "none"]
@@ -64,39 +69,12 @@ class AutoRec(Recommender):
         check_data(data)
         mean = float(data.ratings.mean())
         level = mean if self.center == "mean" else 0.0
-        start = Weights.draw(data.n_users, self.hidden, mean - level, generator(rng, "autorec", "start"))
+        start = AutoRecWeights.draw(data.n_users, self.hidden, mean - level, generator(rng, "autorec", "start"))
         return self._trained(start, data, level, np.linspace(1, 0.1, self.epochs), rng)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> AutoRecModel:
-        """Go on from the fitted weights for `update_epochs` over the log that has grown; Adam starts anew."""
+        """Start from the fitted weights, for `update_epochs` over the log that has grown; Adam starts anew."""
         check_data(data)
-        own = self._own(model, data)
-        # A loop may pass the same seed at every step: each length of the log has batches of its own.
-        seed = derive(rng, "update", len(data))
-        return self._trained(own.weights, data, own.level, np.full(self.update_epochs, 0.1), seed)
-
-    def _trained(self, start: Weights, data: Interactions, level: float, rates: FloatArray, rng: int) -> AutoRecModel:
-        """The model after one epoch for each of `rates` (epochs,), shares of the step size."""
-        check_device(self.device)
-        columns = Columns.of(data, level)
-        if self.device == "cpu":
-            learner = SparseLearner(start, columns, self.regularization, self.dropout)
-            weights = train(learner, columns, self.learning_rate * rates, self.batch, rng)
-        else:
-            dense = DenseLearner(start, columns, self.regularization, self.dropout, torch.device(self.device))
-            weights = train(dense, columns, self.learning_rate * rates, self.batch, rng)
-        if not weights.are_finite():
-            raise InputError(
-                "learning_rate",
-                received=self.learning_rate,
-                expected="a step at which training converges; this one diverged",
-                remedy="Make it smaller.",
-            )
-        silent = np.flatnonzero(data.user_counts == 0)
-        return AutoRecModel.of(data, self.center, level, weights.averaged(silent))
-
-    def _own(self, model: FittedModel, data: Interactions) -> AutoRecModel:
-        """The model, when this configuration could have fitted it to the same users and items."""
 
         def differs(own: AutoRecModel) -> str | None:
             if len(own.weights.mu) != self.hidden:
@@ -104,7 +82,25 @@ class AutoRec(Recommender):
             return f"a model with center={own.center!r}" if own.center != self.center else None
 
         expected = f"{self.hidden} hidden units and center={self.center!r}"
-        return own_model(model, AutoRecModel, data, differs, expected)
+        own = check_own_model(model, AutoRecModel, data, differs, expected)
+        # A loop may pass the same seed at every step: each length of the log has batches of its own.
+        seed = derive(rng, "update", len(data))
+        return self._trained(own.weights, data, own.level, np.full(self.update_epochs, 0.1), seed)
+
+    def _trained(
+        self, start: AutoRecWeights, data: Interactions, level: float, rates: FloatArray, rng: int
+    ) -> AutoRecModel:
+        """The model after one epoch for each of `rates` (epochs,), shares of the step size."""
+        check_device(self.device)
+        columns = Columns.of(data, level)
+        learner: SparseLearner | DenseLearner
+        if self.device == "cpu":
+            learner = SparseLearner(start, columns, self.regularization, self.dropout)
+        else:
+            learner = DenseLearner(start, columns, self.regularization, self.dropout, torch.device(self.device))
+        weights = train(learner, columns, self.learning_rate * rates, self.batch, rng)
+        check_fit("learning_rate", self.learning_rate, "Make it smaller.", *weights.arrays)
+        return AutoRecModel.of(data, self.center, level, weights.averaged(data.user_counts))
 
 
 @final
@@ -119,8 +115,8 @@ class AutoRecModel(FittedModel):
     center: Center
     level: float
     """What was taken off the ratings."""
-    weights: Weights
-    """As trained, in single precision: where `warm_fit` goes on from."""
+    weights: AutoRecWeights
+    """As trained, in single precision: where `warm_fit` starts."""
     item_vectors: Tensor
     """(items, units): the hidden layer of each item."""
     user_vectors: Tensor
@@ -129,7 +125,7 @@ class AutoRecModel(FittedModel):
     """(users,): b, with what was taken off the ratings."""
 
     @classmethod
-    def of(cls, data: Interactions, center: Center, level: float, weights: Weights) -> AutoRecModel:
+    def of(cls, data: Interactions, center: Center, level: float, weights: AutoRecWeights) -> AutoRecModel:
         """Read the whole log in double precision, nothing left out."""
         csr = data.csr
         read = sparse.csr_array((csr.data - level, csr.indices, csr.indptr), shape=csr.shape)
@@ -141,3 +137,164 @@ class AutoRecModel(FittedModel):
         """(len(users), items): predicted ratings, not clipped."""
         rows = torch.from_numpy(users)
         return product(self.user_vectors[rows], self.item_vectors) + self.user_bias[rows, None]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AutoRecWeights:
+    """The network `h(r) = W g(V^T r + mu) + b`, in single precision."""
+
+    V: Singles
+    """(users, units): what each user's rating sends into the hidden layer."""
+    mu: Singles
+    """(units,)"""
+    W: Singles
+    """(users, units): what the hidden layer sends into each user's prediction."""
+    b: Singles
+    """(users,)"""
+
+    @classmethod
+    def draw(cls, users: int, units: int, level: float, draw: np.random.Generator) -> AutoRecWeights:
+        """A random start that predicts about `level` for everybody; variances as Glorot and Bengio (2010) have them."""
+        std = (2 / (users + units)) ** 0.5
+        V, W = (std * draw.standard_normal((2, users, units))).astype(np.float32)
+        return cls(V, np.zeros(units, np.float32), W, np.full(users, level, np.float32))
+
+    @property
+    def arrays(self) -> tuple[Singles, Singles, Singles, Singles]:
+        """V, mu, W, b."""
+        return self.V, self.mu, self.W, self.b
+
+    def averaged(self, counts: IntArray) -> AutoRecWeights:
+        """With the average user's output for users without ratings (`counts` (users,)), of whom nothing is learned."""
+        W, b = self.W.copy(), self.b.copy()
+        W[counts == 0], b[counts == 0] = W[counts > 0].mean(axis=0), b[counts > 0].mean()
+        return AutoRecWeights(self.V, self.mu, W, b)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The ratings of each item less a level, which is what the network reads and what it must give back."""
+
+    indptr: IntArray
+    """(items + 1,): the ratings of item i are `indptr[i]:indptr[i + 1]`."""
+    users: Indices
+    """(ratings,)"""
+    ratings: Singles
+    """(ratings,)"""
+    user_indptr: IntArray
+    """(users + 1,)"""
+    items: Indices
+    """(ratings,), by user."""
+    places: IntArray
+    """(ratings,), by user: where the rating stands by item."""
+
+    @classmethod
+    def of(cls, data: Interactions, level: float) -> Columns:
+        """The columns of a log, with `level` taken off its ratings."""
+        csc, places = data.csc, np.argsort(np.argsort(data.items, kind="stable"))
+        ratings = (csc.data - level).astype(np.float32)
+        return cls(csc.indptr.astype(np.int64), csc.indices, ratings, data.indptr, data.items, places)
+
+
+@final
+class SparseLearner:
+    """Steps on the CPU, at the cost of the ratings that are there."""
+
+    def __init__(self, weights: AutoRecWeights, columns: Columns, regularization: float, dropout: float) -> None:
+        self.columns, self.regularization, self.dropout = columns, regularization, dropout
+        self.learned = AutoRecWeights(*(array.copy() for array in weights.arrays))
+        self.slopes = AutoRecWeights(*(np.zeros_like(array) for array in weights.arrays))
+        self.averages = AutoRecWeights(*(np.zeros((2, *array.shape), np.float32) for array in weights.arrays))
+        self.steps = 0
+        items, units = len(columns.indptr) - 1, len(weights.mu)
+        self.hidden, self.hidden_slopes = np.zeros((2, items, units), np.float32)
+        self.errors = np.zeros(len(columns.ratings), np.float32)
+
+    def step(self, batch: IntArray, share: float, rate: float, seed: int) -> None:
+        """Adam, once, on the errors of the items in `batch` and this share of the penalty."""
+        columns, learned, slopes, averages = self.columns, self.learned, self.slopes, self.averages
+        found = (self.hidden, self.hidden_slopes, self.errors)
+        by_item = (columns.indptr, columns.users, columns.ratings)
+        pass_items(batch, *by_item, *learned.arrays, self.dropout, seed, *found)
+        self.steps += 1
+        inside = np.zeros(len(self.hidden), dtype=bool)
+        inside[batch] = True
+        by_user = (columns.user_indptr, columns.items, columns.places, columns.ratings)
+        parts = (learned.V, learned.W, learned.b, slopes.V, slopes.W, slopes.b, averages.V, averages.W, averages.b)
+        step_users(inside, *by_user, *found, *parts, share * self.regularization, rate, self.steps)
+        slopes.mu[:] = self.hidden_slopes[batch].sum(axis=0)
+        adam(learned.mu, slopes.mu, averages.mu[0], averages.mu[1], 0.0, rate, self.steps)
+
+    def weights(self) -> AutoRecWeights:
+        """What has been learned."""
+        return self.learned
+
+
+@final
+class DenseLearner:
+    """Steps by dense matrices of items x users that stay on a device: for a GPU, and the steps' readable form."""
+
+    def __init__(
+        self, weights: AutoRecWeights, columns: Columns, regularization: float, dropout: float, device: torch.device
+    ) -> None:
+        self.regularization, self.dropout = regularization, dropout
+        self.V, self.mu, self.W, self.b = self.parts = [
+            torch.from_numpy(array).to(device, copy=True).requires_grad_() for array in weights.arrays
+        ]
+        self.optimizer = torch.optim.Adam(self.parts, fused=True)
+        shape = (len(columns.indptr) - 1, len(weights.b))
+        rows = np.repeat(np.arange(shape[0]), np.diff(columns.indptr))
+        at = torch.from_numpy(rows * shape[1] + columns.users).to(device)
+        self.ratings = torch.zeros(shape, device=device)
+        self.ratings.view(-1)[at] = torch.from_numpy(columns.ratings).to(device)
+        self.given = torch.zeros(shape, device=device)
+        self.given.view(-1)[at] = 1.0
+
+    def step(self, batch: IntArray, share: float, rate: float, seed: int) -> None:
+        """See `SparseLearner`."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad()
+        loss = self.squared_error(torch.from_numpy(batch).to(self.b.device), seed)
+        loss = loss + share * self.regularization / 2 * (self.V.square().sum() + self.W.square().sum())
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.optimizer.step()
+
+    def squared_error(self, batch: Tensor, seed: int) -> Tensor:
+        """(): the sum over the ratings of the items in `batch`."""
+        ratings = self.ratings[batch]
+        hidden = torch.sigmoid(ratings @ self.V + self.mu)
+        counters = batch[:, None] * len(self.mu) + torch.arange(len(self.mu), device=batch.device)
+        predicted = (hidden * kept(counters, seed, self.dropout)) @ self.W.T + self.b
+        # Where nothing is given the input is zero, and so is the error.
+        return (predicted * self.given[batch] - ratings).square().sum()
+
+    def weights(self) -> AutoRecWeights:
+        """What has been learned."""
+        return AutoRecWeights(*(part.detach().cpu().numpy() for part in self.parts))
+
+
+def kept(counters: Tensor, seed: int, dropout: float) -> Tensor:
+    """`autorec_kernel.keep` for a tensor of counters: the same numbers on every device."""
+    x = (counters + seed) & 0xFFFFFFFF
+    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+    x = x ^ (x >> 16)
+    # Whole numbers on both sides: torch would round the larger ones to single precision.
+    return (x >= math.ceil(dropout * 2**32)).float() / (1 - dropout)
+
+
+def train(
+    learner: SparseLearner | DenseLearner, columns: Columns, rates: FloatArray, batch: int, rng: int
+) -> AutoRecWeights:
+    """One pass over the items for each of `rates` (epochs,), in batches of at most `batch`, as even as can be."""
+    rated = np.flatnonzero(np.diff(columns.indptr))
+    batches = -(-len(rated) // batch)
+    for epoch, rate in enumerate(track(rates, "AutoRec", len(rates))):
+        order = generator(rng, "autorec", "order", epoch).permutation(rated)
+        for turn, items in enumerate(np.array_split(order, batches)):
+            seed = derive(rng, "autorec", "dropout", epoch, turn) & 0xFFFFFFFF
+            learner.step(items, len(items) / len(rated), float(rate), seed)
+    return learner.weights()

@@ -11,9 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import IntArray
-from recaudit.models.factor.least_squares import IN_ORDER, Indices
-
-Singles = NDArray[np.float32]
+from recaudit.models.factor.least_squares import IN_ORDER
+from recaudit.models.rows import Indices, Singles
 
 
 @njit(fastmath=IN_ORDER, cache=True)

@@ -15,8 +15,9 @@ from recaudit.arithmetic import aligned, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, check_actions
-from recaudit.models.neural.recurrent_network import Histories, Level, Network, Reading, State
+from recaudit.models.base import FittedModel
+from recaudit.models.checks import check_actions
+from recaudit.models.neural.recurrent_network import Histories, HistoryNetwork, Level, Reading, State
 from recaudit.models.response import DifferentiableResponse, EditedItems, Response
 
 _STEPS_AT_ONCE = 1 << 16
@@ -28,7 +29,7 @@ _STEPS_AT_ONCE = 1 << 16
 class Tail:
     """The end of a history from the first rating that is free on; what comes before it has been read."""
 
-    network: Network
+    network: HistoryNetwork
     state: State
     """(1, hidden) each: after what comes before."""
     others: Tensor
@@ -52,10 +53,10 @@ class Tail:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Side:
+class Reader:
     """One of the two LSTMs, in double precision, with the histories that it has read."""
 
-    network: Network
+    network: HistoryNetwork
     histories: Histories
     vectors: FloatArray
     """(owners, hidden): the last hidden states."""
@@ -63,7 +64,7 @@ class Side:
     """(owners, hidden): the last cell states."""
 
     @classmethod
-    def read(cls, network: Network, histories: Histories) -> Side:
+    def of(cls, network: HistoryNetwork, histories: Histories) -> Reader:
         """Read all histories in double precision, on the device of the network; the result lies on the CPU."""
         network = network.double().requires_grad_(False)
         vectors, cells = (state.cpu().numpy() for state in Reading(network, histories).final())
@@ -158,11 +159,13 @@ class RecurrentModel(FittedModel):
     data: Interactions
     level: Level
     """The mean that scores are counted from, and how ratings are read."""
-    users: Side
+    users: Reader
     """The LSTM over users' (item, rating) histories."""
-    items: Side
+    items: Reader
     """The LSTM over items' (user, rating) histories."""
+
     response: ClassVar[type[Response]] = DifferentiableResponse
+    others_move: ClassVar = "rated items"
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
@@ -178,7 +181,7 @@ class RecurrentModel(FittedModel):
             return DifferentiableResponse(items, partial(self._own_scores, self.users.tail(viewer, items)))
         tails = [self.items.tail(int(item), np.array([editor])) for item in items]
         scores = partial(self._others_scores, viewer, torch.from_numpy(items), tails)
-        return DifferentiableResponse(items, scores, moves_own_item_only=True)
+        return DifferentiableResponse(items, scores)
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """See `FittedModel`: the histories of the edited items are read anew, many at once."""

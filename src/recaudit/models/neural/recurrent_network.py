@@ -57,21 +57,16 @@ class Histories:
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray]:
         """(ratings,) each: a key of every (owner, other), ascending, and its place."""
-        owners = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        keys = _pair(owners, self.others)
+        keys = (np.repeat(np.arange(len(self.lengths)), self.lengths) << 32) | self.others
         places = np.argsort(keys)
         return keys[places], places
 
     def ratings_before(self, owners: IntArray, others: IntArray) -> IntArray:
         """(pairs,): how many ratings of each owner come before the one with the other; all, when there is none."""
         known, places = self._pairs
-        keys = _pair(owners, others)
+        keys = (owners << 32) | others
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         return np.where(known[at] == keys, places[at] - self.starts[owners], self.lengths[owners])
-
-
-def _pair(owners: IntArray, others: IntArray) -> IntArray:
-    return (owners << 32) | others
 
 
 @final
@@ -104,7 +99,7 @@ class Level:
 
 
 @final
-class Network(nn.Module):
+class HistoryNetwork(nn.Module):
     """Learned numbers for each of the others, and an LSTM over (numbers, rating)."""
 
     def __init__(self, others: int, embedding: int, hidden: int) -> None:
@@ -139,37 +134,21 @@ class Network(nn.Module):
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Windows:
-    """Histories cut into windows of `steps` ratings, the last of each owner shorter."""
+    """Histories cut into windows of `steps` ratings, the last of each owner shorter, in the order of time."""
 
-    histories: Histories
-    steps: int
-
-    @cached_property
-    def owner(self) -> IntArray:
-        """(windows,): whose it is; an owner's windows stand in the order of time."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
-
-    @cached_property
-    def counts(self) -> IntArray:
+    def __init__(self, histories: Histories, steps: int) -> None:
+        self.histories, self.steps = histories, steps
+        self.counts: IntArray = -(-histories.lengths // steps)
         """(owners,): how many windows each has."""
-        return -(-self.histories.lengths // self.steps)
-
-    @cached_property
-    def turn(self) -> IntArray:
+        self.owner = np.repeat(np.arange(len(self.counts)), self.counts)
+        """(windows,): whose it is."""
+        self.turn = np.arange(len(self.owner)) - (np.cumsum(self.counts) - self.counts)[self.owner]
         """(windows,): how many windows of the same owner come before."""
-        return np.arange(len(self.owner)) - (np.cumsum(self.counts) - self.counts)[self.owner]
-
-    @cached_property
-    def first(self) -> IntArray:
+        self.first = histories.starts[self.owner] + steps * self.turn
         """(windows,): the first place."""
-        return self.histories.starts[self.owner] + self.steps * self.turn
-
-    @cached_property
-    def end(self) -> IntArray:
+        self.end = histories.starts[self.owner + 1]
         """(windows,): the place after the owner's last rating."""
-        return self.histories.starts[self.owner + 1]
 
     def places(self, windows: IntArray) -> IntArray:
         """(steps, len(windows)): the places of these windows, running past the owner's end in the last ones."""
@@ -180,7 +159,7 @@ class Windows:
 class Reading:
     """An LSTM's pass over all histories, window by window, all owners abreast."""
 
-    def __init__(self, network: Network, histories: Histories, window: int = 32) -> None:
+    def __init__(self, network: HistoryNetwork, histories: Histories, window: int = 32) -> None:
         self.network, self.windows = network, Windows(histories, window)
         self.others = torch.from_numpy(histories.others).to(network.numbers.device)
         self.ratings = aligned(histories.ratings).to(network.numbers)
@@ -209,10 +188,10 @@ class Reading:
             abreast = order[bounds[turn] : bounds[turn + 1]]
             for batch in np.split(abreast, range(_ABREAST, len(abreast), _ABREAST)):
                 vectors, after = self.read(windows.places(batch), self.window_states(batch))
-                goes_on = np.flatnonzero(windows.turn[batch] + 1 < windows.counts[windows.owner[batch]])
-                following = torch.from_numpy(batch[goes_on] + 1).to(vectors.device)
+                continues = np.flatnonzero(windows.turn[batch] + 1 < windows.counts[windows.owner[batch]])
+                following = torch.from_numpy(batch[continues] + 1).to(vectors.device)
                 for starts, state in zip(self.starts, after, strict=True):
-                    starts[following] = state[torch.from_numpy(goes_on).to(vectors.device)]
+                    starts[following] = state[torch.from_numpy(continues).to(vectors.device)]
                 yield batch, vectors
 
     @torch.no_grad()
