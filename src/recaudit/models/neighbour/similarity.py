@@ -22,14 +22,13 @@ from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]
 
+_BUCKETS = 256
+
 _BLOCK = 1024
 """Rows between two reports of progress; no number depends on it."""
 
 _DENSE = 4096
 """Up to so many rows the products of all pairs are held at once: 128 MB. No number depends on it."""
-
-
-_BUCKETS = 256
 
 
 def nearest(
@@ -120,19 +119,63 @@ def _nearest_of_all(
             others[found] = other
             values[found] = dots[row, other] / max(norms[row] * norms[other] + shrinkage, 1e-300)
             found += other != row and values[found] > minimum + TIE
-        # The k-th largest: all above it are kept, and of those tied with it the first.
-        cut = _kth_largest(values[:found], k) if found > k else minimum
-        tied = k - np.sum(values[:found] > cut + TIE)
-        filled = 0
-        for place in range(found):
-            above = values[place] > cut + TIE
-            if not above and values[place] >= cut - TIE:
-                tied -= 1
-                above = tied >= 0
-            if above:
-                neighbours[row, filled], weights[row, filled] = others[place], values[place]
-                filled += 1
+        _keep_best(others[:found], values[:found], neighbours[row], weights[row])
     return neighbours, weights
+
+
+@parallel_njit()
+def _nearest(
+    wanted: IntArray,
+    rows: Rows,
+    columns: Rows,
+    norms: FloatArray,
+    k: int,
+    shrinkage: float,
+    minimum: float,
+    pearson: bool,
+    workers: int,
+) -> tuple[NDArray[np.int32], FloatArray]:
+    """(wanted, k) each: the neighbours in no particular order, -1 where there are fewer, and similarities."""
+    count = len(rows.indptr) - 1
+    neighbours = np.full((len(wanted), k), -1, dtype=np.int32)
+    weights = np.zeros((len(wanted), k))
+    for worker in prange(workers):
+        # One scratch row a worker, cleaned only where it was written: O(rows) memory a thread.
+        sums = np.zeros((count, 6 if pearson else 2))
+        touched = np.empty(count, dtype=np.uint32)
+        others, values = np.empty(count, dtype=np.int32), np.empty(count)
+        for at in range(worker, len(wanted), workers):
+            row, found = wanted[at], 0
+            sharing = touched[: _co_rating_sums(wanted[at], rows, columns, pearson, sums, touched)]
+            for other in sharing:
+                if pearson:
+                    value = _correlation(sums[other], shrinkage)
+                else:
+                    scale = norms[row] * norms[other] + shrinkage
+                    value = sums[other, 1] / scale if scale > 0 else 0.0
+                sums[other] = 0.0
+                if other != row and value > minimum + TIE:
+                    others[found], values[found] = other, value
+                    found += 1
+            _keep_best(others[:found], values[:found], neighbours[at], weights[at])
+    return neighbours, weights
+
+
+@njit(cache=True)
+def _keep_best(
+    others: NDArray[np.int32], values: FloatArray, neighbours: NDArray[np.int32], weights: FloatArray
+) -> None:
+    """Fill `neighbours` and `weights` (k,): all above the k-th largest value, and of those tied with it the first."""
+    k, cut, last = len(neighbours), -np.inf, 0
+    if len(values) > k:
+        cut = _kth_largest(values, k)
+        tied = np.sort(others[(values >= cut - TIE) & (values <= cut + TIE)])
+        last = tied[k - np.sum(values > cut + TIE) - 1]
+    filled = 0
+    for place in range(len(values)):
+        if values[place] > cut + TIE or (values[place] >= cut - TIE and others[place] <= last):
+            neighbours[filled], weights[filled] = others[place], values[place]
+            filled += 1
 
 
 @njit(cache=True)
@@ -157,43 +200,6 @@ def _kth_largest(values: FloatArray, k: int) -> float:
             found += 1
     kth: float = np.sort(inside)[found - k]
     return kth
-
-
-@parallel_njit()
-def _nearest(
-    wanted: IntArray,
-    rows: Rows,
-    columns: Rows,
-    norms: FloatArray,
-    k: int,
-    shrinkage: float,
-    minimum: float,
-    pearson: bool,
-    workers: int,
-) -> tuple[NDArray[np.int32], FloatArray]:
-    """(wanted, k) each: the neighbours in no particular order, -1 where there are fewer, and similarities."""
-    count = len(rows.indptr) - 1
-    neighbours = np.full((len(wanted), k), -1, dtype=np.int32)
-    weights = np.zeros((len(wanted), k))
-    for worker in prange(workers):
-        # One scratch row a worker, cleaned only where it was written: O(rows) memory a thread.
-        sums = np.zeros((count, 6 if pearson else 2))
-        touched = np.empty(count, dtype=np.uint32)
-        for at in range(worker, len(wanted), workers):
-            row = wanted[at]
-            found = _co_rating_sums(row, rows, columns, pearson, sums, touched)
-            filled = 0
-            for place in range(found):
-                other = touched[place]
-                if pearson:
-                    value = _correlation(sums[other], shrinkage)
-                else:
-                    scale = norms[row] * norms[other] + shrinkage
-                    value = sums[other, 1] / scale if scale > 0 else 0.0
-                sums[other] = 0.0
-                if other != row and value > minimum + TIE:
-                    filled = _keep_best(neighbours[at], weights[at], filled, other, value)
-    return neighbours, weights
 
 
 @njit(cache=True)
@@ -232,39 +238,6 @@ def _correlation(sums: FloatArray, shrinkage: float) -> float:
         return 0.0
     shrunk: float = (n * xy - x * y) / math.sqrt(spread_x * spread_y) * (n / (n + shrinkage))
     return shrunk
-
-
-@njit(cache=True)
-def _keep_best(ids: NDArray[np.int32], values: FloatArray, filled: int, new: int, value: float) -> int:
-    """Offer one more to a heap of the best, whose root is the worst of them; returns how many it holds."""
-    if filled < len(ids):
-        place = filled
-        while place > 0:
-            parent = (place - 1) // 2
-            if not _is_worse(value, new, values[parent], ids[parent]):
-                break
-            ids[place], values[place] = ids[parent], values[parent]
-            place = parent
-        ids[place], values[place] = new, value
-        return filled + 1
-    if _is_worse(value, new, values[0], ids[0]):
-        return filled
-    place, child = 0, 1
-    while child < filled:
-        if child + 1 < filled and _is_worse(values[child + 1], ids[child + 1], values[child], ids[child]):
-            child += 1
-        if _is_worse(value, new, values[child], ids[child]):
-            break
-        ids[place], values[place] = ids[child], values[child]
-        place, child = child, 2 * child + 1
-    ids[place], values[place] = new, value
-    return filled
-
-
-@njit(cache=True)
-def _is_worse(value: float, position: int, other_value: float, other_position: int) -> bool:
-    """Less similar, or as similar and further down the list."""
-    return value < other_value - TIE or (value <= other_value + TIE and position > other_position)
 
 
 @parallel_njit()
