@@ -17,7 +17,7 @@ from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.factor.bayes import BayesMF, BayesMFModel, draw_distributions, draw_noise_precision, draw_rows
-from recaudit.models.rows import Rows
+from recaudit.models.rows import SparseRows
 
 SMALL = BayesMF(factors=3, iterations=12, burn_in=4, thinning=2, update_iterations=6)
 
@@ -62,7 +62,7 @@ class OneSide:
 
     def draw(self, normals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(rows, 21) vectors and biases, and (rows,) squared errors."""
-        design = (Rows(self.indptr, self.others, self.values), self.other_rows)
+        design = (SparseRows(self.indptr, self.others, self.values), self.other_rows)
         rows, squares = draw_rows(*design, self.means, self.precisions, self.noise_precision, normals)
         np.testing.assert_array_equal(rows[:, 20], 1.0)
         return np.delete(rows, 20, axis=1), squares
@@ -111,10 +111,10 @@ def test_biases_alone_follow_their_exact_posterior() -> None:
     covariance = np.linalg.inv(alpha * design.T @ design + np.diag(prior))
     mean = covariance @ (alpha * design.T @ ratings + prior * np.array([0.2] * 3 + [-0.1] * 4))
 
-    def side(rows: IntArray, others: IntArray) -> Rows:
+    def side(rows: IntArray, others: IntArray) -> SparseRows:
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(rows.max() + 2))
-        return Rows(starts, others[order].astype(np.int32), ratings[order])
+        return SparseRows(starts, others[order].astype(np.int32), ratings[order])
 
     by_user, by_item = side(users, items), side(items, users)
     draw, sweeps = np.random.default_rng(0), 6000

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 
 Singles = NDArray[np.float32]
 Indices = NDArray[np.integer]
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A sparse matrix by rows: the entries of row r are `indptr[r]:indptr[r + 1]`, columns ascending."""
 
     indptr: Indices
@@ -22,7 +22,7 @@ class Rows(NamedTuple):
     values: FloatArray
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array | sparse.csc_array, less: float = 0.0) -> Rows:
+    def of(cls, matrix: sparse.csr_array | sparse.csc_array, less: float = 0.0) -> SparseRows:
         """A copy of the rows of a CSR matrix, or of the columns of a CSC one, with `less` taken off the entries.
 
         numba compiles a kernel anew for every index type, and for read-only arrays: this is one type for all.
@@ -30,3 +30,8 @@ class Rows(NamedTuple):
         """
         values = np.asarray(matrix.data - less, dtype=np.float64)
         return cls(matrix.indptr.astype(np.uint64), matrix.indices.astype(np.uint32), values)
+
+    @property
+    def counts(self) -> IntArray:
+        """(rows,): how many entries each row has."""
+        return (self.indptr[1:] - self.indptr[:-1]).astype(np.int64)

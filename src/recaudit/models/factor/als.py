@@ -16,7 +16,7 @@ from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_fit
 from recaudit.models.factor.least_squares import solve_vectors
 from recaudit.models.factor.model import FactorModel, Parameters, fitted_parameters
-from recaudit.models.rows import Rows
+from recaudit.models.rows import SparseRows
 from recaudit.models.updates import AlsSolve
 from recaudit.seeding import generator
 
@@ -62,7 +62,8 @@ class ALS(Recommender):
         P, Q, f, g = start
         mean = float(data.ratings.mean())
         by_user, by_item = (
-            Rows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data - mean) for matrix in (data.csr, data.csc)
+            SparseRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data - mean)
+            for matrix in (data.csr, data.csc)
         )
         for _ in track(range(iterations), "ALS", iterations):
             _solve_biases(by_item, Q, P, g, f, self.regularization, self.per_rating)
@@ -73,9 +74,9 @@ class ALS(Recommender):
         update = AlsSolve(regularization=self.regularization, per_rating=self.per_rating)
         return FactorModel(data, P, Q, f, g, mean, update)
 
-    def _vectors(self, rows: Rows, Y: FloatArray, bias: FloatArray, other_bias: FloatArray) -> FloatArray:
+    def _vectors(self, rows: SparseRows, Y: FloatArray, bias: FloatArray, other_bias: FloatArray) -> FloatArray:
         """(rows, factors): `x = (sum y y^T + penalty I)^-1 sum y (r - mean - biases)`; zero without ratings."""
-        counts = np.diff(rows.indptr)
+        counts = rows.counts
         penalty = self.regularization * (np.maximum(counts, 1) if self.per_rating else np.ones(len(counts)))
         left = rows._replace(values=rows.values - np.repeat(bias, counts) - other_bias[rows.indices])
         d = Y.shape[1]
@@ -84,7 +85,7 @@ class ALS(Recommender):
 
 @parallel_njit(fastmath=True)
 def _solve_biases(
-    rows: Rows,
+    rows: SparseRows,
     X: FloatArray,
     Y: FloatArray,
     bias: FloatArray,

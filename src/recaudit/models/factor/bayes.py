@@ -25,11 +25,11 @@ from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_fit, check_own_model
 from recaudit.models.factor.least_squares import IN_ORDER
-from recaudit.models.rows import Rows, Singles
+from recaudit.models.rows import Singles, SparseRows
 from recaudit.seeding import generator
 
 _LANES = 32
-"""Rows whose equations are factorised side by side, one in each lane of the processor's vectors."""
+"""SparseRows whose equations are factorised side by side, one in each lane of the processor's vectors."""
 _WIDTH = 256
 """Columns of one product in single precision: few enough that matrix libraries add them up in the same order for any
 number of rows and threads."""
@@ -81,7 +81,7 @@ class BayesMF(Recommender):
         """Sample from a random start."""
         check_data(data)
         draw = generator(rng, "bayes-mf")
-        chain = Chain.start(data.n_users, data.n_items, self.factors, self.init_std, draw)
+        chain = GibbsChain.start(data.n_users, data.n_items, self.factors, self.init_std, draw)
         return self._sample(data, Units.of(data), chain, self.iterations, self.burn_in, draw)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
@@ -96,7 +96,13 @@ class BayesMF(Recommender):
         return self._sample(data, start.units, start.chain, self.update_iterations, 0, draw)
 
     def _sample(
-        self, data: Interactions, units: Units, chain: Chain, iterations: int, burn_in: int, draw: np.random.Generator
+        self,
+        data: Interactions,
+        units: Units,
+        chain: GibbsChain,
+        iterations: int,
+        burn_in: int,
+        draw: np.random.Generator,
     ) -> BayesMFModel:
         by_user, by_item = units.rows(data.csr), units.rows(data.csc)
         kept = range(iterations - 1, burn_in - 1, -self.thinning)[::-1]
@@ -130,18 +136,18 @@ class BayesMFModel(FittedModel):
     """The units of the draws."""
     noise: float
     """Standard deviation of a rating around its score, on the scale of the ratings: the posterior mean."""
-    chain: Chain
+    chain: GibbsChain
     """The last draw, from which `warm_fit` continues."""
 
     @property
     def factors(self) -> int:
         """Length of the user and item vectors."""
-        return self.user_draws.shape[2] - 2
+        return int(self.user_draws.shape[2]) - 2
 
     @property
     def n_draws(self) -> int:
         """How many draws were kept."""
-        return self.user_draws.shape[1]
+        return int(self.user_draws.shape[1])
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): posterior means, not clipped; the products of many draws are one product."""
@@ -199,15 +205,15 @@ class Units:
         """Those of the log; ratings that are all the same keep their scale."""
         return Units(float(data.ratings.mean()), float(data.ratings.std()) or 1.0)
 
-    def rows(self, matrix: sparse.csr_array | sparse.csc_array) -> Rows:
+    def rows(self, matrix: sparse.csr_array | sparse.csc_array) -> SparseRows:
         """The ratings of a log by user (CSR) or by item (CSC)."""
-        rows = Rows.of(matrix, less=self.mean)
+        rows = SparseRows.of(matrix, less=self.mean)
         return rows._replace(values=rows.values / self.sd)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Group:
+class GibbsGroup:
     """The rows of one side, users or items, and the distribution that each of their dimensions comes from."""
 
     rows: FloatArray
@@ -218,44 +224,44 @@ class Group:
     """(factors + 1,): one over the variance of each."""
 
     @staticmethod
-    def start(count: int, factors: int, std: float, draw: np.random.Generator) -> Group:
+    def start(count: int, factors: int, std: float, draw: np.random.Generator) -> GibbsGroup:
         """Random vectors, no biases."""
         rows = np.zeros((count, factors + 2))
         rows[:, :factors] = std * draw.standard_normal((count, factors))
         rows[:, factors] = 1.0
-        return Group(rows, np.zeros(factors + 1), np.ones(factors + 1))
+        return GibbsGroup(rows, np.zeros(factors + 1), np.ones(factors + 1))
 
     def redraw(
-        self, ratings: Rows, others: Group, noise_precision: float, draw: np.random.Generator
-    ) -> tuple[Group, float]:
+        self, ratings: SparseRows, others: GibbsGroup, noise_precision: float, draw: np.random.Generator
+    ) -> tuple[GibbsGroup, float]:
         """New distributions given the rows, then new rows given those and the others; and the squared error left."""
         values = np.delete(self.rows, -2, axis=1)
         means, precisions = draw_distributions(values, self.means, draw)
         normals = draw.standard_normal(values.shape)
         rows, squares = draw_rows(ratings, others.rows, means, precisions, noise_precision, normals)
-        return Group(rows, means, precisions), max(float(squares.sum()), 0.0)
+        return GibbsGroup(rows, means, precisions), max(float(squares.sum()), 0.0)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Chain:
+class GibbsChain:
     """One draw of everything; the next one follows from it."""
 
-    users: Group
-    items: Group
+    users: GibbsGroup
+    items: GibbsGroup
     noise_precision: float
     """Alpha: one over the variance of the ratings around the model."""
 
     @staticmethod
-    def start(users: int, items: int, factors: int, std: float, draw: np.random.Generator) -> Chain:
+    def start(users: int, items: int, factors: int, std: float, draw: np.random.Generator) -> GibbsChain:
         """Random vectors of this standard deviation, no biases, and all variance is noise."""
-        return Chain(Group.start(users, factors, std, draw), Group.start(items, factors, std, draw), 1.0)
+        return GibbsChain(GibbsGroup.start(users, factors, std, draw), GibbsGroup.start(items, factors, std, draw), 1.0)
 
-    def sweep(self, by_user: Rows, by_item: Rows, draw: np.random.Generator) -> Chain:
+    def sweep(self, by_user: SparseRows, by_item: SparseRows, draw: np.random.Generator) -> GibbsChain:
         """Draw everything once: users given items, items given users, the noise given both."""
         users, _ = self.users.redraw(by_user, self.items, self.noise_precision, draw)
         items, squared_error = self.items.redraw(by_item, users, self.noise_precision, draw)
-        return Chain(users, items, draw_noise_precision(squared_error, len(by_item.values), draw))
+        return GibbsChain(users, items, draw_noise_precision(squared_error, len(by_item.values), draw))
 
 
 def draw_distributions(
@@ -280,7 +286,7 @@ def draw_noise_precision(squared_error: float, count: int, draw: np.random.Gener
 
 @parallel_njit(fastmath=IN_ORDER)
 def draw_rows(
-    ratings: Rows,
+    ratings: SparseRows,
     other_rows: FloatArray,
     means: FloatArray,
     precisions: FloatArray,
@@ -335,14 +341,14 @@ def draw_rows(
 
 
 @njit(fastmath=IN_ORDER, cache=True)
-def _sum_products(row: int, ratings: Rows, other_rows: FloatArray, Z: FloatArray, products: FloatArray) -> None:
+def _sum_products(row: int, ratings: SparseRows, other_rows: FloatArray, Z: FloatArray, products: FloatArray) -> None:
     """products (d + 1, d + 1) = sum of z z^T with z = (y, t) over the ratings of the row, len(Z) of them at a time."""
     begin, end = np.int64(ratings.indptr[row]), np.int64(ratings.indptr[row + 1])
     last = len(products) - 1
     if begin == end:
         products[:] = 0.0
     for start in range(begin, end, len(Z)):
-        n = min(len(Z), end - start)
+        n = min(len(Z), int(end - start))
         for at in range(n):
             other = ratings.indices[start + at]
             for k in range(last):

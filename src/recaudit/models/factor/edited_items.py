@@ -7,12 +7,12 @@ from numba import njit, prange
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.rows import Indices, Rows
+from recaudit.models.rows import Indices, SparseRows
 
 
 @parallel_njit(fastmath=True)
 def solve_items(
-    ratings: Rows,
+    ratings: SparseRows,
     P: FloatArray,
     user_level: FloatArray,
     item_bias: FloatArray,

@@ -12,7 +12,7 @@ from numba import njit, prange
 
 from recaudit.arrays import FloatArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.rows import Indices, Rows
+from recaudit.models.rows import Indices, SparseRows
 
 IN_ORDER = {"contract"}
 """The freedom that the compiler has with sums, in these functions and in those that call them."""
@@ -20,7 +20,7 @@ IN_ORDER = {"contract"}
 
 @parallel_njit(fastmath=IN_ORDER)
 def solve_vectors(
-    rows: Rows, Y: FloatArray, penalty: FloatArray, weight: FloatArray, gram: FloatArray, pull: FloatArray
+    rows: SparseRows, Y: FloatArray, penalty: FloatArray, weight: FloatArray, gram: FloatArray, pull: FloatArray
 ) -> FloatArray:
     """(rows, factors): `x = (weight gram + sum y y^T + penalty I)^-1 (pull + sum value y)` over each row's entries.
 

@@ -184,7 +184,7 @@ def _directions(vectors: FloatArray) -> FloatArray:
 
 
 _ROWS_AT_ONCE = 1024
-"""Rows of the kernel that are held at once while their means are taken."""
+"""SparseRows of the kernel that are held at once while their means are taken."""
 
 
 @final

@@ -17,9 +17,9 @@ from recaudit.models.base import FittedModel
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
 from recaudit.models.factor.edited_items import solve_items
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
-from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, Taste
-from recaudit.models.rows import Rows
-from recaudit.models.updates import AlsSolve, Row, SgdStep, WalsSolve
+from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, UserVector
+from recaudit.models.rows import SparseRows
+from recaudit.models.updates import AlsSolve, RatedVector, SgdStep, WalsSolve
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """P (users, factors), Q (items, factors), f (users,), g (items,)."""
@@ -121,10 +121,10 @@ class FactorModel(FittedModel):
         if isinstance(self.update, WalsSolve):
             return super().rollout(user)
         offset = self.item_bias + self.mean + self.user_bias[user]
-        taste = Taste(self.user_factors[user], self.item_factors, offset)
+        own = UserVector(self.user_factors[user], self.item_factors, offset)
         if isinstance(self.update, SgdStep):
-            return SgdRollOut(taste, self.update)
-        return AlsRollOut(taste, Ridge(taste, self.update, *self.data.history(user)))
+            return SgdRollOut(own, self.update)
+        return AlsRollOut(own, Ridge(own, self.update, *self.data.history(user)))
 
     def _own(self, user: int, items: IntArray) -> AffineResponse:
         block = self.own_responses(np.array([user]), items[None, :])
@@ -136,7 +136,7 @@ class FactorModel(FittedModel):
         seen, ratings = self.data.history(user)
         kept = ~np.isin(seen, items)
         stands, others = self.user_factors[user], self.item_factors
-        return self.update.affine(Row("user", user, stands, others, offset, seen[kept], ratings[kept], items))
+        return self.update.affine(RatedVector("user", user, stands, others, offset, seen[kept], ratings[kept], items))
 
     def _moved_items(self, editors: IntArray, items: IntArray) -> tuple[Tensor, Tensor]:
         """(pairs, factors) each, slope and level: an item (pairs,) rated o by its editor becomes `slope o + level`."""
@@ -152,7 +152,7 @@ class FactorModel(FittedModel):
             distinct, first = np.unique(items[order], return_index=True)
             csc = self.data.csc
             fitted = (
-                Rows(csc.indptr.astype(np.int64), csc.indices.astype(np.int64), csc.data),
+                SparseRows(csc.indptr.astype(np.int64), csc.indices.astype(np.int64), csc.data),
                 np.ascontiguousarray(P),
                 user_level,
                 self.item_bias,
@@ -173,7 +173,7 @@ class FactorModel(FittedModel):
         kept = raters != editor
         offset = self.mean + self.user_bias + self.item_bias[item]
         stands, others, acted = self.item_factors[item], self.user_factors, np.array([editor])
-        return self.update.affine(Row("item", item, stands, others, offset, raters[kept], ratings[kept], acted))
+        return self.update.affine(RatedVector("item", item, stands, others, offset, raters[kept], ratings[kept], acted))
 
     def _others(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         p, level = self.user_factors[viewer], self.mean + self.user_bias[viewer]

@@ -18,7 +18,7 @@ from recaudit.models.baseline.popularity import item_means
 from recaudit.models.checks import check_data, check_fit
 from recaudit.models.factor.least_squares import IN_ORDER, add_ratings, padded, solve_vectors
 from recaudit.models.factor.model import FactorModel
-from recaudit.models.rows import Rows
+from recaudit.models.rows import SparseRows
 from recaudit.models.updates import Background, WalsSolve
 from recaudit.seeding import generator
 
@@ -99,7 +99,7 @@ class WALS(Recommender):
         if self.weighting == "rank-one":
             c, d = (counts / counts.mean() for counts in (data.user_counts, data.item_counts))
         alpha, one = self.unobserved_weight, np.ones(data.n_users)
-        by_user, by_item = Rows.of(data.csr, less=mean), Rows.of(data.csc, less=mean)
+        by_user, by_item = SparseRows.of(data.csr, less=mean), SparseRows.of(data.csc, less=mean)
         if ones:
             by_user, by_item = (rows._replace(values=np.ones(len(data))) for rows in (by_user, by_item))
         users = WeightedRows(by_user, weight=alpha * c, target=one, other_weight=d, other_target=prior)
@@ -115,17 +115,17 @@ class WeightedRows:
     `rated` holds what the rated pairs are fitted to; the other fields are as in `Background`.
     """
 
-    rated: Rows
+    rated: SparseRows
     weight: FloatArray
     target: FloatArray
     other_weight: FloatArray
     other_target: FloatArray
 
     @cached_property
-    def right(self) -> Rows:
+    def right(self) -> SparseRows:
         """What multiplies y on the right of x's equations for a rated pair fitted to a: `(1 + w) a - w t`."""
         values, others = self.rated.values, self.rated.indices
-        x = np.repeat(np.arange(len(self.weight)), np.diff(self.rated.indptr.astype(np.int64)))
+        x = np.repeat(np.arange(len(self.weight)), self.rated.counts)
         weight, target = self.weight[x] * self.other_weight[others], self.target[x] * self.other_target[others]
         return self.rated._replace(values=values + weight * (values - target))
 

@@ -89,7 +89,8 @@ def from_weights(
     `offset` (items,) is taken off the ratings and added to the scores, as in `LinearModel`; none where nothing
     is said. Say `predicts_ratings=True` if your scores are ratings on the scale of `data`.
     """
-    dense = weights.toarray() if isinstance(weights, sparse.sparray | sparse.spmatrix) else weights
+    sparse_ones = isinstance(weights, sparse.sparray | sparse.spmatrix)
+    dense: ArrayLike = weights.toarray() if sparse_ones else weights  # type: ignore[union-attr, assignment]
     W = checked_array("weights", dense, (data.n_items, data.n_items))
     g = np.zeros(data.n_items) if offset is None else checked_array("offset", offset, (data.n_items,))
     return LinearModel(data, HeldWeights(W), g, predicts_ratings=predicts_ratings)
@@ -100,7 +101,7 @@ class Factors(Recommender):
     """Vectors that you already have, from an .npz file: nothing is fitted.
 
     Arrays: `user_factors` (users, factors), `item_factors` (items, factors); where there are any, `user_bias`
-    (users,), `item_bias` (items,) and `mean`. Rows follow `user_ids` (users,) and `item_ids` (items,) where
+    (users,), `item_bias` (items,) and `mean`. SparseRows follow `user_ids` (users,) and `item_ids` (items,) where
     these are in the file, else the ids of the data in ascending order.
     """
 

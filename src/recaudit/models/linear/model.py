@@ -25,7 +25,7 @@ from recaudit.models.baseline.popularity import item_means
 from recaudit.models.checks import check_actions, check_data
 from recaudit.models.neighbour.similarity import gram, products
 from recaudit.models.response import AffineResponse, Response
-from recaudit.models.rows import Rows
+from recaudit.models.rows import SparseRows
 
 Center = Literal["none", "item"]
 
@@ -80,7 +80,7 @@ class HeldWeights:
 
     def scores(self, users: IntArray, histories: sparse.csr_array, offset: FloatArray) -> FloatArray:
         """(len(users), items): `offset + histories W`."""
-        return _products(Rows.of(histories), self.dense, offset)
+        return _products(SparseRows.of(histories), self.dense, offset)
 
 
 @final
@@ -98,7 +98,7 @@ class UserKernel:
     So fitting inverts K alone, scores need the rows of K of those who are scored, and W is made when it is asked for.
     """
 
-    by_item: Rows
+    by_item: SparseRows
     """(items, users): the columns x_j of X."""
     inverse: FloatArray
     """(users, users): K."""
@@ -110,8 +110,8 @@ class UserKernel:
     @classmethod
     def of(cls, X: sparse.csr_array, regularization: float) -> UserKernel:
         """Invert `X X^T + regularization I` of a sparse X (users, items)."""
-        by_item = Rows.of(X.tocsc())
-        normal = torch.from_numpy(products(Rows.of(X), by_item))
+        by_item = SparseRows.of(X.tocsc())
+        normal = torch.from_numpy(products(SparseRows.of(X), by_item))
         normal.diagonal().add_(regularization)
         inverse = _inverted(normal).numpy()
         explained, squares = _explained(by_item, inverse)
@@ -215,7 +215,7 @@ def _inverted(matrix: Tensor) -> Tensor:
 
 
 @parallel_njit()
-def _explained(by_item: Rows, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _explained(by_item: SparseRows, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(items,) each: `h_j = x_j^T K x_j`, the lower triangle of K counted twice, and `x_j^T x_j`."""
     count = len(by_item.indptr) - 1
     explained, squares = np.empty(count), np.empty(count)
@@ -234,7 +234,7 @@ def _explained(by_item: Rows, inverse: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 @parallel_njit()
-def _products(rows: Rows, dense: FloatArray, offset: FloatArray) -> FloatArray:
+def _products(rows: SparseRows, dense: FloatArray, offset: FloatArray) -> FloatArray:
     """(rows, columns): `offset + rows @ dense` for `dense` (n, columns), each entry summed in the order of its row."""
     count = len(offset)
     out = np.empty((len(rows.indptr) - 1, count))

@@ -18,7 +18,7 @@ from recaudit.models.baseline.popularity import item_means
 from recaudit.models.checks import check_actions, check_data
 from recaudit.models.neighbour.similarity import Similarity, nearest, weighted_averages
 from recaudit.models.response import AffineResponse, Response
-from recaudit.models.rows import Rows
+from recaudit.models.rows import SparseRows
 
 Center = Literal["biases", "item", "user", "none"]
 Compared = Literal["deviations", "ratings"]
@@ -46,16 +46,21 @@ class _Neighbourhood(Recommender):
     """What similarities compare: "deviations" from the baseline, or "ratings" as they are, so that only the average is
     centred (paper 003). Where all ratings are positive, all who share one are then alike, more or less."""
 
-    def _similar(self, vectors: sparse.csr_array, label: str) -> sparse.csr_array:
-        """(rows, rows): the neighbours of each row of `vectors`, and how similar they are."""
-        return nearest(
-            vectors,
+    def _compare(self, data: Interactions, compare_items: bool) -> tuple[Baseline, sparse.csr_array, sparse.csr_array]:
+        """The baseline, the deviations from it (users, items), and the neighbours of each row, with similarities."""
+        check_data(data)
+        baseline = Baseline.of(data, self.center, self.damping)
+        deviations = baseline.deviations(data)
+        compared = deviations if self.compared == "deviations" else data.csr
+        similar = nearest(
+            compared.T.tocsr() if compare_items else compared,
             k=self.neighbours,
             similarity=self.similarity,
             shrinkage=self.shrinkage,
             minimum=self.minimum_similarity,
-            label=label,
+            label=type(self).__name__,
         )
+        return baseline, deviations, similar
 
 
 @final
@@ -67,12 +72,8 @@ class ItemKNN(_Neighbourhood):
 
     def fit(self, data: Interactions, rng: int = 0) -> ItemKNNModel:
         """Compare all pairs of items. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
-        baseline = Baseline.of(data, self.center, self.damping)
-        deviations = baseline.deviations(data)
-        compared = deviations if self.compared == "deviations" else data.csr
-        weights = self._similar(compared.T.tocsr(), "ItemKNN")
-        return ItemKNNModel(data, baseline, Rows.of(deviations), Rows.of(weights.tocsc()))
+        baseline, deviations, weights = self._compare(data, compare_items=True)
+        return ItemKNNModel(data, baseline, SparseRows.of(deviations), SparseRows.of(weights.tocsc()))
 
 
 @final
@@ -84,12 +85,8 @@ class UserKNN(_Neighbourhood):
 
     def fit(self, data: Interactions, rng: int = 0) -> UserKNNModel:
         """Compare all pairs of users. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
-        baseline = Baseline.of(data, self.center, self.damping)
-        deviations = baseline.deviations(data)
-        compared = deviations if self.compared == "deviations" else data.csr
-        weights = self._similar(compared, "UserKNN")
-        return UserKNNModel(data, baseline, Rows.of(deviations), Rows.of(weights))
+        baseline, deviations, weights = self._compare(data, compare_items=False)
+        return UserKNNModel(data, baseline, SparseRows.of(deviations), SparseRows.of(weights))
 
 
 @final
@@ -139,9 +136,9 @@ class ItemKNNModel(FittedModel):
 
     data: Interactions
     baseline: Baseline
-    deviations: Rows
+    deviations: SparseRows
     """(users, items): `r_uj - b_uj`."""
-    counted_by: Rows
+    counted_by: SparseRows
     """(items, items): row j holds w_ij for the items i that have j as a neighbour."""
 
     response: ClassVar[type[Response]] = AffineResponse
@@ -154,10 +151,8 @@ class ItemKNNModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        level = self.baseline.levels(users)
-        return torch.from_numpy(
-            level + weighted_averages(users, self.deviations, self.counted_by, False, self.baseline.alone)
-        )
+        level, alone = self.baseline.levels(users), self.baseline.alone
+        return torch.from_numpy(level + weighted_averages(users, self.deviations, self.counted_by, False, alone))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`, similarities and baseline held.
@@ -191,9 +186,9 @@ class UserKNNModel(FittedModel):
 
     data: Interactions
     baseline: Baseline
-    deviations: Rows
+    deviations: SparseRows
     """(users, items): `r_vi - b_vi`."""
-    neighbours: Rows
+    neighbours: SparseRows
     """(users, users): row u holds w_uv for the neighbours v of u."""
 
     @property
@@ -204,7 +199,5 @@ class UserKNNModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        level = self.baseline.levels(users)
-        return torch.from_numpy(
-            level + weighted_averages(users, self.neighbours, self.deviations, True, self.baseline.alone)
-        )
+        level, alone = self.baseline.levels(users), self.baseline.alone
+        return torch.from_numpy(level + weighted_averages(users, self.neighbours, self.deviations, True, alone))

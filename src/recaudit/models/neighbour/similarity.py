@@ -17,7 +17,7 @@ from scipy import sparse
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.rows import Rows
+from recaudit.models.rows import SparseRows
 from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]
@@ -25,7 +25,7 @@ Similarity = Literal["cosine", "pearson"]
 _BUCKETS = 256
 
 _BLOCK = 1024
-"""Rows between two reports of progress; no number depends on it."""
+"""SparseRows between two reports of progress; no number depends on it."""
 
 _DENSE = 4096
 """Up to so many rows the products of all pairs are held at once: 128 MB. No number depends on it."""
@@ -56,7 +56,7 @@ def nearest(
     count = vectors.shape[0]
     k = min(k, count - 1)
     norms = np.sqrt(_row_sums(vectors, vectors.data**2))
-    rows, columns = Rows.of(vectors), Rows.of(vectors.tocsc())
+    rows, columns = SparseRows.of(vectors), SparseRows.of(vectors.tocsc())
     # A product of 0 is no neighbour where the minimum is 0 or more, whether or not a column is shared.
     if similarity == "cosine" and minimum >= 0 and count <= _DENSE:
         neighbours, weights = _nearest_of_all(products(rows, columns), norms, k, shrinkage, minimum)
@@ -126,8 +126,8 @@ def _nearest_of_all(
 @parallel_njit()
 def _nearest(
     wanted: IntArray,
-    rows: Rows,
-    columns: Rows,
+    rows: SparseRows,
+    columns: SparseRows,
     norms: FloatArray,
     k: int,
     shrinkage: float,
@@ -204,7 +204,7 @@ def _kth_largest(values: FloatArray, k: int) -> float:
 
 @njit(cache=True)
 def _co_rating_sums(
-    row: int, rows: Rows, columns: Rows, pearson: bool, sums: FloatArray, touched: NDArray[np.uint32]
+    row: int, rows: SparseRows, columns: SparseRows, pearson: bool, sums: FloatArray, touched: NDArray[np.uint32]
 ) -> int:
     """Fill `sums[other]` with (n, xy) or (n, xy, x, y, xx, yy) over the columns shared with `row`.
 
@@ -241,7 +241,9 @@ def _correlation(sums: FloatArray, shrinkage: float) -> float:
 
 
 @parallel_njit()
-def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: bool, fallback: FloatArray) -> FloatArray:
+def weighted_averages(
+    rows: IntArray, left: SparseRows, right: SparseRows, weights_left: bool, fallback: FloatArray
+) -> FloatArray:
     """(len(rows), columns): `sum_k left[r, k] right[k, c] / sum_k |w|` over the k that both hold.
 
     w is the left factor or the right one; `fallback` (columns,) stands where there is no such k, or only
@@ -265,11 +267,11 @@ def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: boo
 
 def gram(vectors: sparse.csr_array) -> FloatArray:
     """(columns, columns): `X^T X` of a sparse X (rows, columns), dense."""
-    return products(Rows.of(vectors.tocsc()), Rows.of(vectors))
+    return products(SparseRows.of(vectors.tocsc()), SparseRows.of(vectors))
 
 
 @parallel_njit()
-def products(rows: Rows, columns: Rows) -> FloatArray:
+def products(rows: SparseRows, columns: SparseRows) -> FloatArray:
     """(rows, rows): the dot products of all pairs of rows of a sparse matrix, given by rows and by columns."""
     count = len(rows.indptr) - 1
     out = np.empty((count, count))
@@ -285,7 +287,7 @@ def products(rows: Rows, columns: Rows) -> FloatArray:
 
 
 @njit(cache=True)
-def _lower_products(row: int, rows: Rows, columns: Rows, out: FloatArray) -> None:
+def _lower_products(row: int, rows: SparseRows, columns: SparseRows, out: FloatArray) -> None:
     """`out[row, other]` for every other up to the row itself."""
     sums = out[row]
     sums[: row + 1] = 0.0

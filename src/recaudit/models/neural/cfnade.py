@@ -59,7 +59,7 @@ class CFNADE(Recommender):
     epochs: int = Field(default=30, ge=1)
     """Passes over the rows."""
     batch: int = Field(default=64, ge=1)
-    """Rows in one step of Adam."""
+    """SparseRows in one step of Adam."""
     learning_rate: float = Field(default=0.001, gt=0, allow_inf_nan=False)
     """Step size of Adam."""
     regularization: float = Field(default=0.02, ge=0, allow_inf_nan=False)

@@ -76,7 +76,7 @@ class RecurrentRecommender(Recommender):
         )
         # All that decides the result of training.
         training = f"{self.model_dump_json(exclude={'checkpoint'})} rng={rng} data={data.fingerprint}"
-        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, training)
+        checkpoint = None if self.checkpoint is None else TrainingCheckpoint(self.checkpoint, training)
         done = 0 if checkpoint is None else checkpoint.load(learners)
         for epoch in track(range(done, self.epochs), "RecurrentRecommender", self.epochs - done):
             rate = self.learning_rate * (1 - 0.9 * epoch / max(1, self.epochs - 1))
@@ -109,7 +109,6 @@ class HistoryLearner:
         """`targets` (rows,): what `vector . other vector` should be, by row of the log."""
         self.network = network
         self.reading = Reading(network, histories, window)
-        self.windows = self.reading.windows
         self.optimizer = torch.optim.AdamW(network.parameters(), weight_decay=weight_decay)
         self.rows = torch.from_numpy(histories.rows).to(self.reading.others.device)
         self.targets = torch.from_numpy(targets).to(self.reading.ratings.device, self.reading.ratings.dtype)
@@ -124,16 +123,16 @@ class HistoryLearner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         # The first rating of a history is predicted from zeros and a lone one teaches nothing.
-        useful = draw.permutation(np.flatnonzero(self.windows.first + 1 < self.windows.end))
+        useful = draw.permutation(np.flatnonzero(self.reading.first + 1 < self.reading.end))
         for start in range(0, len(useful), batch):
             self._step(useful[start : start + batch], opposite)
         self.before = self.reading.before_each()
 
     def _step(self, batch: IntArray, opposite: Tensor) -> None:
-        places = self.windows.places(batch)
+        places = self.reading.places(batch)
         vectors, _ = self.reading.read(places, self.reading.window_states(batch))
         following = places + 1
-        known = torch.from_numpy(following < self.windows.end[batch]).to(vectors.device)
+        known = torch.from_numpy(following < self.reading.end[batch]).to(vectors.device)
         rows = self.rows[torch.from_numpy(np.minimum(following, len(self.rows) - 1)).to(vectors.device)]
         error = ((vectors * opposite[rows]).sum(dim=2) - self.targets[rows]) * known
         self.optimizer.zero_grad()
@@ -143,7 +142,7 @@ class HistoryLearner:
 
 
 @final
-class Checkpoint:
+class TrainingCheckpoint:
     """A file that holds training as it stands after an epoch, so that a run that was stopped continues from there.
 
     What is learned next depends on the weights and the optimisers' state alone, and each epoch draws from a seed of its
