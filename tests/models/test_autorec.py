@@ -17,14 +17,12 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neural.autorec import (
     AutoRec,
     AutoRecModel,
-    AutoRecWeights,
-    Columns,
     DenseLearner,
     SparseLearner,
     kept,
     train,
 )
-from recaudit.models.neural.autorec_kernel import keep
+from recaudit.models.neural.autorec_kernel import AutoRecWeights, Columns, keep
 from recaudit.models.rows import Singles
 
 EVERYBODY = np.arange(30)
@@ -120,9 +118,7 @@ def test_the_fast_steps_are_the_readable_ones(dropout: float) -> None:
     slow = DenseLearner(start, columns, 2.0, dropout, torch.device("cpu"))
     rates = np.full(4, 0.01)
     learned = train(fast, columns, rates, 7, rng=5)
-    for ours, theirs, before in zip(
-        learned.arrays, train(slow, columns, rates, 7, rng=5).arrays, start.arrays, strict=True
-    ):
+    for ours, theirs, before in zip(learned, train(slow, columns, rates, 7, rng=5), start, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-4)
         assert np.abs(ours - before).max() > 0.02
 

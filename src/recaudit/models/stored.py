@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
 from pydantic import BaseModel
+from torch import nn
 
 from recaudit import models
 from recaudit.data.interactions import Interactions
@@ -32,9 +33,8 @@ def _classes() -> dict[str, type]:
         hints += get_args(kind)
         if isinstance(kind, type) and _name(kind) not in found and kind.__module__.startswith(f"{models.__name__}."):
             found[_name(kind)] = kind
-            if dataclasses.is_dataclass(kind):
-                types = get_type_hints(kind)
-                hints += [types[field.name] for field in dataclasses.fields(kind)]
+            if not issubclass(kind, nn.Module | BaseModel):
+                hints += [hint for hint in get_type_hints(kind).values() if get_origin(hint) is not ClassVar]
     return found
 
 
@@ -76,23 +76,23 @@ def _encoded(value: object, place: str, data: Interactions, arrays: Arrays) -> J
         turned = value.flags.f_contiguous and not value.flags.c_contiguous
         arrays[place] = value.T if turned else value
         return {"is": "array", "at": place, "turned": bool(turned)}
-    if isinstance(value, tuple):
-        return {"is": "tuple", "of": [_encoded(each, f"{place}.{n}", data, arrays) for n, each in enumerate(value)]}
     name = _name(type(value))
     if _classes().get(name) is type(value):
         fields = {key: _encoded(each, f"{place}.{key}", data, arrays) for key, each in _fields(value).items()}
         return {"is": name, "with": fields}
+    if isinstance(value, tuple):
+        return {"is": "tuple", "of": [_encoded(each, f"{place}.{n}", data, arrays) for n, each in enumerate(value)]}
     raise TypeError(f"{place} is a {name}")
 
 
-def _fields(value: object) -> dict[str, object]:
+def _fields(value: Any) -> dict[str, object]:
     """What the class is called with to make the value again."""
     if isinstance(value, RatingNetwork):
         return {"levels": value.levels, "columns": value.columns, "hidden": len(value.c), **value.state_dict()}
     if isinstance(value, BaseModel):
         return dict(value)
-    assert dataclasses.is_dataclass(value)
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    names = getattr(value, "_fields", None) or [field.name for field in dataclasses.fields(value)]
+    return {name: getattr(value, name) for name in names}
 
 
 def _decoded(value: Json, data: Interactions, arrays: Arrays) -> Any:

@@ -43,13 +43,8 @@ class BayesMF(Recommender):
     of the user biases, the item biases, and every dimension of the user vectors and of the item vectors has its own
     normal distribution; its mean and precision, and the precision alpha of the ratings, are sampled with everything
     else, so that there is no regularization to tune. Priors, as in libFM: `alpha ~ Gamma(1/2, rate 1/2)`, and for each
-    group `precision ~ Gamma(1/2, rate 1/2)`, `mean ~ N(0, 1 / precision)`.
-
-    libFM draws one number after the other; here a user's (an item's) vector and bias are drawn together, given
-    everything on the other side (Salakhutdinov and Mnih 2008). An iteration costs more and moves further: 100 of them
-    predict topics-static as well as 200 of the other kind.
-
-    Who has no rating is drawn from the group's distribution, and so scored about as the average user or item.
+    group `precision ~ Gamma(1/2, rate 1/2)`, `mean ~ N(0, 1 / precision)`. A user's (an item's) vector and bias are
+    drawn together, given everything on the other side (Salakhutdinov and Mnih 2008).
     """
 
     factors: int = Field(default=20, ge=1)
@@ -59,12 +54,10 @@ class BayesMF(Recommender):
     burn_in: int = Field(default=20, ge=0)
     """Draws at the start that are not kept: they still show where the chain began."""
     thinning: int = Field(default=2, ge=1)
-    """Every how many of the draws that follow one is kept, the last one always. Neighbouring draws are alike, so that
-    keeping each adds little but memory: 4 bytes for every number of a user and of an item in each kept draw."""
+    """Every how many of the draws that follow one is kept, the last one always: neighbouring draws are alike."""
     init_std: float = Field(default=1.0, gt=0, le=100)
-    """Standard deviation of the random start, in the units of the vectors. Much smaller, and it takes the chain a
-    hundred iterations or more to find that there is anything beside the biases; beyond 100 the first equations would
-    be too badly conditioned to solve."""
+    """Standard deviation of the random start, in the units of the vectors. Much smaller, and the chain takes long to
+    leave the biases alone; beyond 100 the first equations would be too badly conditioned to solve."""
     update_iterations: int = Field(default=50, ge=1)
     """How often everything is drawn in `warm_fit`, from a chain that has settled: none is left out but for thinning."""
 
@@ -81,8 +74,10 @@ class BayesMF(Recommender):
         """Sample from a random start."""
         check_data(data)
         draw = generator(rng, "bayes-mf")
-        chain = GibbsChain.start(data.n_users, data.n_items, self.factors, self.init_std, draw)
-        return self._sample(data, Units.of(data), chain, self.iterations, self.burn_in, draw)
+        users, items = (GibbsGroup.start(n, self.factors, self.init_std, draw) for n in (data.n_users, data.n_items))
+        # Ratings that are all the same keep their scale; all variance is noise.
+        units = Units(float(data.ratings.mean()), float(data.ratings.std()) or 1.0)
+        return self._sample(data, units, GibbsChain(users, items, 1.0), self.iterations, self.burn_in, draw)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Continue the chain from the model's last draw, now with this log, and average anew."""
@@ -133,7 +128,6 @@ class BayesMFModel(FittedModel):
     item_draws: Singles
     """(items, draws, factors + 2): q_i, g_i, 1."""
     units: Units
-    """The units of the draws."""
     noise: float
     """Standard deviation of a rating around its score, on the scale of the ratings: the posterior mean."""
     chain: GibbsChain
@@ -155,22 +149,18 @@ class BayesMFModel(FittedModel):
         together = max(1, _WIDTH // (self.factors + 2))
         for first in range(0, self.n_draws, together):
             total += self._products(users, slice(first, first + together))
-        return self._ratings(total / self.n_draws)
+        return self.units.mean + self.units.sd * (total / self.n_draws)
 
     def draw_scores(self, users: IntArray, draw: int) -> Tensor:
-        """(len(users), items): the scores if draw number `draw`, of `n_draws`, were the truth.
-
-        Ranking by a draw taken at random is Thompson sampling: an item is shown as often as it is believed to be the
-        best.
-        """
+        """(len(users), items): the scores if draw number `draw`, of `n_draws`, were the truth (Thompson sampling)."""
         if not 0 <= draw < self.n_draws:
             raise InputError("draw", received=draw, expected=f"a whole number from 0 to {self.n_draws - 1}")
-        return self._ratings(self._products(users, slice(draw, draw + 1)))
+        return self.units.mean + self.units.sd * self._products(users, slice(draw, draw + 1))
 
     def uncertainty(self, users: IntArray) -> Tensor:
         """(len(users), items): the posterior standard deviation of what each score estimates.
 
-        It falls as ratings come in. A rating itself varies more: its variance is this squared plus `noise` squared.
+        A rating itself varies more: its variance is this squared plus `noise` squared.
         """
         mean = torch.zeros(len(users), self.data.n_items, dtype=torch.float64)
         squares = torch.zeros_like(mean)
@@ -188,9 +178,6 @@ class BayesMFModel(FittedModel):
         width = rows.shape[1] * rows.shape[2]
         return product(rows.reshape(len(rows), width), columns.reshape(len(columns), width))
 
-    def _ratings(self, standardised: Tensor) -> Tensor:
-        return self.units.mean + self.units.sd * standardised
-
 
 @final
 @dataclass(frozen=True)
@@ -199,11 +186,6 @@ class Units:
 
     mean: float
     sd: float
-
-    @staticmethod
-    def of(data: Interactions) -> Units:
-        """Those of the log; ratings that are all the same keep their scale."""
-        return Units(float(data.ratings.mean()), float(data.ratings.std()) or 1.0)
 
     def rows(self, matrix: sparse.csr_array | sparse.csc_array) -> SparseRows:
         """The ratings of a log by user (CSR) or by item (CSC)."""
@@ -251,11 +233,6 @@ class GibbsChain:
     items: GibbsGroup
     noise_precision: float
     """Alpha: one over the variance of the ratings around the model."""
-
-    @staticmethod
-    def start(users: int, items: int, factors: int, std: float, draw: np.random.Generator) -> GibbsChain:
-        """Random vectors of this standard deviation, no biases, and all variance is noise."""
-        return GibbsChain(GibbsGroup.start(users, factors, std, draw), GibbsGroup.start(items, factors, std, draw), 1.0)
 
     def sweep(self, by_user: SparseRows, by_item: SparseRows, draw: np.random.Generator) -> GibbsChain:
         """Draw everything once: users given items, items given users, the noise given both."""

@@ -28,11 +28,8 @@ class LLORMA(Recommender):
 
     The anchors are pairs of the log. How near users and items are to them is measured in a global factorisation that is
     trained first; a pair that is near no anchor is predicted by it. The local models are trained together, on the
-    error of the prediction that they make together (Global LLORMA).
-
-    The defaults are those of paper 003 on its topics data, with the kernel of its code.
-
-    On the CPU of one machine, where one thread trains, a model is the same number by number; on a GPU rounding varies.
+    error of the prediction that they make together (Global LLORMA). The defaults are those of paper 003 on its topics
+    data, with the kernel of its code. Equal bits on the CPU of one machine; on a GPU rounding varies.
     """
 
     anchors: int = Field(default=10, ge=1)
@@ -190,10 +187,7 @@ _ROWS_AT_ONCE = 1024
 @final
 @dataclass(frozen=True, eq=False)
 class LLORMAModel(FittedModel):
-    """A fitted LLORMA: what the local models say, weighed by nearness; the global factorisation where none is near.
-
-    A user or item without ratings is scored as the average one.
-    """
+    """What the local models say, weighed by nearness; the global factorisation where none is near."""
 
     data: Interactions
     anchors: IntArray

@@ -13,7 +13,7 @@ from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, makers
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
 from recaudit.models.factor.edited_items import solve_items
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
@@ -58,9 +58,8 @@ class FactorModel(FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
         products = product(self.user_factors[users], self.item_factors)
-        return (
-            products + torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
-        )
+        level = torch.from_numpy(self.mean + self.user_bias[users])
+        return products + level[:, None] + torch.from_numpy(self.item_bias)
 
     def pair_scores(self, users: IntArray, items: IntArray) -> FloatArray:
         """See `FittedModel`; pair by pair, without everybody's scores of everything."""
@@ -73,7 +72,10 @@ class FactorModel(FittedModel):
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The response to own edits (the viewer's vector moves) or another's (the edited items' vectors move)."""
         items = check_actions(items, self.data.n_items)
-        return self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
+        if viewer != editor:
+            return self._others(viewer, editor, items)
+        block = self.own_responses(np.array([viewer]), items[None, :])
+        return AffineResponse(items, block.slope[0], block.intercept[0])
 
     def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
         """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
@@ -82,8 +84,12 @@ class FactorModel(FittedModel):
         moved = np.zeros((len(users), actions + 1, self.item_factors.shape[1]))
         for row, user in enumerate(users):
             acted = np.flatnonzero(items[row] >= 0)
-            matrix, constant = self._moved_vector(int(user), items[row][acted])
-            moved[row, acted], moved[row, -1] = matrix.T, constant
+            seen, ratings = self.data.history(user)
+            kept = ~np.isin(seen, items[row][acted])
+            known = self.item_bias + self.mean + self.user_bias[user], seen[kept], ratings[kept], items[row][acted]
+            own = RatedVector("user", int(user), self.user_factors[user], self.item_factors, *known)
+            matrix, moved[row, -1] = self.update.affine(own)
+            moved[row, acted] = matrix.T
         vectors = moved.reshape(-1, moved.shape[2])
         scores = product(vectors, self.item_factors).reshape(len(users), actions + 1, -1)
         level = torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
@@ -125,18 +131,6 @@ class FactorModel(FittedModel):
         if isinstance(self.update, SgdStep):
             return SgdRollOut(own, self.update)
         return AlsRollOut(own, Ridge(own, self.update, *self.data.history(user)))
-
-    def _own(self, user: int, items: IntArray) -> AffineResponse:
-        block = self.own_responses(np.array([user]), items[None, :])
-        return AffineResponse(items, block.slope[0], block.intercept[0])
-
-    def _moved_vector(self, user: int, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(M, m): the user's vector after rating `items` is `M @ a + m`."""
-        offset = self.item_bias + self.mean + self.user_bias[user]
-        seen, ratings = self.data.history(user)
-        kept = ~np.isin(seen, items)
-        stands, others = self.user_factors[user], self.item_factors
-        return self.update.affine(RatedVector("user", user, stands, others, offset, seen[kept], ratings[kept], items))
 
     def _moved_items(self, editors: IntArray, items: IntArray) -> tuple[Tensor, Tensor]:
         """(pairs, factors) each, slope and level: an item (pairs,) rated o by its editor becomes `slope o + level`."""
@@ -210,20 +204,17 @@ def fitted_parameters(
 def reachable_factors(model: FactorModel) -> FactorModel:
     """The same predictions, from item vectors that all have the same norm (paper 000, Proposition 3).
 
-    With C the largest norm of an item vector: `Q~ = [Q v]`, `v_i = sqrt(C^2 - |q_i|^2)`, and `P~ = [P 0]`. Every
-    item lies on a sphere, hence is a vertex of the hull of all items, and no accuracy is lost. A user whose action
-    items are rich (`rich_actions`) and whose ratings are not limited can then make any item the top one, whatever
-    the biases. Two things it does not promise: inside a rating scale a vertex may still be out of reach, and items
-    with equal vectors, such as items that nobody has rated, can only tie.
-
-    The update rule stays; a model whose item vectors have equal norms already comes back unchanged.
+    With C the largest norm of an item vector: `Q~ = [Q v]`, `v_i = sqrt(C^2 - |q_i|^2)`, and `P~ = [P 0]`. Every item
+    lies on a sphere, hence is a vertex of the hull of all items. A user whose action items are rich (`rich_actions`)
+    and whose ratings are not limited can then make any item the top one, whatever the biases; inside a rating scale a
+    vertex may still be out of reach, and items with equal vectors can only tie. The update rule stays.
     """
     if not isinstance(model, FactorModel):
         raise InputError(
             "model",
             received=type(model).__name__,
             expected="a FactorModel",
-            remedy="Fit BiasedMF or ALS, or bring your own factors with models.from_factors.",
+            remedy=f"Models of that kind: {makers(lambda made: made is FactorModel)}.",
         )
     missing = _missing_norms(model.item_factors)
     if not missing.any():

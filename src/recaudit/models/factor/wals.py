@@ -28,17 +28,15 @@ class WALS(Recommender):
     """Minimises `sum over ALL pairs of w_ij (a_ij - u_i . v_j)^2 + regularization (|U|^2 + |V|^2)`.
 
     A rated pair has its rating for a_ij and weight `1 + alpha c_i d_j`, with alpha the `unobserved_weight`; any other
-    pair has the `prior` for a_ij and weight `alpha c_i d_j` (paper 002, Equation 2). The weights multiply the squared
-    errors, as in Hu et al. (2008) and Pan and Scholz (2009); paper 002 prints them inside the norm, where they would
-    count squared. With alpha = 0 unrated pairs do not count: explicit ALS without biases, and users and items without
-    a rating get zero vectors.
+    pair has the `prior` for a_ij and weight `alpha c_i d_j` (paper 002, Equation 2, which prints the weights inside the
+    norm, where they would count squared). With alpha = 0 this is explicit ALS without biases.
 
-    Weighted matrix factorisation for implicit feedback (Hu et al.) is `values="ones"`: confidence `1 + k` for what
+    Weighted matrix factorisation for implicit feedback (Hu et al. 2008) is `values="ones"`: confidence `1 + k` for what
     was interacted with and 1 for the rest, penalty L, is here alpha = 1 / k and regularization = L / k.
 
-    Each half-step solves its block exactly, so the objective never rises, and costs as much as the rated pairs are
-    many: the others enter through one Gram matrix that all rows share. The last half-step solves the users: one who
-    rates again what they have rated gets the scores they have (`WalsSolve`).
+    Each half-step solves its block exactly, so the objective never rises; unrated pairs enter through one Gram matrix
+    that all rows share. The last half-step solves the users: one who rates again what they have rated gets the scores
+    they have (`WalsSolve`).
     """
 
     factors: int = Field(default=64, ge=1)

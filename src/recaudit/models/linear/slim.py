@@ -49,12 +49,13 @@ class SLIM(Recommender):
         check_data(data)
         check_square(data.n_items, 2, "SLIM")
         offset = item_offset(data, self.center)
-        weights, unfinished = sparse_weights(
-            gram(centred(data.csr, offset)),
-            Penalty(self.l1, self.l2, self.nonnegative),
-            max_iter=self.max_iter,
-            tolerance=self.tolerance,
-        )
+        products, penalty = gram(centred(data.csr, offset)), Penalty(self.l1, self.l2, self.nonnegative)
+        weights, unfinished = np.empty_like(products), 0
+        for start in track(range(0, data.n_items, _BLOCK), "SLIM", -(-data.n_items // _BLOCK)):
+            targets = np.arange(start, min(start + _BLOCK, data.n_items))
+            columns, converged = _descend(targets, products, penalty, self.max_iter, self.tolerance)
+            weights[:, targets] = columns.T
+            unfinished += int((~converged).sum())
         if unfinished:
             warnings.warn(
                 f"SLIM: the weights of {unfinished:,} of {data.n_items:,} items did not settle in "
@@ -73,29 +74,11 @@ class Penalty(NamedTuple):
     nonnegative: bool
 
 
-def sparse_weights(gram: FloatArray, penalty: Penalty, *, max_iter: int, tolerance: float) -> tuple[FloatArray, int]:
-    """The weights W (items, items) of SLIM, and how many of its columns took more than `max_iter` rounds.
-
-    Column i minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0` (and `w >= 0`), which
-    depends on the data only through `gram = X^T X` (items, items). Converged: no weight, moved alone, would
-    move by more than `tolerance`.
-    """
-    count = len(gram)
-    weights = np.empty((count, count))
-    unfinished = 0
-    for start in track(range(0, count, _BLOCK), "SLIM", -(-count // _BLOCK)):
-        targets = np.arange(start, min(start + _BLOCK, count))
-        columns, converged = _descend(targets, gram, penalty, max_iter, tolerance)
-        weights[:, targets] = columns.T
-        unfinished += int((~converged).sum())
-    return weights, unfinished
-
-
 @parallel_njit()
 def _descend(
     targets: IntArray, gram: FloatArray, penalty: Penalty, max_iter: int, tolerance: float
 ) -> tuple[FloatArray, BoolArray]:
-    """(targets, items) the weights of each target, and (targets,) whether they converged.
+    """(targets, items) the weights of each target, and (targets,) whether they converged; `gram` is X^T X.
 
     Coordinates are descended on in rounds over an active set, so that a round costs the square of its size.
     The set starts empty; each time it has settled, it lets go of the weights at 0 and takes in the

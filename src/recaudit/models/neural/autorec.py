@@ -22,8 +22,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
-from recaudit.models.neural.autorec_kernel import adam, pass_items, step_users
-from recaudit.models.rows import Indices, Singles
+from recaudit.models.neural.autorec_kernel import AutoRecWeights, Columns, pass_items, step_users
 from recaudit.seeding import derive, generator
 
 Center = Literal["mean", "none"]
@@ -35,14 +34,10 @@ class AutoRec(Recommender):
 
     Minimises the squared error of the ratings that are there, plus `regularization / 2 (|V|^2 + |W|^2)`, by Adam over
     batches of items. Who gave no rating of an item enters as 0; with `center="mean"` that is the mean rating, and says
-    nothing, while with `center="none"` it is a rating far below all others.
+    nothing, while with `center="none"` it is a rating far below all others. Paper 003 sets 500 hidden units,
+    regularization 1, learning rate 0.001, batches of 1000 items, 500 epochs and no centring, with RMSProp.
 
-    Paper 003 sets 500 hidden units, regularization 1, learning rate 0.001, dropout 0.05, batches of 1000 items,
-    500 epochs and no centring, with RMSProp. The code that goes with it takes the mean error over all pairs, penalises
-    the biases in place of the weights, and never resets its gradients.
-
-    On the CPU of one machine, where one thread trains, a model is the same number by number; on a GPU rounding varies.
-    A GPU holds two dense matrices of items x users.
+    Equal bits on the CPU of one machine; on a GPU, which holds two dense matrices of items x users, rounding varies.
     """
 
     hidden: int = Field(default=100, ge=1)
@@ -99,17 +94,14 @@ class AutoRec(Recommender):
         else:
             learner = DenseLearner(start, columns, self.regularization, self.dropout, torch.device(self.device))
         weights = train(learner, columns, self.learning_rate * rates, self.batch, rng)
-        check_fit("learning_rate", self.learning_rate, "Make it smaller.", *weights.arrays)
+        check_fit("learning_rate", self.learning_rate, "Make it smaller.", *weights)
         return AutoRecModel.of(data, self.center, level, weights.averaged(data.user_counts))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class AutoRecModel(FittedModel):
-    """A fitted AutoRec: scores `w_u . g(V r_i + mu) + b_u`, from all the ratings r_i of the log.
-
-    A user without ratings is scored as the average user.
-    """
+    """Scores `w_u . g(V r_i + mu) + b_u`, from all the ratings r_i of the log; the average user's without ratings."""
 
     data: Interactions
     center: Center
@@ -129,7 +121,7 @@ class AutoRecModel(FittedModel):
         """Read the whole log in double precision, nothing left out."""
         csr = data.csr
         read = sparse.csr_array((csr.data - level, csr.indices, csr.indptr), shape=csr.shape)
-        V, mu, W, b = (array.astype(np.float64) for array in weights.arrays)
+        V, mu, W, b = (array.astype(np.float64) for array in weights)
         hidden = torch.sigmoid(torch.from_numpy(read.T @ V + mu))
         return cls(data, center, level, weights, hidden, torch.from_numpy(W), torch.from_numpy(b + level))
 
@@ -140,73 +132,14 @@ class AutoRecModel(FittedModel):
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class AutoRecWeights:
-    """The network `h(r) = W g(V^T r + mu) + b`, in single precision."""
-
-    V: Singles
-    """(users, units): what each user's rating sends into the hidden layer."""
-    mu: Singles
-    """(units,)"""
-    W: Singles
-    """(users, units): what the hidden layer sends into each user's prediction."""
-    b: Singles
-    """(users,)"""
-
-    @classmethod
-    def draw(cls, users: int, units: int, level: float, draw: np.random.Generator) -> AutoRecWeights:
-        """A random start that predicts about `level` for everybody; variances as Glorot and Bengio (2010) have them."""
-        std = (2 / (users + units)) ** 0.5
-        V, W = (std * draw.standard_normal((2, users, units))).astype(np.float32)
-        return cls(V, np.zeros(units, np.float32), W, np.full(users, level, np.float32))
-
-    @property
-    def arrays(self) -> tuple[Singles, Singles, Singles, Singles]:
-        """V, mu, W, b."""
-        return self.V, self.mu, self.W, self.b
-
-    def averaged(self, counts: IntArray) -> AutoRecWeights:
-        """With the average user's output for users without ratings (`counts` (users,)), of whom nothing is learned."""
-        W, b = self.W.copy(), self.b.copy()
-        W[counts == 0], b[counts == 0] = W[counts > 0].mean(axis=0), b[counts > 0].mean()
-        return AutoRecWeights(self.V, self.mu, W, b)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The ratings of each item less a level, which is what the network reads and what it must give back."""
-
-    indptr: IntArray
-    """(items + 1,): the ratings of item i are `indptr[i]:indptr[i + 1]`."""
-    users: Indices
-    """(ratings,)"""
-    ratings: Singles
-    """(ratings,)"""
-    user_indptr: IntArray
-    """(users + 1,)"""
-    items: Indices
-    """(ratings,), by user."""
-    places: IntArray
-    """(ratings,), by user: where the rating stands by item."""
-
-    @classmethod
-    def of(cls, data: Interactions, level: float) -> Columns:
-        """The columns of a log, with `level` taken off its ratings."""
-        csc, places = data.csc, np.argsort(np.argsort(data.items, kind="stable"))
-        ratings = (csc.data - level).astype(np.float32)
-        return cls(csc.indptr.astype(np.int64), csc.indices, ratings, data.indptr, data.items, places)
-
-
-@final
 class SparseLearner:
     """Steps on the CPU, at the cost of the ratings that are there."""
 
     def __init__(self, weights: AutoRecWeights, columns: Columns, regularization: float, dropout: float) -> None:
         self.columns, self.regularization, self.dropout = columns, regularization, dropout
-        self.learned = AutoRecWeights(*(array.copy() for array in weights.arrays))
-        self.slopes = AutoRecWeights(*(np.zeros_like(array) for array in weights.arrays))
-        self.averages = AutoRecWeights(*(np.zeros((2, *array.shape), np.float32) for array in weights.arrays))
+        self.learned = AutoRecWeights(*(array.copy() for array in weights))
+        self.slopes = AutoRecWeights(*(np.zeros_like(array) for array in weights))
+        self.averages = AutoRecWeights(*(np.zeros((2, *array.shape), np.float32) for array in weights))
         self.steps = 0
         items, units = len(columns.indptr) - 1, len(weights.mu)
         self.hidden, self.hidden_slopes = np.zeros((2, items, units), np.float32)
@@ -214,18 +147,14 @@ class SparseLearner:
 
     def step(self, batch: IntArray, share: float, rate: float, seed: int) -> None:
         """Adam, once, on the errors of the items in `batch` and this share of the penalty."""
-        columns, learned, slopes, averages = self.columns, self.learned, self.slopes, self.averages
         found = (self.hidden, self.hidden_slopes, self.errors)
-        by_item = (columns.indptr, columns.users, columns.ratings)
-        pass_items(batch, *by_item, *learned.arrays, self.dropout, seed, *found)
+        pass_items(batch, self.columns, self.learned, self.dropout, seed, *found)
         self.steps += 1
         inside = np.zeros(len(self.hidden), dtype=bool)
         inside[batch] = True
-        by_user = (columns.user_indptr, columns.items, columns.places, columns.ratings)
-        parts = (learned.V, learned.W, learned.b, slopes.V, slopes.W, slopes.b, averages.V, averages.W, averages.b)
-        step_users(inside, *by_user, *found, *parts, share * self.regularization, rate, self.steps)
-        slopes.mu[:] = self.hidden_slopes[batch].sum(axis=0)
-        adam(learned.mu, slopes.mu, averages.mu[0], averages.mu[1], 0.0, rate, self.steps)
+        self.slopes.mu[:] = self.hidden_slopes[batch].sum(axis=0)
+        state, penalty = (self.learned, self.slopes, self.averages), share * self.regularization
+        step_users(inside, self.columns, *found, *state, penalty, rate, self.steps)
 
     def weights(self) -> AutoRecWeights:
         """What has been learned."""
@@ -241,7 +170,7 @@ class DenseLearner:
     ) -> None:
         self.regularization, self.dropout = regularization, dropout
         self.V, self.mu, self.W, self.b = self.parts = [
-            torch.from_numpy(array).to(device, copy=True).requires_grad_() for array in weights.arrays
+            torch.from_numpy(array).to(device, copy=True).requires_grad_() for array in weights
         ]
         self.optimizer = torch.optim.Adam(self.parts, fused=True)
         shape = (len(columns.indptr) - 1, len(weights.b))

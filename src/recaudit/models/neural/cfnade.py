@@ -38,14 +38,11 @@ class CFNADE(Recommender):
     """A distribution over the levels of each rating, given the other ratings of its row; the score is its mean.
 
     A row is an item with its ratings by users, or a user with ratings of items: one hidden layer reads them, and a
-    softmax for each column predicts. Training and cost are the paper's: every order of a row's ratings at once, the
-    ordinal cost, parameters shared between levels. The defaults are those of paper 003 on its topics data.
+    softmax for each column predicts. Ratings are rounded to `levels`: with the default a half rating counts as the
+    whole number above it. Training and cost are the paper's; the defaults are those of paper 003 on its topics data.
 
-    Ratings are rounded to `levels`. On a scale from 0.5 to 5 in halves, the default are the levels 1 to 5, and a
-    half rating counts as the whole number above it; `levels=10` tells halves apart.
-
-    On the CPU of one machine a model is the same number by number; on a GPU rounding varies, and training amplifies it.
-    The network holds `2 * levels * columns * hidden` numbers, and Adam two more for each.
+    Equal bits on the CPU of one machine; on a GPU rounding varies, and training amplifies it. The network holds
+    `2 * levels * columns * hidden` numbers, and Adam two more for each.
     """
 
     rows: RowKind = "item"
@@ -332,9 +329,9 @@ class TrainingStep:
 
     rows: int
     read: tuple[Tensor, Tensor]
-    """(n,) each: the places that are read and their classes."""
+    """(n,) each: places and classes."""
     predict: tuple[Tensor, Tensor, Tensor]
-    """(n,) each: the places to predict, their classes and weights."""
+    """(n,) each: places, classes and weights."""
 
 
 def steps(table: RatingTable, batch: int, draw: np.random.Generator, device: torch.device) -> Iterator[TrainingStep]:

@@ -36,12 +36,11 @@ class RecurrentRecommender(Recommender):
     """`r_ui ~ mean + p_u . q_i`: the last hidden states of an LSTM over u's ratings and of one over i's.
 
     The LSTMs read (learned numbers of the item, rating) and (learned numbers of the user, rating), oldest first, and
-    are trained to predict each next rating from what came before it (Wu et al. 2017, as in paper 001, appendix D:
-    one number and the rating, 100 hidden units, a plain dot product without biases; the mean rating of the log is
-    added so that the LSTMs model what differs from it). The log must have times.
+    are trained to predict each next rating from what came before it (Wu et al. 2017, as in paper 001, appendix D, but
+    for the mean rating of the log, which is added). The log must have times.
 
-    On the CPU of one machine a model is the same number by number; on a GPU rounding varies, and training amplifies it.
-    Training holds two vectors for each rating: 0.8 GB for a million ratings and 100 hidden units.
+    Equal bits on the CPU of one machine; on a GPU rounding varies, and training amplifies it. Training holds two
+    vectors for each rating: 0.8 GB for a million ratings and 100 hidden units.
     """
 
     hidden: int = Field(default=100, ge=1)
