@@ -90,7 +90,7 @@ class TestKnownAnswers:
 
     def test_the_scores_of_given_weights(self) -> None:
         data = log([(0, 0, 4.0), (0, 1, 1.0), (1, 0, 5.0), (2, 1, 4.0)])
-        model = AutoRecModel.of(data, "mean", 3.0, three_users_two_items()[0])
+        model = AutoRecModel(data, "mean", 3.0, three_users_two_items()[0])
         np.testing.assert_allclose(model.scores(np.arange(3)), np.array([[4, 4], [5.5, 5.5], [3, 3]]))
 
 

@@ -185,9 +185,9 @@ def listed(network: RatingNetwork, step: TrainingStep) -> tuple[list[dict[int, i
     for places, classes in (step.read, step.predict[:2]):
         side: list[dict[int, int]] = [{} for _ in range(step.rows)]
         for place, at in zip(places.tolist(), classes.tolist(), strict=True):
-            block, rest = divmod(place, step.rows * network.blocks.size)
-            row, within = divmod(rest, network.blocks.size)
-            side[row][block * network.blocks.size + within] = at
+            block, rest = divmod(place, step.rows * network.size)
+            row, within = divmod(rest, network.size)
+            side[row][block * network.size + within] = at
         sides.append(side)
     return sides[0], sides[1]
 

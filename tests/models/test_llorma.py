@@ -94,7 +94,7 @@ def test_scores_by_hand() -> None:
     nearness = Nearness(np.array([[1.0, 0.5], [0, 1]]), np.array([[0.5, 1.0], [1, 0]]))
     whole = FactorPair(np.array([[1], [2]], np.float32), np.array([[3], [4]], np.float32))
     local = FactorPair(np.array([[[1], [2]], [[3], [4]]], np.float32), np.array([[[1], [3]], [[5], [2]]], np.float32))
-    model = LLORMAModel.of(data, np.array([[0, 0], [1, 1]]), whole, local, nearness)
+    model = LLORMAModel(data, np.array([[0, 0], [1, 1]]), whole, local, nearness)
     # (0, 0): the mean of 1 x 1 and 2 x 3; (0, 1): the first alone, 1 x 5; (1, 0): the second, 4 x 3; (1, 1): none is
     # near, so that the global 2 x 4 stands.
     np.testing.assert_allclose(model.scores(np.array([0, 1])), np.array([[3.5, 5], [12, 8]]))

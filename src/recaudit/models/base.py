@@ -75,10 +75,7 @@ class FittedModel(ABC):
         return out
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> Response:
-        """How the viewer's scores of all items move when the editor rates `items` (positions) anew.
-
-        Everything that the model's update rule does not touch, biases included, stays as fitted.
-        """
+        """How the viewer's scores of all items move when the editor rates `items` (positions) anew."""
         raise no_response(self)
 
     def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
@@ -100,10 +97,7 @@ class FittedModel(ABC):
         return AffineResponses(slope, intercept)
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
-        """The user's scores after rating `items` one after the other, each rating moving the model before the next.
-
-        Here: for models whose scores are a function of the ratings, whatever their order.
-        """
+        """The user's scores after rating `items` in turn, each moving the model before the next; here in any order."""
         check_affine(self)
         response = self.respond(user, user, items)
         assert isinstance(response, AffineResponse)

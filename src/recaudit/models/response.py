@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -70,9 +70,7 @@ class OpaqueResponse(Response):
         return self.query(ratings)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class AffineResponses:
+class AffineResponses(NamedTuple):
     """The responses of a block of users to their own edits, for solvers that work on many at once."""
 
     slope: Tensor

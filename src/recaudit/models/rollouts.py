@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +61,7 @@ class ReplayedRollOut(RollOut):
         return response.slope.numpy(), response.intercept.numpy()
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class UserVector:
+class UserVector(NamedTuple):
     """A user's vector as fitted (factors,), and what makes scores of it: `item_factors @ vector + offset`."""
 
     vector: FloatArray

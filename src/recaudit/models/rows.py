@@ -23,11 +23,9 @@ class SparseRows(NamedTuple):
 
     @classmethod
     def of(cls, matrix: sparse.csr_array | sparse.csc_array, less: float = 0.0) -> SparseRows:
-        """A copy of the rows of a CSR matrix, or of the columns of a CSC one, with `less` taken off the entries.
-
-        numba compiles a kernel anew for every index type, and for read-only arrays: this is one type for all.
-        Unsigned positions need no test for "counted from the end", which halves the time of the inner loops.
-        """
+        """A copy of the rows of a CSR matrix, or of the columns of a CSC one, with `less` taken off the entries."""
+        # One type for all: numba compiles a kernel anew for every index type. Unsigned positions need no test for
+        # "counted from the end", which halves the time of the inner loops.
         values = np.asarray(matrix.data - less, dtype=np.float64)
         return cls(matrix.indptr.astype(np.uint64), matrix.indices.astype(np.uint32), values)
 

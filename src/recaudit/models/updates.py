@@ -7,7 +7,7 @@ the user's vector; another user's edits move the vectors of the items that were 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.specification import Settings
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RatedVector:
+class RatedVector(NamedTuple):
     """One vector that ratings move, a user's or an item's; what it is multiplied with, on the other side, stays."""
 
     side: Literal["user", "item"]
@@ -83,9 +81,7 @@ class AlsSolve(Settings):
         return _solve(gram, acted.T, constant)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Background:
+class Background(NamedTuple):
     """What pairs count for whether or not they are rated, seen from one side: x is a row of it, y one of the other.
 
     The pair (x, y) is fitted to `target[x] * other_target[y]` with weight `weight[x] * other_weight[y]`, (rows,) and

@@ -7,7 +7,7 @@ the same on any number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import NamedTuple, Self, final
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from recaudit.models.rows import Singles, SparseRows
 from recaudit.seeding import generator
 
 _LANES = 32
-"""SparseRows whose equations are factorised side by side, one in each lane of the processor's vectors."""
+"""Rows whose equations are factorised side by side, one in each lane of the processor's vectors."""
 _WIDTH = 256
 """Columns of one product in single precision: few enough that matrix libraries add them up in the same order for any
 number of rows and threads."""
@@ -158,10 +158,7 @@ class BayesMFModel(FittedModel):
         return self.units.mean + self.units.sd * self._products(users, slice(draw, draw + 1))
 
     def uncertainty(self, users: IntArray) -> Tensor:
-        """(len(users), items): the posterior standard deviation of what each score estimates.
-
-        A rating itself varies more: its variance is this squared plus `noise` squared.
-        """
+        """(len(users), items): the posterior standard deviation of the scores; ratings vary by `noise` around them."""
         mean = torch.zeros(len(users), self.data.n_items, dtype=torch.float64)
         squares = torch.zeros_like(mean)
         for draw in range(self.n_draws):
@@ -179,9 +176,7 @@ class BayesMFModel(FittedModel):
         return product(rows.reshape(len(rows), width), columns.reshape(len(columns), width))
 
 
-@final
-@dataclass(frozen=True)
-class Units:
+class Units(NamedTuple):
     """The units in which ratings are sampled: `(rating - mean) / sd`."""
 
     mean: float
@@ -193,9 +188,7 @@ class Units:
         return rows._replace(values=rows.values / self.sd)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class GibbsGroup:
+class GibbsGroup(NamedTuple):
     """The rows of one side, users or items, and the distribution that each of their dimensions comes from."""
 
     rows: FloatArray
@@ -224,9 +217,7 @@ class GibbsGroup:
         return GibbsGroup(rows, means, precisions), max(float(squares.sum()), 0.0)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class GibbsChain:
+class GibbsChain(NamedTuple):
     """One draw of everything; the next one follows from it."""
 
     users: GibbsGroup

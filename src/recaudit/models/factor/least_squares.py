@@ -54,10 +54,7 @@ def padded(factors: int) -> int:
 
 @njit(fastmath=IN_ORDER, cache=True)
 def add_ratings(others: Indices, targets: FloatArray, Y: FloatArray, G: FloatArray, b: FloatArray) -> None:
-    """G += sum of y y^T, its lower triangle; b += sum of target * y; y over the rows `others` (ratings,) of Y.
-
-    Y (rows, factors), G (padded, padded), b (padded,).
-    """
+    """G (padded, padded) += lower triangle of sum y y^T; b (padded,) += sum target * y; y the rows `others` of Y."""
     four = np.zeros((4, len(b)))
     for first in range(0, len(others), 4):
         for c in range(4):
@@ -110,6 +107,20 @@ def cholesky_solve(G: FloatArray, b: FloatArray) -> None:
         b[i] /= G[i, i]
         for k in range(i):
             b[k] -= G[i, k] * b[i]
+
+
+@njit(fastmath=True, cache=True)
+def substitute(L: FloatArray, b: FloatArray) -> None:
+    """Solve L L^T x = b in place, with L (n, n) as `cholesky_solve` leaves it; x is left in b (n,)."""
+    for i in range(len(b)):
+        total = b[i]
+        for k in range(i):
+            total -= L[i, k] * b[k]
+        b[i] = total / L[i, i]
+    for i in range(len(b) - 1, -1, -1):
+        b[i] /= L[i, i]
+        for k in range(i):
+            b[k] -= L[i, k] * b[i]
 
 
 @njit(fastmath=IN_ORDER, cache=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self, final
+from functools import cached_property
+from typing import Literal, NamedTuple, Self, final
 
 import numpy as np
 import torch
@@ -116,12 +117,10 @@ class LLORMA(Recommender):
         nearness = Nearness.of(whole, anchors, self.kernel, self.width)
         task = (data, nearness.shares(data), Descent(self.learning_rate, self.regularization, epochs), self.batch, rng)
         local = train(local, *task) if cpu else train_dense(local, *task, device=device)
-        return LLORMAModel.of(data, anchors, whole, local.finished(data, "learning_rate", self.learning_rate), nearness)
+        return LLORMAModel(data, anchors, whole, local.finished(data, "learning_rate", self.learning_rate), nearness)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Nearness:
+class Nearness(NamedTuple):
     """How near users and items are to those of each anchor: 0 is far, and more than 0 weighs."""
 
     users: FloatArray
@@ -181,7 +180,7 @@ def _directions(vectors: FloatArray) -> FloatArray:
 
 
 _ROWS_AT_ONCE = 1024
-"""SparseRows of the kernel that are held at once while their means are taken."""
+"""Rows of the kernel that are held at once while their means are taken."""
 
 
 @final
@@ -197,31 +196,23 @@ class LLORMAModel(FittedModel):
     local: FactorPair
     """(users, anchors, rank) and (items, anchors, rank): the local models."""
     nearness: Nearness
-    user_parts: tuple[Tensor, Tensor, Tensor]
-    """What `scores` multiplies with `item_parts`: weighed local vectors, nearness and global vectors."""
-    item_parts: tuple[Tensor, Tensor, Tensor]
 
-    @classmethod
-    def of(
-        cls, data: Interactions, anchors: IntArray, whole: FactorPair, local: FactorPair, nearness: Nearness
-    ) -> LLORMAModel:
-        """From what was learned; scores are in double precision."""
-        sides = ((nearness.users, local.P, whole.P), (nearness.items, local.Q, whole.Q))
-        users, items = (
+    @cached_property
+    def _parts(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """For users and for items: weighed local vectors, nearness and global vectors, in double precision."""
+        sides = ((self.nearness.users, self.local.P, self.whole.P), (self.nearness.items, self.local.Q, self.whole.Q))
+        return [
             (
                 torch.from_numpy((near[:, :, None] * vectors).reshape(len(near), -1)),
                 torch.from_numpy(near),
                 torch.from_numpy(common.astype(np.float64)),
             )
             for near, vectors, common in sides
-        )
-        return cls(data, anchors, whole, local, nearness, users, items)
+        ]
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
         rows = torch.from_numpy(users)
         # K(u, u_a) K(i, i_a) is a product, so that the weighed sum over anchors is one product of long vectors.
-        total, weight, common = (
-            product(mine[rows], theirs) for mine, theirs in zip(self.user_parts, self.item_parts, strict=True)
-        )
+        total, weight, common = (product(mine[rows], theirs) for mine, theirs in zip(*self._parts, strict=True))
         return torch.where(weight > 0, total / weight, common)

@@ -7,8 +7,7 @@ many models shares out the models. Sums are added in the order written here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,9 +26,7 @@ from recaudit.seeding import generator
 _MOMENTUM = 0.9
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class FactorPair:
+class FactorPair(NamedTuple):
     """Vectors of users P (users, ..., rank) and items Q (items, ..., rank), in single precision."""
 
     P: Singles
@@ -47,10 +44,7 @@ class FactorPair:
         return cls(P, Q)
 
     def finished(self, data: Interactions, setting: str, rate: float) -> FactorPair:
-        """With the average vector for users and items without ratings, of which nothing can be learned.
-
-        Refuses vectors that diverged at this `rate`, the value of `setting`.
-        """
+        """With the average vector where there are no ratings; refuses what diverged at this `rate`, a `setting`."""
         check_fit(setting, rate, "Make it smaller.", self.P, self.Q)
         P, Q = self.P.copy(), self.Q.copy()
         for vectors, counts in ((P, data.user_counts), (Q, data.item_counts)):
@@ -66,9 +60,7 @@ def _within_two(draw: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
     return values
 
 
-@final
-@dataclass(frozen=True)
-class Descent:
+class Descent(NamedTuple):
     """Gradient descent: the size of its steps, the weight of the squared norms, and how many passes there are."""
 
     rate: float
@@ -85,8 +77,8 @@ def pretrain(start: FactorPair, data: Interactions, descent: Descent) -> FactorP
     )
     speed_P, speed_Q = np.zeros_like(P), np.zeros_like(Q)
     for _ in range(descent.passes):
-        _push_vectors(*by_user, P, Q, speed_P, descent.rate, descent.regularization)
-        _push_vectors(*by_item, Q, P, speed_Q, descent.rate, descent.regularization)
+        _push_vectors(*by_user, P, Q, speed_P, descent)
+        _push_vectors(*by_item, Q, P, speed_Q, descent)
     return FactorPair(P, Q)
 
 
@@ -113,7 +105,7 @@ def train(start: FactorPair, data: Interactions, shares: Singles, descent: Desce
     P, Q = found.P.reshape(len(found.P), -1), found.Q.reshape(len(found.Q), -1)
     for epoch in track(range(descent.passes), "LLORMA", descent.passes):
         order = _order(len(shares), rng, epoch)
-        _pass_ratings(order, min(batch, len(order)), *log, P, Q, descent.rate, descent.regularization)
+        _pass_ratings(order, min(batch, len(order)), *log, P, Q, descent)
     return found
 
 
@@ -160,20 +152,13 @@ def _on(device: torch.device, start: FactorPair, data: Interactions) -> list[Ten
 
 @njit(fastmath=IN_ORDER, cache=True)
 def _push_vectors(
-    indptr: IntArray,
-    others: Indices,
-    ratings: Singles,
-    X: Singles,
-    Y: Singles,
-    speeds: Singles,
-    rate: float,
-    regularization: float,
+    indptr: IntArray, others: Indices, ratings: Singles, X: Singles, Y: Singles, speeds: Singles, descent: Descent
 ) -> None:
     """One step of gradient descent with momentum for all the vectors X (rows, rank), against Y as it stands.
 
     The loss is `sum (r - x . y)^2 + regularization |X|^2`; the ratings of row x are `indptr[x]:indptr[x + 1]`.
     """
-    rank = X.shape[1]
+    rank, rate, regularization = X.shape[1], descent.rate, descent.regularization
     for row in range(len(X)):
         x, speed = X[row], speeds[row]
         slope = np.zeros(rank, np.float32)
@@ -199,8 +184,7 @@ def _pass_ratings(
     shares: Singles,
     P: Singles,
     Q: Singles,
-    rate: float,
-    regularization: float,
+    descent: Descent,
 ) -> None:
     """One pass over the ratings in this order, a step of gradient descent for each `batch` of them.
 
@@ -208,12 +192,12 @@ def _pass_ratings(
     (ratings, models) their shares in each prediction. The loss of a batch is the sum of its squared errors and
     `regularization (|P|^2 + |Q|^2)`.
     """
-    models, length = shares.shape[1], P.shape[1]
+    models, length, rate = shares.shape[1], P.shape[1], descent.rate
     rank = length // models
     moves_P, moves_Q = np.empty((batch, length), np.float32), np.empty((batch, length), np.float32)
     share, products = np.empty(length, np.float32), np.empty(length, np.float32)
     # The penalty shrinks all vectors alike: what they are is `scale` times what is stored.
-    scale, shrink = 1.0, 1 - 2 * rate * regularization
+    scale, shrink = 1.0, 1 - 2 * rate * descent.regularization
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
         for n in range(len(rows)):

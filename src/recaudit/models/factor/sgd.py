@@ -3,8 +3,8 @@
 A vector and its bias lie in one row, filled up with zeros to a multiple of eight: `[p, 0.., 1, f]` for a user,
 `[q, 0.., g, 1]` for an item. Then `p . q + f + g` is the product of two rows, and one formula moves vectors and biases:
 `row += rate (error * other row - regularization * row)`; the two ones are put back. The step is written as operations
-on eight numbers at a time: of the same step as loops numba makes code that takes up to four times as long. Sums are
-added in the order written here (only a product and the sum that it enters may be rounded as one).
+on eight numbers at a time (LLVM IR): of the same step as loops numba makes code that takes 1.2 times as long with 126
+factors, twice with 64 and four times with 14, and that adds in another order.
 """
 
 from __future__ import annotations

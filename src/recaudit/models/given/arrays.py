@@ -47,13 +47,9 @@ def from_factors(
 ) -> FactorModel:
     """A model from arrays that you already have, rows in the order of `data.user_ids` and `data.item_ids`.
 
-    `data` is the log that the model was trained on. `update` says how your system moves a vector when new
-    ratings come in; one gradient step of 0.1 where nothing is said.
-
-    `predicts_ratings` says whether scores estimate ratings on the scale of `data`; scores that only rank, as those of
-    implicit feedback do, have no RMSE and MAE. Where nothing is said, scores count as ratings only if they prove it on
-    `data`: if they lie closer to its ratings, in squared error, than the mean of the ratings does. Where all ratings
-    are the same, nothing can prove it.
+    `data` is the log that the model was trained on. `update` says how your system moves a vector when new ratings come
+    in; by default one gradient step of 0.1. `predicts_ratings` says whether scores estimate ratings on the scale of
+    `data`; by default, if they lie closer to its ratings, in squared error, than the mean of the ratings does.
     """
     P = checked_array("user_factors", user_factors, (data.n_users, "factors"))
     Q = checked_array("item_factors", item_factors, (data.n_items, P.shape[1]))
@@ -85,9 +81,8 @@ def from_weights(
 ) -> LinearModel:
     """A linear model from weights that you already have, rows and columns in the order of `data.item_ids`.
 
-    `weights` (items, items), dense or sparse: `weights[j, i]` is what a rating of j adds to the score of i.
-    `offset` (items,) is taken off the ratings and added to the scores, as in `LinearModel`; none where nothing
-    is said. Say `predicts_ratings=True` if your scores are ratings on the scale of `data`.
+    `weights` (items, items), dense or sparse: `weights[j, i]` is what a rating of j adds to the score of i. `offset`
+    (items,) is taken off the ratings and added to the scores. `predicts_ratings`: scores are on the scale of `data`.
     """
     sparse_ones = isinstance(weights, sparse.sparray | sparse.spmatrix)
     dense: ArrayLike = weights.toarray() if sparse_ones else weights  # type: ignore[union-attr, assignment]
@@ -101,7 +96,7 @@ class Factors(Recommender):
     """Vectors that you already have, from an .npz file: nothing is fitted.
 
     Arrays: `user_factors` (users, factors), `item_factors` (items, factors); where there are any, `user_bias`
-    (users,), `item_bias` (items,) and `mean`. SparseRows follow `user_ids` (users,) and `item_ids` (items,) where
+    (users,), `item_bias` (items,) and `mean`. Rows follow `user_ids` (users,) and `item_ids` (items,) where
     these are in the file, else the ids of the data in ascending order.
     """
 

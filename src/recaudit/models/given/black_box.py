@@ -125,18 +125,13 @@ def from_system(
       estimate ratings on the log's scale.
     - `probabilities(history)`: how likely the system is to recommend each item, in the same order. They may sum to
       less than one, not to more.
-    - `lists(history)`: a ranked list of item ids, of any length, drawn anew each time. Where lists are audited each
-      user's is asked for once, and taken as it is. Where probabilities are, it is asked `repeats` times, each a query
-      of its own, and an item's probability is estimated by the share of the first `places` places that it had: with
-      `places=1`, how often it was first.
+    - `lists(history)`: a ranked list of item ids, of any length, drawn anew each time. Where probabilities are audited
+      it is asked `repeats` times, and an item's probability is the share of the first `places` places that it had.
 
     `data` is the log that the system knows. The system must answer as if it knew the submitted history in place of
-    the user's own, and forget it again. It need not give the same answer twice: audits ask again to see whether it
-    does, and where it does not, what they say is about its average answer.
-
-    A system fails when it raises, or gives back what is no answer. It is then asked again, up to `retries` times, after
-    a `pause` in seconds that doubles each time; every try is a query. A system that can hang must raise by itself: give
-    the request inside it a time limit.
+    the user's own, and forget it again. Where it does not give the same answer twice, audits speak of its average
+    answer. A system that raises, or gives back what is no answer, is asked again, up to `retries` times, after a
+    `pause` in seconds that doubles each time; every try is a query. A system that can hang must raise by itself.
     """
     given = {"scores": scores, "probabilities": probabilities, "lists": lists}
     named = [name for name, system in given.items() if system is not None]

@@ -57,17 +57,14 @@ class EASE(Recommender):
         check_square(min(data.n_users, data.n_items), 3, "EASE")
         offset = item_offset(data, self.center)
         X = centred(data.csr, offset)
-        held = UserKernel.of(X, self.regularization) if data.n_users < data.n_items else self._by_items(X)
+        held: HeldWeights | UserKernel
+        if data.n_users < data.n_items:
+            held = UserKernel.of(X, self.regularization)
+        else:
+            inverse = _inverted(gram(X), self.regularization)
+            weights = (inverse / -inverse.diagonal()).contiguous()
+            held = HeldWeights(weights.fill_diagonal_(0.0).numpy())
         return LinearModel(data, held, offset, predicts_ratings=self.center == "item")
-
-    def _by_items(self, X: sparse.csr_array) -> HeldWeights:
-        """W from the inverse of `X^T X + regularization I`."""
-        normal = torch.from_numpy(gram(X))
-        normal.diagonal().add_(self.regularization)
-        inverse = _inverted(normal)
-        weights = (inverse / -inverse.diagonal()).contiguous()
-        weights.fill_diagonal_(0.0)
-        return HeldWeights(weights.numpy())
 
 
 @final
@@ -111,9 +108,7 @@ class UserKernel:
     def of(cls, X: sparse.csr_array, regularization: float) -> UserKernel:
         """Invert `X X^T + regularization I` of a sparse X (users, items)."""
         by_item = SparseRows.of(X.tocsc())
-        normal = torch.from_numpy(products(SparseRows.of(X), by_item))
-        normal.diagonal().add_(regularization)
-        inverse = _inverted(normal).numpy()
+        inverse = _inverted(products(SparseRows.of(X), by_item), regularization).numpy()
         explained, squares = _explained(by_item, inverse)
         # 1 - h_j is least where no other item has anything to do with j: rounding must not take it below.
         unexplained = np.maximum(1 - explained, regularization / (regularization + squares))
@@ -192,16 +187,18 @@ def check_square(size: int, matrices: int, name: str) -> None:
     check_memory(
         8 * matrices * size**2,
         f"{name}, with {matrices} matrices of {size:,} by {size:,} at a time,",
-        "Leave out items with few ratings, or take ItemKNN or ALS, which hold no such matrix.",
+        "Leave out items with few ratings, or take a factor model, which holds no such matrix.",
     )
 
 
-def _inverted(matrix: Tensor) -> Tensor:
-    """(n, n): the inverse of a positive definite matrix (n, n), by Cholesky.
+def _inverted(gram: FloatArray, regularization: float) -> Tensor:
+    """(n, n): the inverse of `gram + regularization I`, by Cholesky; `gram` (n, n) is used up.
 
     LAPACK sums in another order on two threads than on one. Small matrices are therefore left to one thread, which also
     spends least; for large ones the last digits may depend on how many there are.
     """
+    matrix = torch.from_numpy(gram)
+    matrix.diagonal().add_(regularization)
     with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext():
         try:
             return torch.cholesky_inverse(torch.linalg.cholesky(matrix))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -52,15 +52,9 @@ class _Neighbourhood(Recommender):
         baseline = Baseline.of(data, self.center, self.damping)
         deviations = baseline.deviations(data)
         compared = deviations if self.compared == "deviations" else data.csr
-        similar = nearest(
-            compared.T.tocsr() if compare_items else compared,
-            k=self.neighbours,
-            similarity=self.similarity,
-            shrinkage=self.shrinkage,
-            minimum=self.minimum_similarity,
-            label=type(self).__name__,
-        )
-        return baseline, deviations, similar
+        rows = compared.T.tocsr() if compare_items else compared
+        rule = (self.neighbours, self.similarity, self.shrinkage, self.minimum_similarity)
+        return baseline, deviations, nearest(rows, *rule, label=type(self).__name__)
 
 
 @final
@@ -89,9 +83,7 @@ class UserKNN(_Neighbourhood):
         return UserKNNModel(data, baseline, SparseRows.of(deviations), SparseRows.of(weights))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(NamedTuple):
     """What is expected before neighbours are asked: `b_ui = user[u] + item[i]`."""
 
     user: FloatArray

@@ -1,8 +1,4 @@
-"""Sums over co-ratings: nearest neighbours, weighted averages over them, Gram matrices.
-
-Every row is summed by one thread in the order of the log, so that no number depends on the thread count or
-on which rows are asked for together.
-"""
+"""Sums over co-ratings, each row by one thread in the order of the log: no number depends on the thread count."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ Similarity = Literal["cosine", "pearson"]
 _BUCKETS = 256
 
 _BLOCK = 1024
-"""SparseRows between two reports of progress; no number depends on it."""
+"""Rows between two reports of progress; no number depends on it."""
 
 _DENSE = 4096
 """Up to so many rows the products of all pairs are held at once: 128 MB. No number depends on it."""
@@ -33,7 +29,6 @@ _DENSE = 4096
 
 def nearest(
     vectors: sparse.csr_array,
-    *,
     k: int,
     similarity: Similarity,
     shrinkage: float = 0.0,
@@ -61,20 +56,9 @@ def nearest(
     if similarity == "cosine" and minimum >= 0 and count <= _DENSE:
         neighbours, weights = _nearest_of_all(products(rows, columns), norms, k, shrinkage, minimum)
     else:
-        found = [
-            _nearest(
-                np.arange(start, min(start + _BLOCK, count)),
-                rows,
-                columns,
-                norms,
-                k,
-                shrinkage,
-                minimum,
-                similarity == "pearson",
-                get_num_threads(),
-            )
-            for start in track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
-        ]
+        rule = (norms, k, shrinkage, minimum, similarity == "pearson", get_num_threads())
+        blocks = track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
+        found = [_nearest(np.arange(count)[start : start + _BLOCK], rows, columns, *rule) for start in blocks]
         neighbours, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
     filled = neighbours >= 0
     indptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
@@ -91,10 +75,7 @@ def _row_sums(matrix: sparse.csr_array, values: FloatArray) -> FloatArray:
 
 
 def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
-    """The matrix with the mean of each row's entries taken off them.
-
-    No correlation changes, but large ratings that differ little do not cancel in the sums.
-    """
+    """The matrix less the mean of each row's entries, so that large ones that differ little do not cancel in sums."""
     counts = np.diff(matrix.indptr)
     means = _row_sums(matrix, matrix.data) / np.maximum(counts, 1)
     values = matrix.data - np.repeat(means, counts)
@@ -105,10 +86,7 @@ def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
 def _nearest_of_all(
     dots: FloatArray, norms: FloatArray, k: int, shrinkage: float, minimum: float
 ) -> tuple[NDArray[np.int32], FloatArray]:
-    """(rows, k) each: the neighbours in ascending order, -1 where there are fewer, and cosines.
-
-    From the dot products `dots` (rows, rows) of all pairs, for a `minimum` of 0 or more.
-    """
+    """(rows, k) each: neighbours, -1 where there are fewer, and cosines, from the products `dots` of all pairs."""
     count = len(dots)
     neighbours = np.full((count, k), -1, dtype=np.int32)
     weights = np.zeros((count, k))
@@ -206,10 +184,7 @@ def _kth_largest(values: FloatArray, k: int) -> float:
 def _co_rating_sums(
     row: int, rows: SparseRows, columns: SparseRows, pearson: bool, sums: FloatArray, touched: NDArray[np.uint32]
 ) -> int:
-    """Fill `sums[other]` with (n, xy) or (n, xy, x, y, xx, yy) over the columns shared with `row`.
-
-    Returns how many others share a column; they are the first entries of `touched`.
-    """
+    """Fill `sums[other]` with (n, xy) or (n, xy, x, y, xx, yy) over shared columns, and `touched` with who shares."""
     found = 0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         column, x = rows.indices[entry], rows.values[entry]

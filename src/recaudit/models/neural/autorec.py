@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, final
 
 import numpy as np
@@ -95,7 +96,7 @@ class AutoRec(Recommender):
             learner = DenseLearner(start, columns, self.regularization, self.dropout, torch.device(self.device))
         weights = train(learner, columns, self.learning_rate * rates, self.batch, rng)
         check_fit("learning_rate", self.learning_rate, "Make it smaller.", *weights)
-        return AutoRecModel.of(data, self.center, level, weights.averaged(data.user_counts))
+        return AutoRecModel(data, self.center, level, weights.averaged(data.user_counts))
 
 
 @final
@@ -109,26 +110,20 @@ class AutoRecModel(FittedModel):
     """What was taken off the ratings."""
     weights: AutoRecWeights
     """As trained, in single precision: where `warm_fit` starts."""
-    item_vectors: Tensor
-    """(items, units): the hidden layer of each item."""
-    user_vectors: Tensor
-    """(users, units): W."""
-    user_bias: Tensor
-    """(users,): b, with what was taken off the ratings."""
 
-    @classmethod
-    def of(cls, data: Interactions, center: Center, level: float, weights: AutoRecWeights) -> AutoRecModel:
-        """Read the whole log in double precision, nothing left out."""
-        csr = data.csr
-        read = sparse.csr_array((csr.data - level, csr.indices, csr.indptr), shape=csr.shape)
-        V, mu, W, b = (array.astype(np.float64) for array in weights)
+    @cached_property
+    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Hidden layer (items, units), W (users, units) and b + level (users,): the log read in double precision."""
+        csr = self.data.csr
+        read = sparse.csr_array((csr.data - self.level, csr.indices, csr.indptr), shape=csr.shape)
+        V, mu, W, b = (array.astype(np.float64) for array in self.weights)
         hidden = torch.sigmoid(torch.from_numpy(read.T @ V + mu))
-        return cls(data, center, level, weights, hidden, torch.from_numpy(W), torch.from_numpy(b + level))
+        return hidden, torch.from_numpy(W), torch.from_numpy(b + self.level)
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        rows = torch.from_numpy(users)
-        return product(self.user_vectors[rows], self.item_vectors) + self.user_bias[rows, None]
+        (hidden, W, b), rows = self._layers, torch.from_numpy(users)
+        return product(W[rows], hidden) + b[rows, None]
 
 
 @final

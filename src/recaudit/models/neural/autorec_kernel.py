@@ -128,8 +128,7 @@ def step_users(
 ) -> None:
     """Sum the loss's slopes in V, W and b over the items that are `inside` (items,), and take a step of Adam down them.
 
-    `slopes` are shaped as the weights, `averages` with a 2 before it. Those in mu are given; what the others held is
-    lost.
+    `slopes` are shaped as the weights, `averages` with a 2 before it; those in mu are given.
     """
     units = hidden.shape[1]
     indptr, items, places = columns.user_indptr, columns.items, columns.places
@@ -177,10 +176,7 @@ def _adam(values: Singles, slopes: Singles, averages: Singles, penalty: float, r
 
 @njit(fastmath=IN_ORDER, cache=True)
 def vector_sum(values: Singles) -> np.float32:
-    """The sum of `values` (n,), which are lost: one half added to the other, again and again.
-
-    An order that the processor's vectors can follow, and no compiler may change.
-    """
+    """The sum of `values` (n,), which are lost: one half added to the other, an order that vectors can follow."""
     count = len(values)
     while count > 16:
         half = (count + 1) // 2
@@ -197,10 +193,7 @@ def vector_sum(values: Singles) -> np.float32:
 
 @njit(cache=True)
 def keep(counter: int, seed: int, dropout: float) -> float:
-    """0 with probability `dropout`, otherwise what makes the mean 1: a function of the counter and the seed alone.
-
-    The finaliser of MurmurHash3, on whole numbers below 2^32 in a larger type: the same bits on every device.
-    """
+    """0 with probability `dropout`, otherwise what makes the mean 1: MurmurHash3's finaliser of counter and seed."""
     x = (counter + seed) & 0xFFFFFFFF
     x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
     x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, final
+from functools import cached_property
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ class CFNADE(Recommender):
     epochs: int = Field(default=30, ge=1)
     """Passes over the rows."""
     batch: int = Field(default=64, ge=1)
-    """SparseRows in one step of Adam."""
+    """Rows in one step of Adam."""
     learning_rate: float = Field(default=0.001, gt=0, allow_inf_nan=False)
     """Step size of Adam."""
     regularization: float = Field(default=0.02, ge=0, allow_inf_nan=False)
@@ -83,7 +84,7 @@ class CFNADE(Recommender):
         levels = RatingLevels.of(data.scale, self.levels)
 
         def differs(own: CFNADEModel) -> str | None:
-            rows, hidden, values = own.rows, own.hidden.shape[1], own.levels.values
+            rows, hidden, values = own.rows, len(own.network.c), own.levels.values
             same = (rows, hidden) == (self.rows, self.hidden) and np.array_equal(values, levels.values)
             return None if same else f"one with {rows} rows, {hidden} hidden units, levels {values}"
 
@@ -119,7 +120,7 @@ class CFNADE(Recommender):
         ended = np.array(float(total) if float(total) <= limit else math.inf)
         weights = (weight.numpy() for weight in network.parameters())
         check_fit("learning_rate", self.learning_rate, "Make it smaller.", ended, *weights)
-        return CFNADEModel.of(data, self.rows, levels, table, network)
+        return CFNADEModel(data, self.rows, levels, network)
 
 
 @final
@@ -132,29 +133,25 @@ class CFNADEModel(FittedModel):
     levels: RatingLevels
     network: RatingNetwork
     """As trained, in single precision: where `warm_fit` starts."""
-    hidden: Tensor
-    """(rows, hidden): h of each row after all its ratings."""
-    weights: Tensor
-    """(levels, columns, hidden): V summed up to each level; 0 for columns without ratings."""
-    bias: Tensor
-    """(levels, columns): b summed up to each level; log frequencies of the log for columns without ratings."""
 
-    @classmethod
-    def of(
-        cls, data: Interactions, rows: RowKind, levels: RatingLevels, table: RatingTable, network: RatingNetwork
-    ) -> CFNADEModel:
-        """Read the whole log in double precision."""
+    @cached_property
+    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
+        """h of each row after all its ratings (rows, hidden), and V and b summed up to each level.
+
+        (levels, columns, hidden) and (levels, columns), in double precision.
+        """
+        network, table = self.network, RatingTable.of(self.data, self.rows, self.levels)
         W, V = network.by_level(network.W), network.by_level(network.V.transpose(1, 2))
         bias = network.by_level(network.b.transpose(1, 2))[..., 0]
         at = table.classes * table.n_columns + table.columns
-        reads = sparse.csr_array((np.ones(len(at)), at, table.starts), shape=(len(table.counts), bias.numel()))
+        reads = sparse.csr_array((np.ones(len(at)), at, table.starts), shape=(len(table.starts) - 1, bias.numel()))
         hidden = torch.tanh(network.c.double() + torch.from_numpy(reads @ W.flatten(0, 1).numpy()))
         # What nobody has rated keeps its random start, which means nothing: it is predicted as any rating of the log.
         blank = np.bincount(table.columns, minlength=table.n_columns) == 0
         frequency = np.bincount(table.classes, minlength=len(bias)) / len(at)
         V[:, blank] = 0
         bias[:, blank] = torch.from_numpy(np.log(np.maximum(frequency, 1e-300)))[:, None]
-        return cls(data, rows, levels, network, hidden, V, bias)
+        return hidden, V, bias
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): the mean of each distribution over the levels."""
@@ -162,13 +159,13 @@ class CFNADEModel(FittedModel):
 
     def probabilities(self, users: IntArray) -> Tensor:
         """(len(users), levels, items): the probability that the user rates the item at each level."""
-        index, levels = torch.from_numpy(users), len(self.levels.values)
-        shape = (len(users), levels, self.data.n_items)
+        (hidden, V, bias), index = self._layers, torch.from_numpy(users)
+        shape = (len(users), len(self.levels.values), self.data.n_items)
         if self.rows == "user":
-            scores = product(self.hidden[index], self.weights.flatten(0, 1)).view(shape) + self.bias
+            scores = product(hidden[index], V.flatten(0, 1)).view(shape) + bias
         else:
-            own = self.weights[:, index].transpose(0, 1).flatten(0, 1)
-            scores = product(own, self.hidden).view(shape) + self.bias[:, index].T[..., None]
+            own = V[:, index].transpose(0, 1).flatten(0, 1)
+            scores = product(own, hidden).view(shape) + bias[:, index].T[..., None]
         # Written out: torch's softmax is cut between threads in a way that shows in the last bit.
         odds = (scores - scores.amax(dim=1, keepdim=True)).exp()
         return odds / odds.sum(dim=1, keepdim=True)
@@ -209,9 +206,7 @@ class RatingLevels:
         return nearest.astype(np.int64)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RatingTable:
+class RatingTable(NamedTuple):
     """A log in which each row is a user with the items rated, or an item with the users who rated it."""
 
     starts: IntArray
@@ -229,30 +224,10 @@ class RatingTable:
         places = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
         return cls(*places, levels.classes(matrix.data), n_columns)
 
-    @property
-    def counts(self) -> IntArray:
-        """(rows,): how many ratings each row has."""
-        return np.diff(self.starts)
 
-
-@final
-@dataclass(frozen=True)
-class ColumnBlocks:
-    """Columns cut into blocks of equal size, the last filled up with columns that nobody rates."""
-
-    count: int
-    size: int
-
-    @classmethod
-    def of(cls, columns: int) -> ColumnBlocks:
-        """ColumnBlocks of at most 256 columns."""
-        count = -(-columns // 256)
-        return cls(count, -(-columns // count))
-
-    def places(self, rows: IntArray, columns: IntArray, height: IntArray | int) -> IntArray:
-        """(n,): where each (row, column) lies in an array (blocks, height, size), laid flat."""
-        block = columns // self.size
-        return (block * height + rows) * self.size + columns % self.size
+def _block_size(columns: int) -> int:
+    """Columns are cut into blocks of equal size, at most 256, the last filled up with columns that nobody rates."""
+    return -(-columns // -(-columns // 256))
 
 
 @final
@@ -266,11 +241,11 @@ class RatingNetwork(nn.Module):
 
     def __init__(self, levels: int, columns: int, hidden: int) -> None:
         super().__init__()
-        self.levels, self.columns, self.blocks = levels, columns, ColumnBlocks.of(columns)
-        stack = levels * self.blocks.count
-        self.W = nn.Parameter(torch.zeros(stack, self.blocks.size, hidden))
-        self.V = nn.Parameter(torch.zeros(stack, hidden, self.blocks.size))
-        self.b = nn.Parameter(torch.zeros(stack, 1, self.blocks.size))
+        self.levels, self.columns, self.size = levels, columns, _block_size(columns)
+        self.blocks = -(-columns // 256)
+        self.W = nn.Parameter(torch.zeros(levels * self.blocks, self.size, hidden))
+        self.V = nn.Parameter(torch.zeros(levels * self.blocks, hidden, self.size))
+        self.b = nn.Parameter(torch.zeros(levels * self.blocks, 1, self.size))
         self.c = nn.Parameter(torch.zeros(hidden))
 
     def draw(self, width: float, draw: np.random.Generator) -> None:
@@ -292,7 +267,7 @@ class RatingNetwork(nn.Module):
 
     def by_level(self, weight: Tensor) -> Tensor:
         """(levels, columns, n), double precision: a stack (levels * blocks, size, n) summed up to each level."""
-        stacked = weight.reshape(self.levels, self.blocks.count * self.blocks.size, -1)
+        stacked = weight.reshape(self.levels, self.blocks * self.size, -1)
         return stacked[:, : self.columns].double().cumsum(dim=0)
 
 
@@ -322,10 +297,8 @@ def costs(scores: Tensor, classes: Tensor, ordinal: float) -> Tensor:
     return cost
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class TrainingStep:
-    """What one step of Adam learns from. A place says where (row of the batch, column) lies in `ColumnBlocks`."""
+class TrainingStep(NamedTuple):
+    """What one step of Adam learns from; a place is that of (row of the batch, column) in (blocks, rows, size)."""
 
     rows: int
     read: tuple[Tensor, Tensor]
@@ -341,7 +314,7 @@ def steps(table: RatingTable, batch: int, draw: np.random.Generator, device: tor
     D - 1, the cost of predicting the D - n others, times D / (D - n), has the mean of the cost over all orders. All is
     drawn at once and sent to the device in one go: what is left for a step there are slices.
     """
-    counts = table.counts
+    counts = np.diff(table.starts)
     owner = np.repeat(np.arange(len(counts)), counts)
     # The rank of each rating in a random order of its row.
     shuffled = np.lexsort((draw.random(len(owner)), owner))
@@ -358,7 +331,8 @@ def steps(table: RatingTable, batch: int, draw: np.random.Generator, device: tor
     part = 2 * group + predicted
     sort = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[sort], np.arange(2 * -(-len(order) // batch) + 1)).tolist()
-    places = torch.from_numpy(ColumnBlocks.of(table.n_columns).places(row, table.columns, height)[sort]).to(device)
+    block, column = np.divmod(table.columns, size := _block_size(table.n_columns))
+    places = torch.from_numpy(((block * height + row) * size + column)[sort]).to(device)
     classes = torch.from_numpy(table.classes[sort]).to(device)
     weights = (counts / np.maximum(counts - reads, 1))[owner][sort].astype(np.float32)
     weight = torch.from_numpy(weights).to(device)
@@ -373,7 +347,7 @@ def steps(table: RatingTable, batch: int, draw: np.random.Generator, device: tor
 def cost_of(network: RatingNetwork, step: TrainingStep, ordinal: float) -> Tensor:
     """The cost of a step: over its rows the mean of the weighted costs of the ratings to predict."""
     places, classes, weights = step.predict
-    shape = (network.blocks.count, step.rows, network.blocks.size)
+    shape = (network.blocks, step.rows, network.size)
     read = torch.zeros(math.prod(shape), dtype=torch.int8, device=places.device)
     read.scatter_(0, step.read[0], (step.read[1] + 1).to(torch.int8))
     increments = network.increments(network.hidden(read.view(shape)))

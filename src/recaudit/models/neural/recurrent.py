@@ -115,10 +115,7 @@ class HistoryLearner:
         """(rows, hidden): the owner's vector just before each rating of the log, as of the last `learn`."""
 
     def learn(self, opposite: Tensor, rate: float, batch: int, draw: np.random.Generator) -> None:
-        """One pass over the windows in random order, `batch` to a step, then over the histories for the new vectors.
-
-        `opposite` (rows, hidden): the other side's vector just before each rating.
-        """
+        """One pass over the windows in random order; `opposite` (rows, hidden) are the other side's vectors before."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         # The first rating of a history is predicted from zeros and a lone one teaches nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -24,9 +24,7 @@ _STEPS_AT_ONCE = 1 << 16
 """How many steps of edited histories are read at once: 50 MB of vectors with 100 hidden units."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Tail:
+class Tail(NamedTuple):
     """The end of a history from the first rating that is free on; what comes before it has been read."""
 
     network: HistoryNetwork
@@ -95,8 +93,7 @@ class Reader:
     def rated(self, owners: IntArray, others: IntArray, ratings: FloatArray) -> Tensor:
         """(pairs, n, hidden): the vector of each owner (pairs,) after its rating with `others` (pairs,) is edited.
 
-        `ratings` (pairs, n), as the LSTM reads them: n answers for each pair. The same numbers as `tail` gives,
-        for many histories at once.
+        To `ratings` (pairs, n), as the LSTM reads them: `tail` for many histories at once.
         """
         histories, n = self.histories, ratings.shape[1]
         first = histories.ratings_before(owners, others)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import numpy as np
 import torch
@@ -69,9 +69,7 @@ class Histories:
         return np.where(known[at] == keys, places[at] - self.starts[owners], self.lengths[owners])
 
 
-@final
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """How ratings are read: the mean that scores are counted from, and half the width of the scale."""
 
     mean: float
