@@ -149,8 +149,7 @@ def makers(fits: Callable[[type[FittedModel]], bool]) -> str:
     for name in models.__all__:
         public = getattr(models, name)
         recommends = isinstance(public, type) and issubclass(public, Recommender)
-        if (recommends or name.startswith("from_")) and fits(
-            get_type_hints(public.fit if recommends else public)["return"]
-        ):
+        make = public.fit if recommends else public
+        if (recommends or name.startswith("from_")) and fits(get_type_hints(make)["return"]):
             names.append(name if recommends else f"models.{name}")
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return ", ".join(names)

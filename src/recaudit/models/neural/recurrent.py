@@ -73,10 +73,11 @@ class RecurrentRecommender(Recommender):
             self._learner(users, data.n_items, targets, generator(rng, "recurrent", "users")),
             self._learner(items, data.n_users, targets, generator(rng, "recurrent", "items")),
         )
-        # All that decides the result of training.
-        training = f"{self.model_dump_json(exclude={'checkpoint'})} rng={rng} data={data.fingerprint}"
-        checkpoint = None if self.checkpoint is None else TrainingCheckpoint(self.checkpoint, training)
-        done = 0 if checkpoint is None else checkpoint.load(learners)
+        checkpoint, done = None, 0
+        if self.checkpoint is not None:
+            training = f"{self.model_dump_json(exclude={'checkpoint'})} rng={rng} data={data.fingerprint}"
+            checkpoint = TrainingCheckpoint(self.checkpoint, training)
+            done = checkpoint.load(learners)
         for epoch in track(range(done, self.epochs), "RecurrentRecommender", self.epochs - done):
             rate = self.learning_rate * (1 - 0.9 * epoch / max(1, self.epochs - 1))
             for side, (learner, other) in enumerate((learners, learners[::-1])):
