@@ -269,7 +269,7 @@ def _prepared(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any
 
 
 _MADE: list[Callable[..., Any]] = [
-    *KINDS.values(), Calibrated, ra.policies.Softmax, ra.policies.EpsilonGreedy, ra.policies.Power, NextK, Past,
+    *MODELS.values(), Calibrated, ra.policies.Softmax, ra.policies.EpsilonGreedy, ra.policies.Power, NextK, Past,
     HistoryEdits, FutureEdits, GivenItems, Interval, Stars, ra.interventions.Future, ra.models.SgdStep,
     ra.models.AlsSolve, ra.simulate.Topics, ra.simulate.Latent, ra.simulate.LatentScore, ra.simulate.BetaRank,
     ra.simulate.Logit, ra.engines.Threads, ra.engines.Processes,

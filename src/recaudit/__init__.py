@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from recaudit.data import datasets as datasets
     from recaudit.data import splits as splits
     from recaudit.data.interactions import Interactions as Interactions
-    from recaudit.models.factor.reachable import reachable_factors as reachable_factors
+    from recaudit.models.factor.model import reachable_factors as reachable_factors
 
 _ROOMS = (
     *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
@@ -94,7 +94,7 @@ _NAMES = {
     "audits.result": ("Result",),
     "data": ("datasets", "splits"),
     "data.interactions": ("Interactions",),
-    "models.factor.reachable": ("reachable_factors",),
+    "models.factor.model": ("reachable_factors",),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

@@ -281,6 +281,7 @@ class Bent(FittedModel):
 
     data: Interactions
     response = DifferentiableResponse
+    others_move = "rated items"
 
     def scores(self, users: np.ndarray) -> torch.Tensor:
         return torch.zeros(len(users), self.data.n_items, dtype=torch.float64)

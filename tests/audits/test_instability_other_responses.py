@@ -38,6 +38,8 @@ class Gossip(FittedModel):
     """A model in which everybody's ratings move everybody's scores of everything."""
 
     data: Interactions
+    response = AffineResponse
+    others_move = "any item"
 
     def scores(self, users: np.ndarray) -> torch.Tensor:
         return torch.stack([self._level(int(user)) for user in users])

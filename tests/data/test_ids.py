@@ -19,7 +19,7 @@ from recaudit.data import Interactions, read
 from recaudit.data.readers import read_table
 from recaudit.errors import DataError, InputError
 from recaudit.models import from_factors
-from recaudit.models.given.factors_file import Factors
+from recaudit.models.given.arrays import Factors
 
 
 @pytest.fixture

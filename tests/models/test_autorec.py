@@ -13,9 +13,16 @@ from recaudit.data import Interactions
 from recaudit.engines import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.baseline.popularity import TopPop
-from recaudit.models.neural.autorec import AutoRec, AutoRecModel
-from recaudit.models.neural.autorec_kernel import Singles, keep
-from recaudit.models.neural.autorec_training import Columns, DenseLearner, SparseLearner, Weights, kept, train
+from recaudit.models.neural.autorec import (
+    AutoRec,
+    AutoRecModel,
+    DenseLearner,
+    SparseLearner,
+    kept,
+    train,
+)
+from recaudit.models.neural.autorec_kernel import AutoRecWeights, Columns, keep
+from recaudit.models.rows import Singles
 from recaudit.testing.models import ModelContract, some_ratings
 
 EVERYBODY = np.arange(30)
@@ -37,10 +44,10 @@ def single(values: object) -> Singles:
     return np.array(values, dtype=np.float32)
 
 
-def three_users_two_items() -> tuple[Weights, Columns]:
+def three_users_two_items() -> tuple[AutoRecWeights, Columns]:
     """Ratings less 3: user 0 gave +1 and -2, user 1 gave +2 to item 0, user 2 gave +1 to item 1."""
     data = log([(0, 0, 4.0), (0, 1, 1.0), (1, 0, 5.0), (2, 1, 4.0)])
-    weights = Weights(single([[1], [-0.5], [2]]), single([0]), single([[2], [4], [-2]]), single([0, 0.5, 1]))
+    weights = AutoRecWeights(single([[1], [-0.5], [2]]), single([0]), single([[2], [4], [-2]]), single([0, 0.5, 1]))
     return weights, Columns.of(data, 3.0)
 
 
@@ -74,7 +81,7 @@ class TestKnownAnswers:
 
     def test_the_penalty_alone_pulls_the_weights_to_zero_and_not_the_biases(self) -> None:
         data = log([(0, 0, 3.0), (1, 0, 3.0)])
-        weights = Weights(single([[1], [-1]]), single([0]), single([[0], [0]]), single([0, 0]))
+        weights = AutoRecWeights(single([[1], [-1]]), single([0]), single([[0], [0]]), single([0, 0]))
         learner = SparseLearner(weights, Columns.of(data, 3.0), 2.0, 0.0)
         learner.step(np.array([0]), share=1.0, rate=0.25, seed=0)
         # Nothing to learn, so that the slope is the penalty's; the first step of Adam is as long as the rate.
@@ -83,7 +90,7 @@ class TestKnownAnswers:
 
     def test_the_scores_of_given_weights(self) -> None:
         data = log([(0, 0, 4.0), (0, 1, 1.0), (1, 0, 5.0), (2, 1, 4.0)])
-        model = AutoRecModel.of(data, "mean", 3.0, three_users_two_items()[0])
+        model = AutoRecModel(data, "mean", 3.0, three_users_two_items()[0])
         np.testing.assert_allclose(model.scores(np.arange(3)), np.array([[4, 4], [5.5, 5.5], [3, 3]]))
 
 
@@ -106,14 +113,12 @@ def test_it_reproduces_a_matrix_of_rank_one() -> None:
 def test_the_fast_steps_are_the_readable_ones(dropout: float) -> None:
     data = some_ratings(0)
     columns = Columns.of(data, 3.0)
-    start = Weights.draw(data.n_users, 37, 0.0, np.random.default_rng(1))
+    start = AutoRecWeights.draw(data.n_users, 37, 0.0, np.random.default_rng(1))
     fast = SparseLearner(start, columns, 2.0, dropout)
     slow = DenseLearner(start, columns, 2.0, dropout, torch.device("cpu"))
     rates = np.full(4, 0.01)
     learned = train(fast, columns, rates, 7, rng=5)
-    for ours, theirs, before in zip(
-        learned.arrays, train(slow, columns, rates, 7, rng=5).arrays, start.arrays, strict=True
-    ):
+    for ours, theirs, before in zip(learned, train(slow, columns, rates, 7, rng=5), start, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-4)
         assert np.abs(ours - before).max() > 0.02
 

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 import torch
 from numba import get_num_threads, set_num_threads
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from recaudit.arrays import FloatArray, IntArray
@@ -16,8 +15,8 @@ from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
 from recaudit.models.baseline.popularity import TopPop
-from recaudit.models.factor.bayes import BayesMF, BayesMFModel
-from recaudit.models.factor.bayes_kernel import draw_distributions, draw_noise_precision, draw_rows
+from recaudit.models.factor.bayes import BayesMF, BayesMFModel, draw_distributions, draw_noise_precision, draw_rows
+from recaudit.models.rows import SparseRows
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = BayesMF(factors=3, iterations=12, burn_in=4, thinning=2, update_iterations=6)
@@ -63,7 +62,7 @@ class OneSide:
 
     def draw(self, normals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(rows, 21) vectors and biases, and (rows,) squared errors."""
-        design = (self.indptr, self.others, self.values, self.other_rows)
+        design = (SparseRows(self.indptr, self.others, self.values), self.other_rows)
         rows, squares = draw_rows(*design, self.means, self.precisions, self.noise_precision, normals)
         np.testing.assert_array_equal(rows[:, 20], 1.0)
         return np.delete(rows, 20, axis=1), squares
@@ -112,17 +111,17 @@ def test_biases_alone_follow_their_exact_posterior() -> None:
     covariance = np.linalg.inv(alpha * design.T @ design + np.diag(prior))
     mean = covariance @ (alpha * design.T @ ratings + prior * np.array([0.2] * 3 + [-0.1] * 4))
 
-    def side(rows: IntArray, others: IntArray) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+    def side(rows: IntArray, others: IntArray) -> SparseRows:
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(rows.max() + 2))
-        return starts, others[order].astype(np.int32), ratings[order]
+        return SparseRows(starts, others[order].astype(np.int32), ratings[order])
 
     by_user, by_item = side(users, items), side(items, users)
     draw, sweeps = np.random.default_rng(0), 6000
     f, g, chain = np.zeros((3, 2)), np.array([[1.0, 0.0]] * 4), np.empty((sweeps, 7))
     for sweep in range(sweeps):
-        f, _ = draw_rows(*by_user, g, means[0], precision[0], alpha, draw.standard_normal((3, 1)))
-        g, _ = draw_rows(*by_item, f, means[1], precision[1], alpha, draw.standard_normal((4, 1)))
+        f, _ = draw_rows(by_user, g, means[0], precision[0], alpha, draw.standard_normal((3, 1)))
+        g, _ = draw_rows(by_item, f, means[1], precision[1], alpha, draw.standard_normal((4, 1)))
         chain[sweep] = np.concatenate([f[:, 1], g[:, 1]])
     np.testing.assert_allclose(chain.mean(axis=0), mean, atol=0.04)
     np.testing.assert_allclose(np.cov(chain.T), covariance, atol=0.04)

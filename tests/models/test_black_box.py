@@ -16,7 +16,7 @@ from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, Sys
 from recaudit.interventions import NextK
 from recaudit.models import ALS, OpaqueResponse
 from recaudit.models.given.black_box import History, as_black_box, from_system
-from recaudit.models.given.queries import Queries, Sampling
+from recaudit.models.given.queries import ListSampling, Queries
 from recaudit.policies import EpsilonGreedy, Softmax
 from recaudit.testing.models import some_ratings
 
@@ -104,10 +104,10 @@ class TestLists:
 
     def test_what_a_share_is_not_below(self) -> None:
         # All of n lists: the true share p has p^n = 2.5% at the bound. None of them: nothing is known.
-        assert Sampling(50, 1).at_least(1.0) == pytest.approx(0.025 ** (1 / 50))
-        assert Sampling(50, 4).at_least(0.25) == pytest.approx(0.025 ** (1 / 50) / 4)
-        assert Sampling(50, 1).at_least(0.0) == 0
-        bound = Sampling(40, 1).at_least(0.3)
+        assert ListSampling(50, 1).at_least(1.0) == pytest.approx(0.025 ** (1 / 50))
+        assert ListSampling(50, 4).at_least(0.25) == pytest.approx(0.025 ** (1 / 50) / 4)
+        assert ListSampling(50, 1).at_least(0.0) == 0
+        bound = ListSampling(40, 1).at_least(0.3)
         assert stats.binom.sf(11, 40, bound) == pytest.approx(0.025)
 
 

@@ -16,9 +16,18 @@ from recaudit.engines.progress import Step as Report
 from recaudit.engines.progress import listening
 from recaudit.errors import InputError
 from recaudit.models.baseline.popularity import TopPop
-from recaudit.models.neural.cfnade import CFNADE, CFNADEModel
-from recaudit.models.neural.cfnade_network import Levels, Network, Rows, Table, costs
-from recaudit.models.neural.cfnade_training import Step, cost_of, steps
+from recaudit.models.neural.cfnade import (
+    CFNADE,
+    CFNADEModel,
+    RatingLevels,
+    RatingNetwork,
+    RatingTable,
+    RowKind,
+    TrainingStep,
+    cost_of,
+    costs,
+    steps,
+)
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = CFNADE(hidden=6, epochs=4, batch=8, learning_rate=0.01)
@@ -102,12 +111,12 @@ def test_costs_of_scores_that_are_far_apart_have_finite_gradients() -> None:
 # ---- the network, one rating after the other ---------------------------------------------------------
 
 
-def by_column(network: Network, weight: Tensor) -> FloatArray:
+def by_column(network: RatingNetwork, weight: Tensor) -> FloatArray:
     """(levels, columns, n): a stack of weights, unstacked and not yet summed over levels."""
     return np.diff(network.by_level(weight.detach()).numpy(), axis=0, prepend=0.0)
 
 
-def distribution(network: Network, ratings: dict[int, int], column: int) -> FloatArray:
+def distribution(network: RatingNetwork, ratings: dict[int, int], column: int) -> FloatArray:
     """(levels,): the probabilities of one column after `ratings` (column to class), in the paper's equations."""
     W, V = by_column(network, network.W), by_column(network, network.V.transpose(1, 2))
     b = by_column(network, network.b.transpose(1, 2))
@@ -122,7 +131,7 @@ def distribution(network: Network, ratings: dict[int, int], column: int) -> Floa
 
 
 def rated(model: CFNADEModel, row: int) -> dict[int, int]:
-    table = Table.of(model.data, model.rows, model.levels)
+    table = RatingTable.of(model.data, model.rows, model.levels)
     places = slice(table.starts[row], table.starts[row + 1])
     return dict(zip(table.columns[places].tolist(), table.classes[places].tolist(), strict=True))
 
@@ -161,24 +170,24 @@ def test_the_cost_of_a_step_is_that_of_the_equations(columns: int) -> None:
     assert cost_of(network, step, 0.7).item() == pytest.approx(expected, rel=1e-6)
 
 
-def some_network(columns: int = 5) -> tuple[Network, Table]:
+def some_network(columns: int = 5) -> tuple[RatingNetwork, RatingTable]:
     """Double precision, three levels, and a table of 4 rows with 4 ratings each."""
     draw = np.random.default_rng(0)
-    network = Network(3, columns, 4)
+    network = RatingNetwork(3, columns, 4)
     network.draw(0.5, draw)
     places = np.concatenate([np.sort(draw.choice(columns, 4, replace=False)) for _ in range(4)])
-    return network.double(), Table(np.arange(5) * 4, places, draw.integers(0, 3, 16), columns)
+    return network.double(), RatingTable(np.arange(5) * 4, places, draw.integers(0, 3, 16), columns)
 
 
-def listed(network: Network, step: Step) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
+def listed(network: RatingNetwork, step: TrainingStep) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
     """For each row of a step, which columns are read and which are to be predicted, with their classes."""
     sides = []
-    for places, classes in (step.read, step.told[:2]):
+    for places, classes in (step.read, step.predict[:2]):
         side: list[dict[int, int]] = [{} for _ in range(step.rows)]
         for place, at in zip(places.tolist(), classes.tolist(), strict=True):
-            block, rest = divmod(place, step.rows * network.blocks.size)
-            row, within = divmod(rest, network.blocks.size)
-            side[row][block * network.blocks.size + within] = at
+            block, rest = divmod(place, step.rows * network.size)
+            row, within = divmod(rest, network.size)
+            side[row][block * network.size + within] = at
         sides.append(side)
     return sides[0], sides[1]
 
@@ -223,9 +232,9 @@ def test_splits_are_even_and_weights_make_up_for_them() -> None:
     reads = np.zeros(4)
     for _ in range(400):
         for step in steps(table, 1, draw, CPU):
-            told = len(step.told[0])
+            told = len(step.predict[0])
             reads[len(step.read[0])] += 1
-            np.testing.assert_allclose(step.told[2], 4 / told)
+            np.testing.assert_allclose(step.predict[2], 4 / told)
     # Four equally likely splits, 1,600 draws: 5 standard deviations are 87.
     assert np.abs(reads - 400).max() < 87
 
@@ -234,24 +243,24 @@ def test_splits_are_even_and_weights_make_up_for_them() -> None:
 
 
 def test_ratings_are_rounded_to_the_nearest_whole_number_of_the_scale() -> None:
-    levels = Levels.of((1.0, 5.0), None)
+    levels = RatingLevels.of((1.0, 5.0), None)
     assert levels.values.tolist() == [1, 2, 3, 4, 5]
     assert levels.classes(np.array([1.0, 1.49, 1.5, 2.5, 4.7, 5.0])).tolist() == [0, 0, 1, 2, 4, 4]
 
 
 def test_halves_count_as_the_whole_number_above_unless_there_are_levels_for_them() -> None:
     halves = np.arange(0.5, 5.1, 0.5)
-    whole = Levels.of((0.5, 5.0), None)
+    whole = RatingLevels.of((0.5, 5.0), None)
     assert whole.values[whole.classes(halves)].tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    ten = Levels.of((0.5, 5.0), 10)
+    ten = RatingLevels.of((0.5, 5.0), 10)
     np.testing.assert_allclose(ten.values[ten.classes(halves)], halves)
 
 
 @pytest.mark.parametrize("scale", [(0.2, 0.8), (0.5, 1.5), (0.0, 1e9)])
 def test_a_scale_without_a_few_whole_numbers_needs_levels(scale: tuple[float, float]) -> None:
     with pytest.raises(InputError, match=r"levels: received None for ratings in \[.*levels=10"):
-        Levels.of(scale, None)
-    assert len(Levels.of(scale, 4).values) == 4
+        RatingLevels.of(scale, None)
+    assert len(RatingLevels.of(scale, 4).values) == 4
 
 
 def test_ratings_that_are_all_the_same_are_no_trouble() -> None:
@@ -264,7 +273,7 @@ def test_ratings_that_are_all_the_same_are_no_trouble() -> None:
 
 
 @pytest.mark.parametrize("rows", ["user", "item"])
-def test_two_tastes_are_learned(rows: Rows) -> None:
+def test_two_tastes_are_learned(rows: RowKind) -> None:
     users, items = np.divmod(np.arange(USERS * ITEMS), ITEMS)
     ratings = np.where((users + items) % 2 == 0, 5.0, 1.0)
     frame = pl.DataFrame({"user": users, "item": items, "rating": ratings})

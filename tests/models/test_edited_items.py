@@ -41,7 +41,7 @@ def test_the_scores_are_those_of_one_response_after_another(fitted: FactorModel,
     for v, viewer in enumerate(viewers):
         for e, editor in enumerate(editors):
             response = model.respond(int(viewer), int(editor), items[e])
-            assert response.moves_own_item_only
+            assert model.others_move == "rated items"
             for g, rating in enumerate(RATINGS):
                 expected = response.scores(np.full(4, rating)).numpy()[items[e]]
                 np.testing.assert_allclose(scores[v, e, :, g], expected, rtol=0, atol=1e-9)

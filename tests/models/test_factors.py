@@ -13,7 +13,7 @@ from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
 from recaudit.models import ALS, AlsSolve, BiasedMF, FactorModel, FittedModel, SgdStep, TopPop, from_factors
-from recaudit.models.factor import sgd_kernel
+from recaudit.models.factor import sgd
 from recaudit.seeding import derive, generator
 from recaudit.testing.models import ModelContract, some_ratings
 
@@ -152,7 +152,7 @@ def test_biased_mf_agrees_with_the_slow_twin(factors: int, final_rate: float) ->
 def test_on_all_cores_or_on_one_biased_mf_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     data, recommender = some_ratings(1), BiasedMF(factors=6, epochs=4)
     alone = recommender.fit(data)
-    monkeypatch.setattr(sgd_kernel, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(sgd, "_WORTH_SHARING", 0)
     shared = recommender.fit(data)
     np.testing.assert_array_equal(shared.user_factors, alone.user_factors)
     np.testing.assert_array_equal(shared.item_bias, alone.item_bias)
@@ -297,7 +297,7 @@ def test_anothers_edits_resolve_the_item_and_move_nothing_else(model: FactorMode
     data = model.data
     item = int(data.history(editor)[0][2])
     response = model.with_update(update).respond(viewer, editor, np.array([item]))
-    assert response.moves_own_item_only
+    assert model.others_move == "rated items"
     raters = [u for u in range(data.n_users) if item in data.history(u)[0]]
     ratings = [2.0 if u == editor else float(data.csr[u, item]) for u in raters]
     P = model.user_factors[raters]

@@ -20,8 +20,7 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.factor.llorma import LLORMA, LLORMAModel, Nearness, epanechnikov, exponential
 from recaudit.models.factor.llorma_training import (
     Descent,
-    Ratings,
-    Vectors,
+    FactorPair,
     pretrain,
     pretrain_dense,
     train,
@@ -85,7 +84,7 @@ class TestKernels:
 
     def test_shares_add_up_to_one_where_an_anchor_is_near(self) -> None:
         nearness = Nearness(np.array([[1.0, 0.5], [0, 1]]), np.array([[0.5, 1.0], [1, 0]]))
-        ratings = Ratings.of(log([(0, 0, 3), (0, 1, 3), (1, 0, 3), (1, 1, 3)]))
+        ratings = log([(0, 0, 3), (0, 1, 3), (1, 0, 3), (1, 1, 3)])
         # Weights (0.5, 0.5), (1, 0), (0, 1), (0, 0).
         np.testing.assert_allclose(nearness.shares(ratings), np.array([[0.5, 0.5], [1, 0], [0, 1], [0, 0]]))
 
@@ -93,9 +92,9 @@ class TestKernels:
 def test_scores_by_hand() -> None:
     data = log([(0, 0, 3), (1, 1, 4)])
     nearness = Nearness(np.array([[1.0, 0.5], [0, 1]]), np.array([[0.5, 1.0], [1, 0]]))
-    whole = Vectors(np.array([[1], [2]], np.float32), np.array([[3], [4]], np.float32))
-    local = Vectors(np.array([[[1], [2]], [[3], [4]]], np.float32), np.array([[[1], [3]], [[5], [2]]], np.float32))
-    model = LLORMAModel.of(data, np.array([[0, 0], [1, 1]]), whole, local, nearness)
+    whole = FactorPair(np.array([[1], [2]], np.float32), np.array([[3], [4]], np.float32))
+    local = FactorPair(np.array([[[1], [2]], [[3], [4]]], np.float32), np.array([[[1], [3]], [[5], [2]]], np.float32))
+    model = LLORMAModel(data, np.array([[0, 0], [1, 1]]), whole, local, nearness)
     # (0, 0): the mean of 1 x 1 and 2 x 3; (0, 1): the first alone, 1 x 5; (1, 0): the second, 4 x 3; (1, 1): none is
     # near, so that the global 2 x 4 stands.
     np.testing.assert_allclose(model.scores(np.array([0, 1])), np.array([[3.5, 5], [12, 8]]))
@@ -112,22 +111,22 @@ class TestOneAnchorOfGreatWidth:
 
     def test_training_is_plain_gradient_descent(self) -> None:
         data, rate, penalty = some_ratings(0), 0.003, 0.5
-        start = Vectors.draw(data, (1, 3), np.random.default_rng(0))
+        start = FactorPair.draw(data, (1, 3), np.random.default_rng(0))
         given, R = data.csr.toarray() > 0, data.csr.toarray()
         P, Q = start.P[:, 0].astype(np.float64), start.Q[:, 0].astype(np.float64)
         for _ in range(8):
             errors = np.where(given, P @ Q.T - R, 0)
             P, Q = P - 2 * rate * (errors @ Q + penalty * P), Q - 2 * rate * (errors.T @ P + penalty * Q)
         shares = np.ones((len(data), 1), np.float32)
-        found = train(start, Ratings.of(data), shares, Descent(rate, penalty, 8), batch=len(data), rng=0)
+        found = train(start, (data), shares, Descent(rate, penalty, 8), batch=len(data), rng=0)
         np.testing.assert_allclose(found.P[:, 0], P, rtol=1e-4)
         np.testing.assert_allclose(found.Q[:, 0], Q, rtol=1e-4)
         assert np.abs(P - start.P[:, 0]).max() > 0.1
 
 
 def test_pretraining_by_hand() -> None:
-    start = Vectors(np.array([[1]], np.float32), np.array([[2]], np.float32))
-    ratings = Ratings.of(log([(0, 0, 3)]))
+    start = FactorPair(np.array([[1]], np.float32), np.array([[2]], np.float32))
+    ratings = log([(0, 0, 3)])
     # Slope of (3 - pq)^2 + p^2: -2 q (3 - pq) + 2p = -2 at (1, 2), so p = 1.2; then in q: -2.4 x 0.6 + 4 = 2.56.
     found = pretrain(start, ratings, Descent(rate=0.1, regularization=1.0, passes=1))
     np.testing.assert_allclose([found.P[0, 0], found.Q[0, 0]], [1.2, 1.744], rtol=1e-6)
@@ -136,15 +135,15 @@ def test_pretraining_by_hand() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_fast_loops_are_the_readable_ones(seed: int) -> None:
     data = some_ratings(seed)
-    ratings, draw = Ratings.of(data), np.random.default_rng(seed)
-    start = Vectors.draw(data, (5,), draw)
+    ratings, draw = (data), np.random.default_rng(seed)
+    start = FactorPair.draw(data, (5,), draw)
     descent = Descent(0.004, 0.3, 12)
     fast, slow = pretrain(start, ratings, descent), pretrain_dense(start, ratings, descent, device=CPU)
     np.testing.assert_allclose(fast.P, slow.P, atol=1e-4)
     np.testing.assert_allclose(fast.Q, slow.Q, atol=1e-4)
 
     # Shares that are zero for one rating in ten.
-    start = Vectors.draw(data, (4, 37), draw)
+    start = FactorPair.draw(data, (4, 37), draw)
     shares = (draw.dirichlet(np.ones(4), len(data)) * (draw.random((len(data), 1)) > 0.1)).astype(np.float32)
     for penalty in (0.02, 20.0):
         descent = Descent(0.01, penalty, 5)
@@ -157,7 +156,7 @@ def test_the_fast_loops_are_the_readable_ones(seed: int) -> None:
 
 def test_the_start_has_the_mean_and_the_spread_of_the_ratings() -> None:
     data = some_ratings(0)
-    start = Vectors.draw(data, (20,), np.random.default_rng(0))
+    start = FactorPair.draw(data, (20,), np.random.default_rng(0))
     products = start.P.astype(np.float64) @ start.Q.T
     assert products.mean() == pytest.approx(data.ratings.mean(), rel=0.05)
     assert 0 < products.std() < data.ratings.std()

@@ -14,7 +14,7 @@ from recaudit.data.splits import Split
 from recaudit.errors import InputError
 from recaudit.interventions import GivenItems, Interval
 from recaudit.models import ALS, EASE, AlsSolve, FactorModel, SgdStep, from_factors, reachable_factors
-from recaudit.models.factor.reachable import rich_actions
+from recaudit.models.factor.model import rich_actions
 
 ITEMS = 30
 WIDE = Interval(-1e5, 1e5)

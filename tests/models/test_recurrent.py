@@ -15,7 +15,7 @@ from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.neural.recurrent import RecurrentRecommender
 from recaudit.models.neural.recurrent_model import RecurrentModel
-from recaudit.models.neural.recurrent_network import Network, Reading
+from recaudit.models.neural.recurrent_network import HistoryNetwork, Reading
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = RecurrentRecommender(hidden=5, epochs=3, window=4, batch=16)
@@ -52,7 +52,7 @@ def sigmoid(x: FloatArray) -> FloatArray:
     return 1 / (1 + np.exp(-x))
 
 
-def read(network: Network, history: list[tuple[int, float]], model: RecurrentModel) -> FloatArray:
+def read(network: HistoryNetwork, history: list[tuple[int, float]], model: RecurrentModel) -> FloatArray:
     """The last hidden state (hidden,) of an LSTM after (other, rating) pairs, in the textbook's equations."""
     weights = {name: weight.numpy() for name, weight in network.lstm.named_parameters()}
     h = c = np.zeros(network.hidden)
@@ -133,7 +133,6 @@ def test_own_edits_are_read_at_their_place_in_time_and_new_ones_last(model: Recu
     history = edited(user_history(model.data, 9), dict(zip(items, ratings, strict=True)))
     expected = model.level.mean + model.items.vectors @ read(model.users.network, history, model)
     response = model.respond(9, 9, np.array(items))
-    assert not response.moves_own_item_only
     np.testing.assert_allclose(response.scores(np.array(ratings)), expected, atol=1e-12)
 
 
@@ -151,7 +150,7 @@ def test_anothers_edits_move_the_edited_items_and_nothing_else(model: RecurrentM
         history = edited(item_history(model.data, item), {9: rating})
         expected[item] = model.level.mean + model.users.vectors[2] @ read(model.items.network, history, model)
     response = model.respond(2, 9, np.array(items))
-    assert response.moves_own_item_only
+    assert model.others_move == "rated items"
     np.testing.assert_allclose(response.scores(np.array(ratings)), expected, atol=1e-12)
 
 

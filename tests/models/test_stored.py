@@ -110,7 +110,7 @@ def test_a_class_that_is_not_recaudits_is_not_kept() -> None:
         {"is": "builtins.eval", "with": {"source": "1"}},
         {"is": f"{__name__}.Own", "with": {"how": 1}},
         {"is": "recaudit.models.factor.model.FactorModel", "with": {"data": {"is": "log"}}},
-        {"is": "recaudit.models.factor.bayes_kernel.Units", "with": {"mean": 1.0, "sd": 1.0}},
+        {"is": "recaudit.models.factor.bayes.Units", "with": {"mean": 1.0, "sd": 1.0}},
         {"is": "array", "at": "nowhere", "turned": False},
         {"with": {}},
         ["FactorModel"],

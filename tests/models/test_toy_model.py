@@ -10,6 +10,7 @@ import torch
 
 import recaudit as ra
 from recaudit.data.splits import Split
+from recaudit.models.checks import check_data
 from recaudit.testing.models import ModelContract
 
 
@@ -19,7 +20,7 @@ class MidScale(ra.models.Recommender):
     pull: float = 0.5
 
     def fit(self, data: ra.Interactions, rng: int = 0) -> FittedMidScale:
-        ra.models.base.check_data(data)
+        check_data(data)
         middle = sum(data.scale) / 2
         total = np.bincount(data.items, data.ratings - middle, data.n_items)
         return FittedMidScale(data, middle + self.pull * total / np.maximum(data.item_counts, 1))

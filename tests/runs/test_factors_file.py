@@ -9,7 +9,7 @@ import pytest
 
 from recaudit.data import Interactions
 from recaudit.errors import DataError
-from recaudit.models.given.factors_file import Factors
+from recaudit.models.given.arrays import Factors
 
 ARRAYS = {
     "user_factors": np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),

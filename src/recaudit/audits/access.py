@@ -26,7 +26,7 @@ from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Past
 from recaudit.interventions.ratings import free_ratings
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, makers
 from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Policy, Softmax
@@ -98,7 +98,7 @@ def compare_access(
     Exact is `reachability`. Gradient is the paper's Algorithm 1: ascent on the log-probability from the unchanged
     ratings, clamped. Black box sees the same model from outside and has `budget` queries for each pair, the baseline
     among them. The arguments are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The
-    model must have an exact answer: BiasedMF, ALS, ItemKNN, EASE and SLIM have one.
+    model's response must be affine.
     """
     check_exact(model)
     asked: dict[str, Any] = {"users": users, "targets": targets, "budget": budget}
@@ -224,8 +224,8 @@ def exceeding(frame: pl.DataFrame, upper: pl.Series) -> int:
 
 def check_exact(model: FittedModel) -> None:
     """Refuse a model that has no exact answer to compare with."""
-    if not issubclass(model.response, AffineResponse):
+    if model.response is not AffineResponse:
         raise NotSupportedError(
-            f"{type(model).__name__} has no exact answer to compare the others with. Models that have one: BiasedMF, "
-            "ALS, ItemKNN, EASE, SLIM, and what models.from_factors and models.from_weights return."
+            f"{type(model).__name__} has no exact answer to compare the others with. Models that have one: "
+            f"{makers(lambda made: made.response is AffineResponse)}."
         )

@@ -50,7 +50,7 @@ def rating_facts(
     `users` are the positions of those whose ratings are free. A model to which a click is as good as none is refused.
     """
     facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale))}
-    if log.scale[0] < log.scale[1] or not issubclass(model.response, AffineResponse):
+    if log.scale[0] < log.scale[1] or model.response is not AffineResponse:
         return facts
     some = users[:_USERS]
     items = FutureEdits(_ITEMS).items(model, some, rng, log)

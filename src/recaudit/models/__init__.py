@@ -5,12 +5,13 @@ from recaudit.models.baseline.popularity import Random, TopPop
 from recaudit.models.factor.als import ALS
 from recaudit.models.factor.bayes import BayesMF, BayesMFModel
 from recaudit.models.factor.llorma import LLORMA
-from recaudit.models.factor.model import FactorModel, from_factors
-from recaudit.models.factor.reachable import reachable_factors
+from recaudit.models.factor.model import FactorModel, reachable_factors
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
+from recaudit.models.given.arrays import from_factors, from_weights
 from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
-from recaudit.models.linear.model import EASE, SLIM, LinearModel, from_weights
+from recaudit.models.linear.model import EASE, LinearModel
+from recaudit.models.linear.slim import SLIM
 from recaudit.models.neighbour.knn import ItemKNN, UserKNN
 from recaudit.models.neural.autorec import AutoRec
 from recaudit.models.neural.cfnade import CFNADE

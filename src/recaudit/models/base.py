@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from recaudit import models
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import NotSupportedError
+from recaudit.models.checks import check_action_rows
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Specification
@@ -26,11 +29,7 @@ class Recommender(Specification, ABC):
         """A model of this log. The same log and seed give the same model, number by number."""
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
-        """Go on from a model that this configuration fitted, now that the log has grown, instead of starting over.
-
-        Here: fit from scratch, which for a closed form is the same. A model that is trained step by step says how it
-        goes on.
-        """
+        """Start from a model that this configuration fitted, now that the log has grown; here, from scratch."""
         return self.fit(data, rng)
 
 
@@ -39,15 +38,16 @@ class FittedModel(ABC):
 
     data: Interactions
     """The log that the model was fitted to."""
-
     predicts_ratings: bool = True
     """Whether a score estimates a rating on the log's scale; False for scores that only rank.
 
     A field of the fitted model where it depends on the configuration (EASE centred or not).
     """
-
-    response: ClassVar[type[Response]] = AffineResponse
-    """The kind of response that `respond` gives: it decides which solvers can answer."""
+    response: ClassVar[type[Response] | None] = None
+    """What `respond` returns, which decides the solvers; None where no formula says how scores follow ratings."""
+    others_move: ClassVar[Literal["unknown", "rated items", "any item"]] = "unknown"
+    """Which of a viewer's scores another user's ratings move: those of the items that they rate (`edited_items`
+    answers), of any item (`respond` answers), or nothing says which (`respond` answers for own edits only)."""
 
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
@@ -75,50 +75,32 @@ class FittedModel(ABC):
         return out
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> Response:
-        """How the viewer's scores of all items move when the editor rates `items` (positions) anew.
-
-        Scores are a function of the ratings given, affine ones for most models: `s = slope @ a + intercept`. What the
-        model does with the ratings is its update rule; everything that the rule does not touch, biases included, stays
-        as fitted.
-        """
-        raise NotSupportedError(
-            f"{type(self).__name__}: no formula says how its scores follow edited ratings. Models that have one: "
-            "BiasedMF, ALS, ItemKNN, EASE, SLIM, and what models.from_factors and models.from_weights return."
-        )
+        """How the viewer's scores of all items move when the editor rates `items` (positions) anew."""
+        raise no_response(self)
 
     def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
         """How each user's scores move when they rate their own row of `items` (users, actions) anew.
 
         -1 in a row fills up for users with fewer actions. The same numbers as `respond(user, user, ...)`; a model
-        that can answer for many users at once may say so here.
+        may answer for many users at once.
         """
+        check_affine(self)
         items = check_action_rows(items, self.data.n_items)
         slope = torch.zeros(len(users), self.data.n_items, items.shape[1], dtype=torch.float64)
         intercept = torch.empty(len(users), self.data.n_items, dtype=torch.float64)
         for row, user in enumerate(users):
             acted = np.flatnonzero(items[row] >= 0)
             response = self.respond(int(user), int(user), items[row][acted])
-            if not isinstance(response, AffineResponse):
-                raise NotSupportedError(
-                    f"{type(self).__name__}: its scores are no affine function of the ratings, so that this question "
-                    "has no exact solver. BiasedMF, ALS, ItemKNN, EASE and SLIM have one."
-                )
+            assert isinstance(response, AffineResponse)
             slope[row][:, torch.from_numpy(acted)] = response.slope
             intercept[row] = response.intercept
         return AffineResponses(slope, intercept)
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
-        """The user's scores after rating `items` one after the other, each rating moving the model before the next.
-
-        Here: for models whose scores are a function of the ratings, whatever their order. A model that steps from
-        where it stands says so itself.
-        """
+        """The user's scores after rating `items` in turn, each moving the model before the next; here in any order."""
+        check_affine(self)
         response = self.respond(user, user, items)
-        if not isinstance(response, AffineResponse):
-            raise NotSupportedError(
-                f"{type(self).__name__}: its scores are no affine function of the ratings, so that roll-outs have no "
-                "exact solver. BiasedMF, ALS, ItemKNN, EASE and SLIM have one."
-            )
+        assert isinstance(response, AffineResponse)
         return response
 
     def rollout(self, user: int) -> RollOut:
@@ -129,60 +111,45 @@ class FittedModel(ABC):
         """What becomes of `items` (editors, actions) when their editors rate them `ratings` (editors, actions, n).
 
         -1 in a row fills up for editors with fewer actions, and its vectors mean nothing. The same numbers as
-        `respond(viewer, editor, ...)` has for the edited items. Only for models in which another user's rating moves
-        the score of its own item and no other.
+        `respond(viewer, editor, ...)` has for the edited items. Only where `others_move` is "rated items".
         """
         raise NotSupportedError(
             f"{type(self).__name__}: nothing says how another user's ratings move its scores. Models that know: "
-            "BiasedMF, ALS, RecurrentRecommender, and what models.from_factors returns."
+            f"{makers(lambda model: model.others_move == 'rated items')}."
         )
 
 
-LARGEST_RATING = 1e100
-"""In size: sums of the squares of larger ones would leave the finite numbers."""
+def check_affine(model: FittedModel) -> None:
+    """Refuse a model whose scores are no affine function of the ratings."""
+    if model.response is not AffineResponse:
+        raise no_response(model)
 
 
-def check_data(data: Interactions) -> None:
-    """A log with at least one rating, and none whose square would be past the largest number."""
-    if len(data) == 0:
-        raise InputError(
-            "data",
-            received="a log without ratings",
-            expected="at least one rating",
-            remedy="Check the split.",
-        )
-    if (largest := float(np.abs(data.ratings).max())) > LARGEST_RATING:
-        raise InputError(
-            "data",
-            received=f"a log with ratings of up to {largest:g}",
-            expected=f"ratings of at most {LARGEST_RATING:g}, so that sums of their squares are numbers",
-            remedy="Divide the ratings by a constant.",
+def check_own_edits(model: FittedModel, viewer: int, editor: int, why: str) -> None:
+    """Refuse another user's edits, which the model does not follow; `why` says what stands in the way."""
+    if viewer != editor:
+        known = makers(lambda made: made.others_move == "rated items")
+        raise NotSupportedError(
+            f"{type(model).__name__}: {why}. Ask for viewer == editor, or use a model that knows: {known}."
         )
 
 
-def check_actions(items: IntArray, n_items: int) -> IntArray:
-    """Positions of acted-on items: inside the catalogue, each once."""
-    items = np.asarray(items, dtype=np.int64)
-    if items.ndim != 1 or len(np.unique(items)) != len(items) or ((items < 0) | (items >= n_items)).any():
-        raise InputError(
-            "items",
-            received=items.tolist(),
-            expected=f"a list of distinct item positions from 0 to {n_items - 1}",
-            remedy="Turn ids into positions with data.items_at(ids).",
-        )
-    return items
+def no_response(model: FittedModel) -> NotSupportedError:
+    """The error of a model without a response, or with one that exact solvers cannot use."""
+    reason = "its scores are no affine function of the ratings, so that this question has no exact solver"
+    if model.response is None:
+        reason = "no formula says how its scores follow edited ratings"
+    known = makers(lambda made: made.response is AffineResponse)
+    return NotSupportedError(f"{type(model).__name__}: {reason}. Models that have one: {known}.")
 
 
-def check_action_rows(items: IntArray, n_items: int) -> IntArray:
-    """(users, actions): each row's acted-on items inside the catalogue, each once; -1 fills up."""
-    items = np.asarray(items, dtype=np.int64)
-    if items.ndim != 2:
-        raise InputError(
-            "items", received=f"shape {items.shape}", expected="(users, actions), -1 where there are fewer"
-        )
-    ordered = np.sort(items, axis=1)
-    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    outside = (items < -1) | (items >= n_items)
-    for row in np.flatnonzero(again.any(axis=1) | outside.any(axis=1))[:1]:
-        check_actions(items[row][items[row] != -1], n_items)  # which says what is wrong
-    return items
+def makers(fits: Callable[[type[FittedModel]], bool]) -> str:
+    """What makes fitted models for which `fits` holds: recommenders, and functions that take your own arrays."""
+    names = []
+    for name in models.__all__:
+        public = getattr(models, name)
+        recommends = isinstance(public, type) and issubclass(public, Recommender)
+        make = public.fit if recommends else public
+        if (recommends or name.startswith("from_")) and fits(get_type_hints(make)["return"]):
+            names.append(name if recommends else f"models.{name}")
+    return ", ".join(names)

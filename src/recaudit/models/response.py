@@ -1,16 +1,11 @@
-"""The joint of the house: how scores move when ratings change.
-
-What kind of response a model gives is what solvers dispatch on: affine (exact solvers), differentiable (ascent by
-autograd), opaque (it can only be asked). Where each rating moves the score of its own item and no other, a response
-says so, and `EditedItems` holds what is needed for many pairs of people at once.
-"""
+"""How scores move when ratings change: affine (exact solvers), differentiable (autograd), opaque (only asked)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -24,8 +19,6 @@ class Response(ABC):
 
     items: IntArray
     """(actions,): positions of the items whose ratings are free."""
-    moves_own_item_only: bool
-    """True when each rating moves the score of its own item and no other (another user's edits of a factor model)."""
 
     @abstractmethod
     def scores(self, ratings: FloatArray) -> Tensor:
@@ -42,10 +35,9 @@ class AffineResponse(Response):
     """(items, actions)"""
     intercept: Tensor
     """(items,)"""
-    moves_own_item_only: bool = False
 
     def scores(self, ratings: FloatArray) -> Tensor:
-        """(items,): every score after `ratings` (actions,) are given."""
+        """See `Response`."""
         return aligned(self.slope) @ torch.tensor(ratings, dtype=torch.float64) + self.intercept
 
 
@@ -57,10 +49,9 @@ class DifferentiableResponse(Response):
     items: IntArray
     batch_scores: Callable[[Tensor], Tensor]
     """(batch, actions) to (batch, items), double precision; gradients flow back to the ratings."""
-    moves_own_item_only: bool = False
 
     def scores(self, ratings: FloatArray) -> Tensor:
-        """(items,): every score after `ratings` (actions,) are given."""
+        """See `Response`."""
         with torch.no_grad():
             return self.batch_scores(torch.tensor(ratings, dtype=torch.float64)[None])[0]
 
@@ -73,16 +64,13 @@ class OpaqueResponse(Response):
     items: IntArray
     query: Callable[[FloatArray], Tensor]
     """(actions,) to (items,)."""
-    moves_own_item_only: bool = False
 
     def scores(self, ratings: FloatArray) -> Tensor:
-        """(items,): every score after `ratings` (actions,) are given. One query."""
+        """See `Response`. One query."""
         return self.query(ratings)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class AffineResponses:
+class AffineResponses(NamedTuple):
     """The responses of a block of users to their own edits, for solvers that work on many at once."""
 
     slope: Tensor
@@ -110,8 +98,6 @@ class EditedItems:
 
     def scores(self, viewers: IntArray) -> Tensor:
         """(len(viewers), editors, actions, ratings): the viewers' scores of the edited items."""
-        who = torch.from_numpy(viewers)
-        scores = product(self.viewer_vectors[who], self.vectors.flatten(0, 2)).reshape(
-            len(who), *self.vectors.shape[:3]
-        )
+        who, shape = torch.from_numpy(viewers), self.vectors.shape[:3]
+        scores = product(self.viewer_vectors[who], self.vectors.flatten(0, 2)).reshape(len(who), *shape)
         return scores.add_((self.viewer_offset[who][:, None, None] + self.offset)[..., None])

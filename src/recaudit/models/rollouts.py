@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,17 +61,12 @@ class ReplayedRollOut(RollOut):
         return response.slope.numpy(), response.intercept.numpy()
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Taste:
-    """A user's vector as fitted, and what it is multiplied with: scores are `Q v + offset`."""
+class UserVector(NamedTuple):
+    """A user's vector as fitted (factors,), and what makes scores of it: `item_factors @ vector + offset`."""
 
     vector: FloatArray
-    """(factors,): p."""
     item_factors: FloatArray
-    """(items, factors): Q."""
     offset: FloatArray
-    """(items,): all biases of the user's scores."""
 
 
 @final
@@ -82,14 +77,12 @@ class SgdRollOut(RollOut):
     So v stays in the span of p and of the rated items' vectors: `v = own p + sum_s q_s (weights_s . a + constants_s)`.
     """
 
-    taste: Taste
+    user: UserVector
     update: SgdStep
     items: tuple[int, ...] = ()
     own: float = 1.0
     weights: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    """(t, t)"""
     constants: FloatArray = field(default_factory=lambda: np.zeros(0))
-    """(t,)"""
     products: dict[int, FloatArray] = field(default_factory=dict)
     """Q q_j of the items j rated in any roll-out of this user; -1 is Q p."""
 
@@ -102,15 +95,13 @@ class SgdRollOut(RollOut):
         weights = np.zeros((t + 1, t + 1))
         weights[:t, :t] = kept * self.weights
         weights[t, :t], weights[t, t] = -step * (likeness @ self.weights), step
-        last = -step * (self.taste.offset[item] + predicted)
-        constants = np.append(kept * self.constants, last)
-        return SgdRollOut(
-            self.taste, self.update, (*self.items, item), kept * self.own, weights, constants, self.products
-        )
+        constants = np.append(kept * self.constants, -step * (self.user.offset[item] + predicted))
+        items, own = (*self.items, item), kept * self.own
+        return SgdRollOut(self.user, self.update, items, own, weights, constants, self.products)
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         """See `RollOut`."""
-        level = self.taste.offset + self.own * self._product(-1)
+        level = self.user.offset + self.own * self._product(-1)
         if not self.items:
             return np.zeros((len(level), 0)), level
         directions = np.column_stack([self._product(item) for item in self.items])
@@ -118,38 +109,30 @@ class SgdRollOut(RollOut):
 
     def _product(self, item: int) -> FloatArray:
         if item not in self.products:
-            Q = self.taste.item_factors
-            self.products[item] = Q @ (self.taste.vector if item < 0 else Q[item])
+            Q = self.user.item_factors
+            self.products[item] = Q @ (self.user.vector if item < 0 else Q[item])
         return self.products[item]
 
 
 @final
 class Ridge:
-    """A user's least-squares problem with room for more ratings, solved as far as all sequences of items share it.
-
-    With B the Gram matrix of the history plus the penalty once t ratings more are there: `prior` is `Q B^-1 h`, and
-    `column` of an item `Q B^-1 q`.
-    """
+    """A user's least-squares problem with room for more ratings, solved as far as all sequences of items share it."""
 
     def __init__(
-        self, taste: Taste, update: AlsSolve, history: NDArray[np.int32] | IntArray, ratings: FloatArray
+        self, user: UserVector, update: AlsSolve, history: NDArray[np.int32] | IntArray, ratings: FloatArray
     ) -> None:
-        X = taste.item_factors[history]
+        X = user.item_factors[history]
         self.history = history
-        self._taste, self._update = taste, update
-        self._gram, self._moment = X.T @ X, X.T @ (ratings - taste.offset[history])
+        self._user, self._update = user, update
+        self._gram, self._moment = X.T @ X, X.T @ (ratings - user.offset[history])
         self._factors: dict[int, tuple[FloatArray, bool]] = {}
         self._columns: dict[tuple[int, int], FloatArray] = {}
 
-    def prior(self, t: int) -> FloatArray:
-        """(items,): the scores less their offsets if the t new ratings had no weight."""
-        return self._solved(t, -1)
-
     def column(self, t: int, item: int) -> FloatArray:
-        """(items,): how alike the item is to every other."""
-        return self._solved(t, item)
+        """(items,): `Q B^-1 q` of an item, with B the history's Gram matrix plus the penalty of t more ratings.
 
-    def _solved(self, t: int, item: int) -> FloatArray:
+        For -1 `Q B^-1 h`: the scores less their offsets if the t new ratings had no weight.
+        """
         # A penalty that counts once is the same for every t.
         t = t if self._update.per_rating else 0
         if t not in self._factors:
@@ -157,7 +140,7 @@ class Ridge:
             penalised = self._gram + self._update.regularization * count * np.eye(len(self._gram))
             self._factors[t] = cho_factor(penalised, lower=True)
         if (t, item) not in self._columns:
-            Q = self._taste.item_factors
+            Q = self._user.item_factors
             right = self._moment if item < 0 else Q[item]
             self._columns[t, item] = Q @ cho_solve(self._factors[t], right)
         return self._columns[t, item]
@@ -172,7 +155,7 @@ class AlsRollOut(RollOut):
     `s = m + K (I + C B^-1 C^T)^-1 (a - offset_A - m_A) + offset`.
     """
 
-    taste: Taste
+    user: UserVector
     ridge: Ridge
     items: tuple[int, ...] = ()
 
@@ -180,14 +163,14 @@ class AlsRollOut(RollOut):
         """See `RollOut`."""
         if item in self.items or item in self.ridge.history:
             raise InputError("item", received=item, expected="the position of an item that the user has not rated")
-        return AlsRollOut(self.taste, self.ridge, (*self.items, item))
+        return AlsRollOut(self.user, self.ridge, (*self.items, item))
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         """See `RollOut`."""
-        offset, t, rated = self.taste.offset, len(self.items), list(self.items)
+        offset, t, rated = self.user.offset, len(self.items), list(self.items)
         if not t:
-            return np.zeros((len(offset), 0)), self.taste.item_factors @ self.taste.vector + offset
-        prior = self.ridge.prior(t)
+            return np.zeros((len(offset), 0)), self.user.item_factors @ self.user.vector + offset
+        prior = self.ridge.column(t, -1)
         columns = np.column_stack([self.ridge.column(t, item) for item in self.items])
         # The bracket's eigenvalues are 1 or more: its inverse is safe, and one product with many rows is fast.
         slope: FloatArray = columns @ np.linalg.inv(np.eye(t) + columns[rated]).astype(np.float64)

@@ -7,7 +7,7 @@ the user's vector; another user's edits move the vectors of the items that were 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,24 +17,20 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.specification import Specification
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Row:
+class RatedVector(NamedTuple):
     """One vector that ratings move, a user's or an item's; what it is multiplied with, on the other side, stays."""
 
     side: Literal["user", "item"]
     position: int
-    """Of the user or item."""
     vector: FloatArray
-    """(factors,): where it stands."""
+    """(factors,): as it is before."""
     others: FloatArray
     """(others, factors): the vectors of all items for a user, of all users for an item."""
     offset: FloatArray
     """(others,): what a rating is above `vector . other`: the mean and both biases."""
     kept: NDArray[np.int32] | IntArray
-    """(kept,): positions of the others whose ratings stay as they are."""
+    """(kept,): positions of the others whose `ratings` (kept,) stay as they are."""
     ratings: FloatArray
-    """(kept,): those ratings."""
     acted: IntArray
     """(actions,): positions of the others whose ratings are free."""
 
@@ -54,7 +50,7 @@ class SgdStep(Specification):
     regularization: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """The weight of the squared norm in the objective whose gradient is taken."""
 
-    def affine(self, row: Row) -> tuple[FloatArray, FloatArray]:
+    def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
         """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
         acted = row.others[row.acted]
         matrix = self.step * acted.T
@@ -76,7 +72,7 @@ class AlsSolve(Specification):
     per_rating: bool = False
     """Whether the penalty counts once for each rating of the union, or once."""
 
-    def affine(self, row: Row) -> tuple[FloatArray, FloatArray]:
+    def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
         """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
         kept, acted = row.others[row.kept], row.others[row.acted]
         penalty = self.regularization * (max(1, len(kept) + len(acted)) if self.per_rating else 1)
@@ -85,23 +81,17 @@ class AlsSolve(Specification):
         return _solve(gram, acted.T, constant)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Background:
+class Background(NamedTuple):
     """What pairs count for whether or not they are rated, seen from one side: x is a row of it, y one of the other.
 
-    The pair (x, y) is fitted to `target[x] * other_target[y]` with weight `weight[x] * other_weight[y]`. All y
-    together then enter x's equations through two sums that every x shares.
+    The pair (x, y) is fitted to `target[x] * other_target[y]` with weight `weight[x] * other_weight[y]`, (rows,) and
+    (others,) each. All y together then enter x's equations through two sums that every x shares.
     """
 
     weight: FloatArray
-    """(rows,)"""
     target: FloatArray
-    """(rows,)"""
     other_weight: FloatArray
-    """(others,)"""
     other_target: FloatArray
-    """(others,)"""
     gram: FloatArray
     """(factors, factors): sum of other_weight y y^T."""
     pull: FloatArray
@@ -120,15 +110,13 @@ class WalsSolve:
     """
 
     regularization: float
-    """The weight of the squared norm."""
     users: Background
     """Seen from users: items are the others."""
     items: Background
-    """Seen from items: users are the others."""
     ones: bool
     """Whether every rating counts as a 1: that there is one moves the vector, whatever it is."""
 
-    def affine(self, row: Row) -> tuple[FloatArray, FloatArray]:
+    def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
         """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
         background = self.users if row.side == "user" else self.items
         own = background.weight[row.position]

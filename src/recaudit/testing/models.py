@@ -136,12 +136,15 @@ class ModelContract:
     def test_it_responds_or_says_who_does(self, model: FittedModel, viewer: int, editor: int) -> None:
         items = np.array([19, 0, 6])
         response = self.response(model, viewer, editor, items)
+        assert (response is None) == (model.response is None or (viewer != editor and model.others_move == "unknown"))
+        edits_items = type(model).edited_items is not FittedModel.edited_items
+        assert (model.others_move == "rated items") == edits_items
         if response is None:
             with pytest.raises(NotSupportedError, match="from_factors"):
                 model.respond(viewer, editor, items)
             return
         assert response.items.tolist() == items.tolist()
-        assert isinstance(response, model.response)
+        assert type(response) is model.response
         parts = [response.scores(np.array([1.0, 5.0, 2.5]))]
         if isinstance(response, AffineResponse):
             assert response.slope.shape == (ITEMS, 3)

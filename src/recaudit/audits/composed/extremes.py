@@ -21,6 +21,7 @@ from recaudit.audits.composed.pairs import ResolvedPairs, Rows
 from recaudit.audits.recipe.parts import Change, Functional, Outcome, PredictedRating
 from recaudit.errors import NotSupportedError
 from recaudit.interventions.ratings import rating_range
+from recaudit.models.base import makers
 from recaudit.models.response import AffineResponse
 
 _EDITORS = 256
@@ -29,10 +30,11 @@ _EDITORS = 256
 
 def largest(outcome: Outcome, functional: Functional, pairs: ResolvedPairs) -> Rows:
     """The functional where it is largest; for `Change`, where its size is."""
-    if not issubclass(pairs.model.response, AffineResponse):
+    if pairs.model.response not in (None, AffineResponse):
         raise NotSupportedError(
             f"The scores of {type(pairs.model).__name__} are no affine function of the ratings, so that the largest "
-            "value has no closed form. At(ratings) can be asked of it; BiasedMF and ALS can be asked for Max()."
+            "value has no closed form. At(ratings) can be asked of it; Max() of "
+            f"{makers(lambda made: made.response is AffineResponse)}."
         )
     ranges = _own(pairs) if pairs.editors is None else _others(pairs)
     parts = (_rows(outcome, functional, pairs, one) for one in ranges)

@@ -22,8 +22,8 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
-from recaudit.models.arrays import checked_array
 from recaudit.models.base import FittedModel
+from recaudit.models.checks import checked_array
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import generator
 

@@ -148,11 +148,6 @@ class Instability(Audit):
 instability = Verb(Instability, InstabilityResult)
 
 
-def moves_own_items_only(model: FittedModel) -> bool:
-    """Whether another user's rating moves the score of its own item and no other."""
-    return type(model).edited_items is not FittedModel.edited_items
-
-
 def _solver(
     audit: Instability, model: FittedModel, log: Interactions, viewers: int, editors: IntArray, rng: int
 ) -> PairSolver:
@@ -162,7 +157,7 @@ def _solver(
     4). So they never change how the editor's own unrated items are ranked: whatever ratings are given on the way, the
     k items that a top-1 recommender shows one after the other are the k unseen ones with the highest scores.
     """
-    opaque, edits = issubclass(model.response, OpaqueResponse), audit.edits
+    opaque, edits = model.response is OpaqueResponse, audit.edits
     if isinstance(edits, Future):
         if opaque:
             raise NotSupportedError(
@@ -173,7 +168,7 @@ def _solver(
             return DrawnItemsSolver(audit, model, log, editors, rng)
         edits = NextK(edits.k, ratings=edits.ratings)
         audit = audit.model_copy(update={"edits": edits})
-    if moves_own_items_only(model):
+    if model.others_move == "rated items":
         return OwnItemSolver(audit, model, log, editors, rng)
     refuse_many(viewers * len(editors), "viewers, editors", model)
     if audit.item is not None or edits.changes is not None:

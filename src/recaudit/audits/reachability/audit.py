@@ -31,7 +31,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.interventions import AnyActions, Future, NextK, Past
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, no_response
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
@@ -133,14 +133,16 @@ class Reachability(Audit):
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
+        if model.response is None:
+            raise no_response(model)
         targets = None if self.targets is None else resolve_items(self.targets, log, rng)
         asked = (self, model, log, targets, rng)
-        future, affine = isinstance(self.actions, Future), issubclass(model.response, AffineResponse)
+        future, affine = isinstance(self.actions, Future), model.response is AffineResponse
         exact = affine and self.solver == "exact" and not future
         check_device(device, self.policy, self.actions, self.slate, exact)
         if exact:
             return SolveActions(*asked, device)
-        if issubclass(model.response, OpaqueResponse):
+        if model.response is OpaqueResponse:
             return AskFuture(*asked) if future else AskActions(*asked)
         if future:
             return SolveFuture(*asked) if affine else SearchFuture(*asked)

@@ -14,7 +14,7 @@ from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
-from recaudit.models.devices import check_device as check_present
+from recaudit.models.checks import check_device as check_present
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.ranking import rank_of
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, maximize_softmax_discrete, top1_margin

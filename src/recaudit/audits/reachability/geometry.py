@@ -20,8 +20,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, NextK
 from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
-from recaudit.models.factor.model import FactorModel
-from recaudit.models.factor.reachable import rich_actions
+from recaudit.models.factor.model import FactorModel, rich_actions
 from recaudit.registry import ACTIONS
 from recaudit.solvers import hull_vertices, top1_margin
 from recaudit.solvers.softmax.beta import best_beta as maximize_beta

@@ -46,7 +46,7 @@ class SearchMethod(Method):
                 "This system gives its own probabilities: they have no other policy than Softmax(beta=1), and "
                 f"{audit.policy!r} was received. Build it with scores=... to audit it under another policy."
             )
-        if not (issubclass(model.response, OpaqueResponse) or isinstance(audit.policy, Softmax)):
+        if not (model.response is OpaqueResponse or isinstance(audit.policy, Softmax)):
             raise NotSupportedError(f"{audit.policy!r} cannot be differentiated: gradient ascent takes Softmax.")
         if isinstance(audit.actions, Future):
             if audit.slate > 1 or audit.resolved_baseline != "scores" or not isinstance(audit.actions.follows, Top1):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.base import FittedModel, Recommender, check_data
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data
 from recaudit.seeding import derive, uniforms
 
 
@@ -35,10 +36,7 @@ class TopPop(Recommender):
 
 @final
 class Random(Recommender):
-    """A score for every pair, uniform on the rating scale and fixed by the seed and the ids alone.
-
-    A floor for every metric. It is on the scale, so its RMSE can be measured (paper 003 does).
-    """
+    """A score for every pair, uniform on the rating scale and fixed by the seed and the ids: a floor for metrics."""
 
     def fit(self, data: Interactions, rng: int = 0) -> RandomModel:
         """Nothing is learned but the ids and the scale."""

@@ -6,19 +6,18 @@ from typing import final
 
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 from pydantic import Field
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import check_fit
-from recaudit.models.base import FittedModel, Recommender, check_data
-from recaudit.models.factor.least_squares import IN_ORDER, add_ratings, cholesky_solve, padded
-from recaudit.models.factor.model import FactorModel
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data, check_fit
+from recaudit.models.factor.least_squares import solve_vectors
+from recaudit.models.factor.model import FactorModel, Parameters, fitted_parameters
+from recaudit.models.rows import SparseRows
 from recaudit.models.updates import AlsSolve
-from recaudit.models.warm_start import Parameters, fitted_factors
 from recaudit.seeding import generator
 
 
@@ -48,42 +47,45 @@ class ALS(Recommender):
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by alternating exact solves."""
         check_data(data)
-        draw = generator(rng, "als")
-        P = self.init_std * draw.standard_normal((data.n_users, self.factors))
+        P = self.init_std * generator(rng, "als").standard_normal((data.n_users, self.factors))
         start = (P, np.zeros((data.n_items, self.factors)), np.zeros(data.n_users), np.zeros(data.n_items))
         return self._solved(start, data, self.iterations)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FactorModel:
-        """Go on from the fitted vectors for `update_iterations` over the log that has grown."""
+        """Start from the fitted vectors, for `update_iterations` over the log that has grown."""
         check_data(data)
-        draw = generator(rng, "als", "update", len(data))
-        start = fitted_factors(
-            model, data, float(data.ratings.mean()), factors=self.factors, init_std=self.init_std, draw=draw
-        )
+        start = fitted_parameters(model, data, self.factors, self.init_std, generator(rng, "als", "update", len(data)))
         return self._solved(start, data, self.update_iterations)
 
     def _solved(self, start: Parameters, data: Interactions, iterations: int) -> FactorModel:
         """The model after so many rounds; the arrays of `start` are used up."""
         P, Q, f, g = start
         mean = float(data.ratings.mean())
-        csr, csc = data.csr, data.csc
-        by_user = (csr.indptr.astype(np.int64), csr.indices, csr.data - mean)
-        by_item = (csc.indptr.astype(np.int64), csc.indices, csc.data - mean)
+        by_user, by_item = (
+            SparseRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data - mean)
+            for matrix in (data.csr, data.csc)
+        )
         for _ in track(range(iterations), "ALS", iterations):
-            _solve_biases(*by_item, Q, P, g, f, self.regularization, self.per_rating)
-            _solve_vectors(*by_item, Q, P, g, f, self.regularization, self.per_rating)
-            _solve_biases(*by_user, P, Q, f, g, self.regularization, self.per_rating)
-            _solve_vectors(*by_user, P, Q, f, g, self.regularization, self.per_rating)
+            _solve_biases(by_item, Q, P, g, f, self.regularization, self.per_rating)
+            Q = self._vectors(by_item, P, g, f)
+            _solve_biases(by_user, P, Q, f, g, self.regularization, self.per_rating)
+            P = self._vectors(by_user, Q, f, g)
         check_fit("regularization", self.regularization, "Make it larger, or init_std smaller.", P, Q, f, g)
         update = AlsSolve(regularization=self.regularization, per_rating=self.per_rating)
         return FactorModel(data, P, Q, f, g, mean, update)
 
+    def _vectors(self, rows: SparseRows, Y: FloatArray, bias: FloatArray, other_bias: FloatArray) -> FloatArray:
+        """(rows, factors): `x = (sum y y^T + penalty I)^-1 sum y (r - mean - biases)`; zero without ratings."""
+        counts = rows.counts
+        penalty = self.regularization * (np.maximum(counts, 1) if self.per_rating else np.ones(len(counts)))
+        left = rows._replace(values=rows.values - np.repeat(bias, counts) - other_bias[rows.indices])
+        d = Y.shape[1]
+        return solve_vectors(left, Y, penalty, np.zeros(len(counts)), np.zeros((d, d)), np.zeros((len(counts), d)))
+
 
 @parallel_njit(fastmath=True)
 def _solve_biases(
-    indptr: IntArray,
-    others: NDArray[np.int32] | IntArray,
-    residual: FloatArray,
+    rows: SparseRows,
     X: FloatArray,
     Y: FloatArray,
     bias: FloatArray,
@@ -93,43 +95,14 @@ def _solve_biases(
 ) -> None:
     """bias_x = sum over its ratings of (r - mean - other bias - x . y) / (count + penalty)."""
     for x in prange(len(bias)):
+        start, end = rows.indptr[x], rows.indptr[x + 1]
         total = 0.0
-        for at in range(indptr[x], indptr[x + 1]):
-            y = others[at]
+        for at in range(start, end):
+            y = rows.indices[at]
             product = 0.0
             for k in range(X.shape[1]):
                 product += X[x, k] * Y[y, k]
-            total += residual[at] - other_bias[y] - product
-        count = indptr[x + 1] - indptr[x]
+            total += rows.values[at] - other_bias[y] - product
+        count = end - start
         penalty = regularization * count if per_rating else regularization
         bias[x] = total / (count + penalty) if count else 0.0
-
-
-@parallel_njit(fastmath=IN_ORDER)
-def _solve_vectors(
-    indptr: IntArray,
-    others: NDArray[np.int32] | IntArray,
-    residual: FloatArray,
-    X: FloatArray,
-    Y: FloatArray,
-    bias: FloatArray,
-    other_bias: FloatArray,
-    regularization: float,
-    per_rating: bool,
-) -> None:
-    """x = (sum y y^T + penalty I)^-1 sum y (r - mean - biases), over the ratings of x; zero without any."""
-    size = padded(X.shape[1])
-    for x in prange(X.shape[0]):
-        start, end = indptr[x], indptr[x + 1]
-        if start == end:
-            X[x] = 0.0
-            continue
-        rated = others[start:end]
-        G = np.zeros((size, size))
-        b = np.zeros(size)
-        add_ratings(rated, residual[start:end] - bias[x] - other_bias[rated], Y, G, b)
-        penalty = regularization * (end - start) if per_rating else regularization
-        for k in range(size):
-            G[k, k] += penalty
-        cholesky_solve(G, b)
-        X[x] = b[: X.shape[1]]

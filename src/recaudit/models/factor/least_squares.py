@@ -1,22 +1,49 @@
-"""The normal equations of one vector, which ALS and WALS solve for every user and every item.
+"""The normal equations that ALS and WALS solve for every user and every item.
 
-Called inside loops that run over the vectors in parallel. Each vector's numbers depend on its own ratings only, so that
-they are the same on any number of threads. Sums are added in the order written here (only a product and the sum that it
-enters may be rounded as one): a compiler that may reorder them gives other last digits to code that it has just
-compiled than to the same code from its cache.
+Each vector's numbers depend on its own ratings only, so that they are the same on any number of threads. Sums are added
+in the order written here (only a product and the sum that it enters may be rounded as one): a compiler that may reorder
+them gives other last digits to code that it has just compiled than to the same code from its cache.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from numba import njit, prange
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray
+from recaudit.engines.parallel import parallel_njit
+from recaudit.models.rows import Indices, SparseRows
 
-Indices = NDArray[np.int32] | IntArray
 IN_ORDER = {"contract"}
 """The freedom that the compiler has with sums, in these functions and in those that call them."""
+
+
+@parallel_njit(fastmath=IN_ORDER)
+def solve_vectors(
+    rows: SparseRows, Y: FloatArray, penalty: FloatArray, weight: FloatArray, gram: FloatArray, pull: FloatArray
+) -> FloatArray:
+    """(rows, factors): `x = (weight gram + sum y y^T + penalty I)^-1 (pull + sum value y)` over each row's entries.
+
+    An entry is a value and a row y of Y (others, factors); penalty and weight (rows,), gram (factors, factors), pull
+    (rows, factors).
+    """
+    d = Y.shape[1]
+    size = padded(d)
+    X = np.empty((len(weight), d))
+    for x in prange(len(X)):
+        G = np.zeros((size, size))
+        b = np.zeros(size)
+        for k in range(d):
+            for j in range(k + 1):
+                G[k, j] = weight[x] * gram[k, j]
+            b[k] = pull[x, k]
+        start, end = rows.indptr[x], rows.indptr[x + 1]
+        add_ratings(rows.indices[start:end], rows.values[start:end], Y, G, b)
+        for k in range(size):
+            G[k, k] += penalty[x]
+        cholesky_solve(G, b)
+        X[x] = b[:d]
+    return X
 
 
 @njit(cache=True)
@@ -27,10 +54,7 @@ def padded(factors: int) -> int:
 
 @njit(fastmath=IN_ORDER, cache=True)
 def add_ratings(others: Indices, targets: FloatArray, Y: FloatArray, G: FloatArray, b: FloatArray) -> None:
-    """G += sum of y y^T, its lower triangle; b += sum of target * y; y over the rows `others` (ratings,) of Y.
-
-    Y (rows, factors), G (padded, padded), b (padded,).
-    """
+    """G (padded, padded) += lower triangle of sum y y^T; b (padded,) += sum target * y; y the rows `others` of Y."""
     four = np.zeros((4, len(b)))
     for first in range(0, len(others), 4):
         for c in range(4):
@@ -83,6 +107,20 @@ def cholesky_solve(G: FloatArray, b: FloatArray) -> None:
         b[i] /= G[i, i]
         for k in range(i):
             b[k] -= G[i, k] * b[i]
+
+
+@njit(fastmath=True, cache=True)
+def substitute(L: FloatArray, b: FloatArray) -> None:
+    """Solve L L^T x = b in place, with L (n, n) as `cholesky_solve` leaves it; x is left in b (n,)."""
+    for i in range(len(b)):
+        total = b[i]
+        for k in range(i):
+            total -= L[i, k] * b[k]
+        b[i] = total / L[i, i]
+    for i in range(len(b) - 1, -1, -1):
+        b[i] /= L[i, i]
+        for k in range(i):
+            b[k] -= L[i, k] * b[i]
 
 
 @njit(fastmath=IN_ORDER, cache=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self, final
+from functools import cached_property
+from typing import Literal, NamedTuple, Self, final
 
 import numpy as np
 import torch
@@ -13,20 +14,10 @@ from torch import Tensor
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, Recommender, check_data
-from recaudit.models.devices import check_device
-from recaudit.models.factor.llorma_kernel import Singles
-from recaudit.models.factor.llorma_training import (
-    Descent,
-    Ratings,
-    Vectors,
-    pretrain,
-    pretrain_dense,
-    train,
-    train_dense,
-)
-from recaudit.models.given.own_model import own_model
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data, check_device, check_own_model
+from recaudit.models.factor.llorma_training import Descent, FactorPair, pretrain, pretrain_dense, train, train_dense
+from recaudit.models.rows import Singles
 from recaudit.seeding import derive, generator
 
 Kernel = Literal["epanechnikov", "exponential"]
@@ -38,11 +29,8 @@ class LLORMA(Recommender):
 
     The anchors are pairs of the log. How near users and items are to them is measured in a global factorisation that is
     trained first; a pair that is near no anchor is predicted by it. The local models are trained together, on the
-    error of the prediction that they make together (Global LLORMA).
-
-    The defaults are those of paper 003 on its topics data, with the kernel of its code.
-
-    On the CPU of one machine, where one thread trains, a model is the same number by number; on a GPU rounding varies.
+    error of the prediction that they make together (Global LLORMA). The defaults are those of paper 003 on its topics
+    data, with the kernel of its code. Equal bits on the CPU of one machine; on a GPU rounding varies.
     """
 
     anchors: int = Field(default=10, ge=1)
@@ -91,42 +79,13 @@ class LLORMA(Recommender):
         check_data(data)
         rows = generator(rng, "llorma", "anchors").permutation(len(data))[: self.anchors]
         anchors = np.stack([data.users[rows], data.items[rows]], axis=1).astype(np.int64)
-        whole = Vectors.draw(data, (self.pre_rank,), generator(rng, "llorma", "global"))
-        local = Vectors.draw(data, (len(anchors), self.rank), generator(rng, "llorma", "local"))
+        whole = FactorPair.draw(data, (self.pre_rank,), generator(rng, "llorma", "global"))
+        local = FactorPair.draw(data, (len(anchors), self.rank), generator(rng, "llorma", "local"))
         return self._trained(data, anchors, whole, local, self.pre_steps, self.epochs, rng)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> LLORMAModel:
-        """Go on from the fitted vectors, with the same anchors, over the log that has grown."""
+        """Start from the fitted vectors, with the same anchors, over the log that has grown."""
         check_data(data)
-        own = self._own(model, data)
-        # A loop may pass the same seed at every step: each length of the log has an order of its own.
-        seed = derive(rng, "update", len(data))
-        return self._trained(data, own.anchors, own.whole, own.local, self.update_epochs, self.update_epochs, seed)
-
-    def _trained(
-        self, data: Interactions, anchors: IntArray, whole: Vectors, local: Vectors, steps: int, epochs: int, rng: int
-    ) -> LLORMAModel:
-        check_device(self.device)
-        ratings = Ratings.of(data)
-        descent = Descent(self.pre_learning_rate, self.pre_regularization, steps)
-        if self.device == "cpu":
-            whole = pretrain(whole, ratings, descent)
-        else:
-            whole = pretrain_dense(whole, ratings, descent, device=torch.device(self.device))
-        _check_convergence(whole, "pre_learning_rate", self.pre_learning_rate)
-        whole = whole.averaged(data)
-        nearness = Nearness.of(whole, anchors, self.kernel, self.width)
-        shares, descent = nearness.shares(ratings), Descent(self.learning_rate, self.regularization, epochs)
-        if self.device == "cpu":
-            local = train(local, ratings, shares, descent, self.batch, rng)
-        else:
-            device = torch.device(self.device)
-            local = train_dense(local, ratings, shares, descent, self.batch, rng, device=device)
-        _check_convergence(local, "learning_rate", self.learning_rate)
-        return LLORMAModel.of(data, anchors, whole, local.averaged(data), nearness)
-
-    def _own(self, model: FittedModel, data: Interactions) -> LLORMAModel:
-        """The model, when this configuration could have fitted it to the same users and items."""
 
         def differs(own: LLORMAModel) -> str | None:
             ranks = own.local.P.shape[2], own.whole.P.shape[1]
@@ -135,22 +94,33 @@ class LLORMA(Recommender):
             return f"a model with {len(own.anchors)} anchors" if len(own.anchors) > self.anchors else None
 
         expected = f"{self.anchors} anchors and ranks {self.rank} and, global, {self.pre_rank}"
-        return own_model(model, LLORMAModel, data, differs, expected)
+        own = check_own_model(model, LLORMAModel, data, differs, expected)
+        # A loop may pass the same seed at every step: each length of the log has an order of its own.
+        seed = derive(rng, "update", len(data))
+        return self._trained(data, own.anchors, own.whole, own.local, self.update_epochs, self.update_epochs, seed)
+
+    def _trained(
+        self,
+        data: Interactions,
+        anchors: IntArray,
+        whole: FactorPair,
+        local: FactorPair,
+        steps: int,
+        epochs: int,
+        rng: int,
+    ) -> LLORMAModel:
+        check_device(self.device)
+        cpu, device = self.device == "cpu", torch.device(self.device)
+        descent = Descent(self.pre_learning_rate, self.pre_regularization, steps)
+        whole = pretrain(whole, data, descent) if cpu else pretrain_dense(whole, data, descent, device=device)
+        whole = whole.finished(data, "pre_learning_rate", self.pre_learning_rate)
+        nearness = Nearness.of(whole, anchors, self.kernel, self.width)
+        task = (data, nearness.shares(data), Descent(self.learning_rate, self.regularization, epochs), self.batch, rng)
+        local = train(local, *task) if cpu else train_dense(local, *task, device=device)
+        return LLORMAModel(data, anchors, whole, local.finished(data, "learning_rate", self.learning_rate), nearness)
 
 
-def _check_convergence(vectors: Vectors, argument: str, rate: float) -> None:
-    if not vectors.are_finite():
-        raise InputError(
-            argument,
-            received=rate,
-            expected="a step at which training converges; this one diverged",
-            remedy="Make it smaller.",
-        )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Nearness:
+class Nearness(NamedTuple):
     """How near users and items are to those of each anchor: 0 is far, and more than 0 weighs."""
 
     users: FloatArray
@@ -159,16 +129,16 @@ class Nearness:
     """(items, anchors): K(i, i_a)."""
 
     @classmethod
-    def of(cls, whole: Vectors, anchors: IntArray, kernel: Kernel, width: float) -> Nearness:
+    def of(cls, whole: FactorPair, anchors: IntArray, kernel: Kernel, width: float) -> Nearness:
         """Measured between the global vectors; `anchors` (anchors, 2) are positions of a user and an item."""
         P, Q = whole.P.astype(np.float64), whole.Q.astype(np.float64)
         if kernel == "exponential":
             return cls(exponential(P, anchors[:, 0]), exponential(Q, anchors[:, 1]))
         return cls(epanechnikov(P, anchors[:, 0], width), epanechnikov(Q, anchors[:, 1], width))
 
-    def shares(self, ratings: Ratings) -> Singles:
+    def shares(self, data: Interactions) -> Singles:
         """(rows, anchors): each local model's share in a prediction; all 0 where no anchor is near."""
-        weights = self.users[ratings.users] * self.items[ratings.items]
+        weights = self.users[data.users] * self.items[data.items]
         total = weights.sum(axis=1, keepdims=True)
         shares: FloatArray = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
         return shares.astype(np.float32)
@@ -216,44 +186,33 @@ _ROWS_AT_ONCE = 1024
 @final
 @dataclass(frozen=True, eq=False)
 class LLORMAModel(FittedModel):
-    """A fitted LLORMA: what the local models say, weighed by nearness; the global factorisation where none is near.
-
-    A user or item without ratings is scored as the average one.
-    """
+    """What the local models say, weighed by nearness; the global factorisation where none is near."""
 
     data: Interactions
     anchors: IntArray
     """(anchors, 2): positions of a user and an item."""
-    whole: Vectors
+    whole: FactorPair
     """The global factorisation."""
-    local: Vectors
+    local: FactorPair
     """(users, anchors, rank) and (items, anchors, rank): the local models."""
     nearness: Nearness
-    user_parts: tuple[Tensor, Tensor, Tensor]
-    """What `scores` multiplies with `item_parts`: weighed local vectors, nearness and global vectors."""
-    item_parts: tuple[Tensor, Tensor, Tensor]
 
-    @classmethod
-    def of(
-        cls, data: Interactions, anchors: IntArray, whole: Vectors, local: Vectors, nearness: Nearness
-    ) -> LLORMAModel:
-        """From what was learned; scores are in double precision."""
-        sides = ((nearness.users, local.P, whole.P), (nearness.items, local.Q, whole.Q))
-        users, items = (
+    @cached_property
+    def _parts(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """For users and for items: weighed local vectors, nearness and global vectors, in double precision."""
+        sides = ((self.nearness.users, self.local.P, self.whole.P), (self.nearness.items, self.local.Q, self.whole.Q))
+        return [
             (
                 torch.from_numpy((near[:, :, None] * vectors).reshape(len(near), -1)),
                 torch.from_numpy(near),
                 torch.from_numpy(common.astype(np.float64)),
             )
             for near, vectors, common in sides
-        )
-        return cls(data, anchors, whole, local, nearness, users, items)
+        ]
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
         rows = torch.from_numpy(users)
         # K(u, u_a) K(i, i_a) is a product, so that the weighed sum over anchors is one product of long vectors.
-        total, weight, common = (
-            product(mine[rows], theirs) for mine, theirs in zip(self.user_parts, self.item_parts, strict=True)
-        )
+        total, weight, common = (product(mine[rows], theirs) for mine, theirs in zip(*self._parts, strict=True))
         return torch.where(weight > 0, total / weight, common)

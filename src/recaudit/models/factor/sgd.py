@@ -1,25 +1,44 @@
-"""BiasedMF: matrix factorisation by stochastic gradient descent, as LibFM and Surprise do it."""
+"""BiasedMF: matrix factorisation by stochastic gradient descent, as LibFM and Surprise do it.
+
+A vector and its bias lie in one row, filled up with zeros to a multiple of eight: `[p, 0.., 1, f]` for a user,
+`[q, 0.., g, 1]` for an item. Then `p . q + f + g` is the product of two rows, and one formula moves vectors and biases:
+`row += rate (error * other row - regularization * row)`; the two ones are put back. The step is written as operations
+on eight numbers at a time (LLVM IR): of the same step as loops numba makes code that takes 1.2 times as long with 126
+factors, twice with 64 and four times with 14, and that adds in another order.
+"""
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
 
 import numpy as np
+import torch
+from llvmlite import ir
+from numba import njit, prange
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
 from pydantic import Field
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
+from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
-from recaudit.models.arrays import check_fit
-from recaudit.models.base import FittedModel, Recommender, check_data
-from recaudit.models.factor.model import FactorModel
-from recaudit.models.factor.sgd_kernel import Ratings, Vectors, walk
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data, check_fit
+from recaudit.models.factor.model import FactorModel, Parameters, fitted_parameters
 from recaudit.models.updates import SgdStep, Update
-from recaudit.models.warm_start import Parameters, fitted_factors
 from recaudit.seeding import derive, generator
 
 _STRATA = 8
 """Users and items are cut into this many groups."""
+_WORTH_SHARING = 500_000
+"""From so many ratings on several cores walk over them."""
+_LANES = 8
+_VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
+_INT = ir.IntType(32)
+_ROUNDED_ONCE = ("contract",)
 
 
 @final
@@ -54,14 +73,12 @@ class BiasedMF(Recommender):
         return self._trained(start, data, rates, rng, draw)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FactorModel:
-        """Go on from the fitted vectors for `update_epochs` over the log that has grown."""
+        """Start from the fitted vectors, for `update_epochs` over the log that has grown."""
         check_data(data)
         # A loop may pass the same seed at every step: each length of the log has an order of its own.
         rng = derive(rng, "update", len(data))
         draw = generator(rng, "biased-mf")
-        start = fitted_factors(
-            model, data, float(data.ratings.mean()), factors=self.factors, init_std=self.init_std, draw=draw
-        )
+        start = fitted_parameters(model, data, self.factors, self.init_std, draw)
         return self._trained(start, data, np.full(self.update_epochs, self.final_rate), rng, draw)
 
     def _trained(
@@ -69,9 +86,11 @@ class BiasedMF(Recommender):
     ) -> FactorModel:
         """The model after one epoch for each of `rates` (epochs,), shares of the step size."""
         mean = float(data.ratings.mean())
-        vectors, ratings = Vectors.of(*start), _stratify(data, mean, draw)
+        vectors, ratings = BiasedVectors.of(*start), _stratify(data, mean, draw)
+        # With few ratings a round of blocks is over before other cores have come to help.
+        walk = _walk if len(data) >= _WORTH_SHARING else _walk_alone
         for epoch, rate in enumerate(track(rates, "BiasedMF", len(rates))):
-            rotation, seed = draw.permutation(_STRATA), derive(rng, "epoch", epoch)
+            rotation, seed = draw.permutation(_STRATA), np.uint64(derive(rng, "epoch", epoch))
             walk(ratings, rotation, vectors, self.learning_rate * rate, self.regularization, seed)
         P, Q, f, g = vectors.parts(self.factors)
         check_fit("learning_rate", self.learning_rate, "Make it smaller, or regularization larger.", P, Q, f, g)
@@ -81,7 +100,18 @@ class BiasedMF(Recommender):
         return FactorModel(data, P, Q, f, g, mean, self.update)
 
 
-def _stratify(data: Interactions, mean: float, draw: np.random.Generator) -> Ratings:
+class StratifiedRatings(NamedTuple):
+    """Ratings in blocks: strata of users times strata of items."""
+
+    users: NDArray[np.int32]
+    items: NDArray[np.int32]
+    residual: FloatArray
+    """(ratings,): rating - mean."""
+    offsets: IntArray
+    """(strata^2 + 1,): where each block starts."""
+
+
+def _stratify(data: Interactions, mean: float, draw: np.random.Generator) -> StratifiedRatings:
     """The ratings in blocks, each of a random group of users and a random group of items."""
     user_group = draw.permutation(data.n_users) % _STRATA
     item_group = draw.permutation(data.n_items) % _STRATA
@@ -89,4 +119,153 @@ def _stratify(data: Interactions, mean: float, draw: np.random.Generator) -> Rat
     block = user_group[users] * _STRATA + item_group[data.items]
     order = np.argsort(block, kind="stable")
     offsets = np.searchsorted(block[order], np.arange(_STRATA**2 + 1)).astype(np.int64)
-    return Ratings(users[order], data.items[order], data.ratings[order] - mean, offsets)
+    return StratifiedRatings(users[order], data.items[order], data.ratings[order] - mean, offsets)
+
+
+class BiasedVectors(NamedTuple):
+    """Vectors and biases of users and items; the type of the arrays says how wide a row is."""
+
+    users: NDArray[np.void]
+    items: NDArray[np.void]
+
+    @classmethod
+    def of(cls, P: FloatArray, Q: FloatArray, f: FloatArray, g: FloatArray) -> BiasedVectors:
+        """From vectors (users, factors) and (items, factors) and biases (users,) and (items,)."""
+        return cls(_filled_up(P, np.ones(len(f)), f), _filled_up(Q, g, np.ones(len(g))))
+
+    def parts(self, factors: int) -> Parameters:
+        """P, Q, f and g: what the rows were made of."""
+        users, items = self.users["row"], self.items["row"]
+        return users[:, :factors].copy(), items[:, :factors].copy(), users[:, -1].copy(), items[:, -2].copy()
+
+
+def _filled_up(vectors: FloatArray, *last: FloatArray) -> NDArray[np.void]:
+    """(rows,) records of one row each; torch's memory starts at a cache line, as each row then does."""
+    count, factors = vectors.shape
+    width = -(-(factors + len(last)) // _LANES) * _LANES
+    rows = torch.zeros(count, width, dtype=torch.float64).numpy()
+    rows[:, :factors] = vectors
+    rows[:, width - len(last) :] = np.column_stack(last)
+    return rows.view([("row", np.float64, (width,))])[:, 0]
+
+
+@parallel_njit()
+def _walk(
+    ratings: StratifiedRatings,
+    rotation: IntArray,
+    vectors: BiasedVectors,
+    rate: float,
+    regularization: float,
+    seed: np.uint64,
+) -> None:
+    """One pass over the ratings, in a fresh random order within each block; shuffles the ratings in place.
+
+    Blocks that share neither users nor items can be walked at the same time, so that the order of updates, and every
+    number, is the same on any number of cores.
+    """
+    strata = len(rotation)
+    for turn in rotation:
+        for row in prange(strata):
+            _walk_block(ratings, row * strata + (row + turn) % strata, vectors, rate, regularization, seed)
+
+
+# Written out: numba's cache knows a function by its code alone, and would take one compilation of it for the other.
+@njit(cache=True)
+def _walk_alone(
+    ratings: StratifiedRatings,
+    rotation: IntArray,
+    vectors: BiasedVectors,
+    rate: float,
+    regularization: float,
+    seed: np.uint64,
+) -> None:
+    strata = len(rotation)
+    for turn in rotation:
+        for row in range(strata):
+            _walk_block(ratings, row * strata + (row + turn) % strata, vectors, rate, regularization, seed)
+
+
+@njit(cache=True)
+def _walk_block(
+    ratings: StratifiedRatings, block: int, vectors: BiasedVectors, rate: float, regularization: float, seed: np.uint64
+) -> None:
+    users, items, residual, offsets = ratings
+    start, end = offsets[block], offsets[block + 1]
+    kept = 1 - rate * regularization
+    state = seed + np.uint64(block) * np.uint64(0xD1B54A32D192ED03)
+    for at in range(end - 1, start - 1, -1):
+        # Fisher-Yates with splitmix64: the rating drawn for this place is used at once.
+        state += np.uint64(0x9E3779B97F4A7C15)
+        bits = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        bits ^= bits >> np.uint64(31)
+        pick = start + np.int64((bits >> np.uint64(11)) % np.uint64(at - start + 1))
+        u, i, r = users[pick], items[pick], residual[pick]
+        users[pick], items[pick], residual[pick] = users[at], items[at], residual[at]
+        users[at], items[at], residual[at] = u, i, r
+        _step(vectors.users, u, vectors.items, i, r, rate, kept)
+
+
+def _typed_step(
+    _context: object, P: Any, user: Any, Q: Any, item: Any, residual: Any, rate: Any, kept: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """`step = rate (residual - p . q)`, then `p, q = kept p + step q, kept q + step p`, and the ones put back.
+
+    Returns the signature for these types of arguments, and what writes the code.
+    """
+    vectors = P.dtype.size // (8 * _LANES)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Sequence[Any]) -> Any:
+        def row(array: int) -> list[ir.Value]:
+            """Where each eight numbers of a row lie."""
+            data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+            index = context.cast(builder, arguments[array + 1], signature.args[array + 1], types.intp)
+            first = builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
+            return [builder.gep(first, [_INT(part)]) for part in range(vectors)]
+
+        def total(vector: ir.Value, lanes: int) -> ir.Value:
+            """The sum of the lanes, by halves."""
+            if lanes == 1:
+                return builder.extract_element(vector, _INT(0))
+            halves = (range(lanes // 2), range(lanes // 2, lanes))
+            return total(builder.fadd(*(_lanes_of(builder, vector, half) for half in halves)), lanes // 2)
+
+        def everywhere(number: ir.Value) -> ir.Value:
+            """A vector of one number."""
+            first = builder.insert_element(_VECTOR(ir.Undefined), number, _INT(0))
+            return _lanes_of(builder, first, [0] * _LANES)
+
+        def moved(own: ir.Value, other: ir.Value) -> ir.Value:
+            """`kept own + step other`."""
+            return builder.fadd(times(share, own), times(step, other), flags=_ROUNDED_ONCE)
+
+        def times(left: ir.Value, right: ir.Value) -> ir.Value:
+            return builder.fmul(left, right, flags=_ROUNDED_ONCE)
+
+        at_p, at_q = row(0), row(2)
+        p = [builder.load(place, align=8) for place in at_p]
+        q = [builder.load(place, align=8) for place in at_q]
+        product = times(p[0], q[0])
+        for part in range(1, vectors):
+            product = builder.fadd(product, times(p[part], q[part]), flags=_ROUNDED_ONCE)
+        residual, rate, kept = arguments[4:]
+        step = everywhere(builder.fmul(rate, builder.fsub(residual, total(product, _LANES))))
+        share = everywhere(kept)
+        new_p = [moved(*pair) for pair in zip(p, q, strict=True)]
+        new_q = [moved(*pair) for pair in zip(q, p, strict=True)]
+        new_p[-1] = builder.insert_element(new_p[-1], ir.DoubleType()(1.0), _INT(_LANES - 2))
+        new_q[-1] = builder.insert_element(new_q[-1], ir.DoubleType()(1.0), _INT(_LANES - 1))
+        for vector, place in zip(new_p + new_q, at_p + at_q, strict=True):
+            builder.store(vector, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(P, user, Q, item, residual, rate, kept), generate
+
+
+_step: Any = intrinsic(_typed_step)
+
+
+def _lanes_of(builder: ir.IRBuilder, vector: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    """The vector of these lanes."""
+    mask = ir.Constant(ir.VectorType(_INT, len(lanes)), [_INT(lane) for lane in lanes])
+    return builder.shuffle_vector(vector, vector.type(ir.Undefined), mask)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar, final
+from functools import partial
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.arrays import checked_array
-from recaudit.models.base import FittedModel, check_actions
-from recaudit.models.given.queries import Memory, Queries, Retry, Sampling
+from recaudit.models.base import FittedModel
+from recaudit.models.checks import check_actions, checked_array
+from recaudit.models.given.queries import ListSampling, Memory, Queries, Retry
 from recaudit.models.response import OpaqueResponse, Response
 
 LOWEST_LOG = float(np.log(1e-300))
@@ -44,37 +43,17 @@ Ask = Callable[[FloatArray], FloatArray]
 """Ratings (actions,) to a score of every item (items,)."""
 
 
-class System(ABC):
-    """What stands behind a black box."""
-
-    @property
-    def repeats_itself(self) -> bool:
-        """Whether the same question surely gets the same answer, and need not be asked twice to see."""
-        return False
-
-    @abstractmethod
-    def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
-        """The question of what the viewer's scores are when the editor gives ratings to `items` (actions,).
-
-        Whenever the system is asked, it is counted in `queries`.
-        """
-
-    def own_list(self, user: int, queries: Queries) -> IntArray:
-        """Positions of the items that the system shows this user, in its order: one query, of a system of lists."""
-        raise NotSupportedError("This system gives no lists.")
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class BlackBox(FittedModel):
     """A system that is only ever asked, and keeps count."""
 
     data: Interactions
-    system: System
+    system: HistorySystem | HiddenModel
     gives_probabilities: bool
     """Whether scores are logarithms of the system's own probabilities: the system is then its own policy, and the
     one policy that gives its probabilities back is Softmax(beta=1). Audits refuse any other."""
-    sampling: Sampling | None
+    sampling: ListSampling | None
     """How the probabilities are estimated, for a system that gives lists: answers are then random."""
     queries: Queries
     predicts_ratings: bool = False
@@ -82,6 +61,7 @@ class BlackBox(FittedModel):
     """Where a question is looked up before it is asked; None to ask anew each time."""
 
     response: ClassVar[type[Response]] = OpaqueResponse
+    others_move: ClassVar = "any item"
 
     @property
     def cost(self) -> int:
@@ -117,6 +97,8 @@ class BlackBox(FittedModel):
 
     def own_list(self, user: int) -> IntArray:
         """(length,): positions of the items that a system of lists shows this user now, in its order; one query."""
+        if isinstance(self.system, HiddenModel) or self.sampling is None:
+            raise NotSupportedError("This system gives no lists.")
         return self.system.own_list(user, self.queries)
 
     def counting(self, queries: Queries, memory: Memory | None = None) -> BlackBox:
@@ -143,18 +125,13 @@ def from_system(
       estimate ratings on the log's scale.
     - `probabilities(history)`: how likely the system is to recommend each item, in the same order. They may sum to
       less than one, not to more.
-    - `lists(history)`: a ranked list of item ids, of any length, drawn anew each time. Where lists are audited each
-      user's is asked for once, and taken as it is. Where probabilities are, it is asked `repeats` times, each a query
-      of its own, and an item's probability is estimated by the share of the first `places` places that it had: with
-      `places=1`, how often it was first.
+    - `lists(history)`: a ranked list of item ids, of any length, drawn anew each time. Where probabilities are audited
+      it is asked `repeats` times, and an item's probability is the share of the first `places` places that it had.
 
     `data` is the log that the system knows. The system must answer as if it knew the submitted history in place of
-    the user's own, and forget it again. It need not give the same answer twice: audits ask again to see whether it
-    does, and where it does not, what they say is about its average answer.
-
-    A system fails when it raises, or gives back what is no answer. It is then asked again, up to `retries` times, after
-    a `pause` in seconds that doubles each time; every try is a query. A system that can hang must raise by itself: give
-    the request inside it a time limit.
+    the user's own, and forget it again. Where it does not give the same answer twice, audits speak of its average
+    answer. A system that raises, or gives back what is no answer, is asked again, up to `retries` times, after a
+    `pause` in seconds that doubles each time; every try is a query. A system that can hang must raise by itself.
     """
     given = {"scores": scores, "probabilities": probabilities, "lists": lists}
     named = [name for name, system in given.items() if system is not None]
@@ -172,50 +149,38 @@ def from_system(
         raise InputError(
             "predicts_ratings", received=f"True beside {named[0]}", expected="scores: only they can estimate ratings"
         )
-    system: _Asked
-    retry = Retry(retries, pause)
+    sampling = None if lists is None else ListSampling(repeats, places)
+    read: Callable[[History], NDArray[Any]]
     if scores is not None:
-        system = _AskedForScores(data, retry, scores)
+        read = partial(_read_scores, scores, data.n_items)
     elif probabilities is not None:
-        system = _AskedForProbabilities(data, retry, probabilities)
-    else:
-        assert lists is not None
-        system = _AskedForLists(data, retry, lists, Sampling(repeats, places))
-    return BlackBox(
-        data,
-        system,
-        predicts_ratings=predicts_ratings,
-        gives_probabilities=scores is None,
-        sampling=None if lists is None else Sampling(repeats, places),
-        queries=Queries(),
-    )
+        read = partial(_read_probabilities, probabilities, data.n_items)
+    elif lists is not None:
+        read = partial(_read_list, lists, {name: place for place, name in enumerate(data.item_ids.to_list())})
+    system = HistorySystem(data, read, sampling, Retry(retries, pause))
+    return BlackBox(data, system, scores is None, sampling, Queries(), predicts_ratings=predicts_ratings)
 
 
 @checked
 def as_black_box(model: FittedModel) -> BlackBox:
     """A model behind a wall: its scores can be asked for, and nothing else, so that audits can be compared."""
-    return BlackBox(
-        model.data,
-        _Hidden(model),
-        predicts_ratings=model.predicts_ratings,
-        gives_probabilities=False,
-        sampling=None,
-        queries=Queries(),
-    )
+    return BlackBox(model.data, HiddenModel(model), False, None, Queries(), predicts_ratings=model.predicts_ratings)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Hidden(System):
+class HiddenModel:
     """A model that could say more."""
 
     model: FittedModel
 
     @property
     def repeats_itself(self) -> bool:
-        return not issubclass(self.model.response, OpaqueResponse)
+        """Whether the same question surely gets the same answer, and need not be asked twice to see."""
+        return self.model.response is not OpaqueResponse
 
     def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
+        """What the viewer's scores are when the editor rates `items` (actions,); each question counts in `queries`."""
         model, response = self.model, self.model.respond(viewer, editor, items) if len(items) else None
 
         def answer(ratings: FloatArray) -> FloatArray:
@@ -230,24 +195,39 @@ class _Hidden(System):
         return ask
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class _Asked(System):
+class HistorySystem:
     """A callable that takes histories."""
 
     data: Interactions
+    read: Callable[[History], NDArray[Any]]
+    """(items,), what is said of each item; of a system of lists (length,), the positions of the listed items."""
+    sampling: ListSampling | None
     retry: Retry
+    repeats_itself: ClassVar[bool] = False
 
-    @abstractmethod
-    def answer(self, history: History, queries: Queries) -> FloatArray:
-        """(items,): finite scores."""
-
-    @final
     def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
-        history = self.histories(viewer, editor, items)
-        return lambda ratings: self.answer(history(ratings), queries)
+        """See `HiddenModel`."""
+        history = self._histories(viewer, editor, items)
+        return lambda ratings: self._answer(history(ratings), queries)
 
-    @final
-    def histories(self, viewer: int, editor: int, items: IntArray) -> Callable[[FloatArray], History]:
+    def own_list(self, user: int, queries: Queries) -> IntArray:
+        """(length,): see `BlackBox`."""
+        history = self._histories(user, user, np.empty(0, dtype=np.int64))(np.empty(0))
+        return self.retry.ask(lambda: self.read(history), queries, history.user)
+
+    def _answer(self, history: History, queries: Queries) -> FloatArray:
+        """(items,): finite scores."""
+        if self.sampling is None:
+            return self.retry.ask(lambda: self.read(history), queries, history.user)
+        counts = np.zeros(self.data.n_items)
+        for _ in range(self.sampling.repeats):
+            shown = self.retry.ask(lambda: self.read(history), queries, history.user)
+            counts[shown[: self.sampling.places]] += 1
+        return _logs(counts / (self.sampling.repeats * self.sampling.places))
+
+    def _histories(self, viewer: int, editor: int, items: IntArray) -> Callable[[FloatArray], History]:
         """Ratings of `items`, (actions,) both, to the editor's history with them."""
         data = self.data
         start, end = data.indptr[editor], data.indptr[editor + 1]
@@ -268,79 +248,40 @@ class _Asked(System):
         return history
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _AskedForScores(_Asked):
-    ask: Callable[[History], ArrayLike]
-
-    def answer(self, history: History, queries: Queries) -> FloatArray:
-        return self.retry.ask(lambda: self._scores(history), queries, history.user)
-
-    def _scores(self, history: History) -> FloatArray:
-        return checked_array("what scores(history) gave back", self.ask(history), (self.data.n_items,))
+def _read_scores(ask: Callable[[History], ArrayLike], n_items: int, history: History) -> FloatArray:
+    return checked_array("what scores(history) gave back", ask(history), (n_items,))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _AskedForProbabilities(_Asked):
-    ask: Callable[[History], ArrayLike]
-
-    def answer(self, history: History, queries: Queries) -> FloatArray:
-        return self.retry.ask(lambda: self._log_shares(history), queries, history.user)
-
-    def _log_shares(self, history: History) -> FloatArray:
-        name = "what probabilities(history) gave back"
-        shares = checked_array(name, self.ask(history), (self.data.n_items,))
-        if shares.min() < 0 or shares.sum() > 1 + 1e-6:
-            raise InputError(
-                name,
-                received=f"numbers from {shares.min():.4g} to {shares.max():.4g} that sum to {shares.sum():.4g}",
-                expected="probabilities: 0 or more each, at most 1 together",
-                remedy="Pass a system that gives scores, logits for instance, as scores=.",
-            )
-        return _logs(shares)
+def _read_probabilities(ask: Callable[[History], ArrayLike], n_items: int, history: History) -> FloatArray:
+    """(items,): logarithms."""
+    name = "what probabilities(history) gave back"
+    shares = checked_array(name, ask(history), (n_items,))
+    if shares.min() < 0 or shares.sum() > 1 + 1e-6:
+        raise InputError(
+            name,
+            received=f"numbers from {shares.min():.4g} to {shares.max():.4g} that sum to {shares.sum():.4g}",
+            expected="probabilities: 0 or more each, at most 1 together",
+            remedy="Pass a system that gives scores, logits for instance, as scores=.",
+        )
+    return _logs(shares)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _AskedForLists(_Asked):
-    ask: Callable[[History], Iterable[object]]
-    sampling: Sampling
-
-    def answer(self, history: History, queries: Queries) -> FloatArray:
-        counts = np.zeros(self.data.n_items)
-        for _ in range(self.sampling.repeats):
-            shown = self.retry.ask(lambda: self._list(history), queries, history.user)
-            counts[shown[: self.sampling.places]] += 1
-        return _logs(counts / (self.sampling.repeats * self.sampling.places))
-
-    def own_list(self, user: int, queries: Queries) -> IntArray:
-        history = self.histories(user, user, np.empty(0, dtype=np.int64))(np.empty(0))
-        return self.retry.ask(lambda: self._list(history), queries, history.user)
-
-    def _list(self, history: History) -> IntArray:
-        """Positions of the items, in the order given."""
-        answer = self.ask(history)
-        try:
-            positions = [self._positions[name] for name in answer]
-        except (TypeError, KeyError) as error:
-            raise _bad_list(f"{answer!r:.200}, with {error}") from error
-        if len(set(positions)) < len(positions):
-            raise _bad_list("a list with the same item twice")
-        return np.array(positions, dtype=np.int64)
-
-    @cached_property
-    def _positions(self) -> dict[object, int]:
-        return {name: position for position, name in enumerate(self.data.item_ids.to_list())}
-
-
-def _bad_list(received: str) -> InputError:
-    return InputError(
-        "what lists(history) gave back",
-        received=received,
-        expected="item ids of data.item_ids, best first, each once",
-        remedy="Give the ids under which the items are in the log.",
-    )
+def _read_list(ask: Callable[[History], Iterable[object]], places: Mapping[object, int], history: History) -> IntArray:
+    """(length,): positions of the items, in the order given."""
+    answer, error = ask(history), None
+    try:
+        positions = [places[name] for name in answer]
+        received = "a list with the same item twice" if len(set(positions)) < len(positions) else ""
+    except (TypeError, KeyError) as problem:
+        received, error = f"{answer!r:.200}, with {problem}", problem
+    if received:
+        raise InputError(
+            "what lists(history) gave back",
+            received=received,
+            expected="item ids of data.item_ids, best first, each once",
+            remedy="Give the ids under which the items are in the log.",
+        ) from error
+    return np.array(positions, dtype=np.int64)
 
 
 def _logs(shares: FloatArray) -> FloatArray:

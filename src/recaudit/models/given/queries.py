@@ -64,12 +64,8 @@ class Queries:
         assert self.limit is not None
         return self.limit - self.asked
 
-    def __getstate__(self) -> tuple[int | None, Queries | None, int]:
-        return self.limit, self.within, self.asked
-
-    def __setstate__(self, state: tuple[int | None, Queries | None, int]) -> None:
-        self.limit, self.within, self.asked = state
-        self._lock = threading.Lock()  # a lock does not travel
+    def __reduce__(self) -> tuple[type[Queries], tuple[int | None, Queries | None, int]]:
+        return Queries, (self.limit, self.within, self.asked)  # a lock does not travel
 
     def __repr__(self) -> str:
         return f"{self.asked:,} queries"
@@ -87,30 +83,25 @@ class Retry:
 
     def ask(self, question: Callable[[], Answer], queries: Queries, who: object) -> Answer:
         """The answer; each try is a query. What the system raised last is the cause of the error."""
-        failure: Exception | None = None
+        failure, said = None, ""
         for tries in range(self.retries + 1):
             if tries and self.pause:
                 time.sleep(self.pause * 2 ** (tries - 1))
             try:
                 queries.add()
             except BudgetSpentError as spent:
-                raise BudgetSpentError(f"{spent} {_said(who, tries, failure)}".rstrip()) from failure
+                raise BudgetSpentError(f"{spent} {said}".rstrip()) from failure
             try:
                 return question()
             except Exception as error:
-                failure = error
-        raise SystemFailedError(_said(who, self.retries + 1, failure)) from failure
-
-
-def _said(who: object, tries: int, failure: Exception | None) -> str:
-    if failure is None:
-        return ""
-    return f"The system failed {tries:,} times in a row, asked about {who!r}: {type(failure).__name__}: {failure}"
+                failure, cause = error, f"{type(error).__name__}: {error}"
+                said = f"The system failed {tries + 1:,} times in a row, asked about {who!r}: {cause}"
+        raise SystemFailedError(said) from failure
 
 
 @final
 @dataclass(frozen=True)
-class Sampling:
+class ListSampling:
     """How probabilities are estimated from lists."""
 
     repeats: int

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, final, runtime_checkable
+from functools import cached_property
+from typing import ClassVar, Literal, final
 
 import numpy as np
 import torch
 from numba import prange
-from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy import sparse
 from torch import Tensor
 
-from recaudit.arguments import checked
+from recaudit.arithmetic import one_thread
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
-from recaudit.errors import NotSupportedError
+from recaudit.errors import InputError
 from recaudit.machine import check_memory
-from recaudit.models.arrays import checked_array
-from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
+from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.factor.inverse import inverted
-from recaudit.models.factor.user_kernel import UserKernel
-from recaudit.models.linear.slim import Penalty, sparse_weights
-from recaudit.models.neighbour.similarity import Rows, gram
-from recaudit.models.response import AffineResponse
+from recaudit.models.checks import check_actions, check_data
+from recaudit.models.neighbour.similarity import gram, products
+from recaudit.models.response import AffineResponse, Response
+from recaudit.models.rows import SparseRows
 
 Center = Literal["none", "item"]
+
+_ONE_THREAD = 4096
+"""Up to so many rows one thread inverts: a second or two at most, and the same numbers on any machine of a kind."""
+_TILE = 64
+"""Columns that are worked on together, so that they stay in the cache from row to row."""
 
 
 @final
@@ -37,7 +40,7 @@ class EASE(Recommender):
     """The weights that minimise `|X - X W|^2 + regularization |W|^2` with a zero diagonal, in closed form.
 
     `P = (X^T X + regularization I)^-1`, `W_ij = -P_ij / P_jj` (Steck 2019). Where there are fewer users than items the
-    same is solved through the users (`user_kernel`), and the weights are made when they are asked for. The smaller of
+    same is solved through the users (`UserKernel`), and the weights are made when they are asked for. The smaller of
     users and items squared in memory; items squared for the weights.
     """
 
@@ -51,70 +54,17 @@ class EASE(Recommender):
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
         check_data(data)
-        _check_square(min(data.n_users, data.n_items), 3, "EASE")
-        offset = _offset(data, self.center)
-        X = _deviations(data.csr, offset)
-        held = UserKernel.of(X, self.regularization) if data.n_users < data.n_items else self._by_items(X)
+        check_square(min(data.n_users, data.n_items), 3, "EASE")
+        offset = item_offset(data, self.center)
+        X = centred(data.csr, offset)
+        held: HeldWeights | UserKernel
+        if data.n_users < data.n_items:
+            held = UserKernel.of(X, self.regularization)
+        else:
+            inverse = _inverted(gram(X), self.regularization)
+            weights = (inverse / -inverse.diagonal()).contiguous()
+            held = HeldWeights(weights.fill_diagonal_(0.0).numpy())
         return LinearModel(data, held, offset, predicts_ratings=self.center == "item")
-
-    def _by_items(self, X: sparse.csr_array) -> HeldWeights:
-        """W from the inverse of `X^T X + regularization I`."""
-        normal = torch.from_numpy(gram(X))
-        normal.diagonal().add_(self.regularization)
-        inverse = inverted(normal)
-        weights = (inverse / -inverse.diagonal()).contiguous()
-        weights.fill_diagonal_(0.0)
-        return HeldWeights(weights.numpy())
-
-
-@final
-class SLIM(Recommender):
-    """Sparse weights: column i of W minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0`.
-
-    Ning and Karypis (2011); coordinate descent, one item at a time. Items squared in memory.
-    """
-
-    l1: float = Field(default=10.0, ge=0, allow_inf_nan=False)
-    """The weight of the absolute weights: higher, fewer weights differ from 0."""
-    l2: float = Field(default=100.0, ge=0, allow_inf_nan=False)
-    """The weight of the squared weights."""
-    nonnegative: bool = True
-    """Whether weights must be 0 or more."""
-    center: Center = "none"
-    """As for EASE."""
-    max_iter: int = Field(default=1000, ge=1)
-    """Most rounds over the coordinates of one item; a warning says how many items would have needed more."""
-    tolerance: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
-    """Where to stop: no weight, moved alone, would move by more than this."""
-
-    def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
-        """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
-        _check_square(data.n_items, 2, "SLIM")
-        offset = _offset(data, self.center)
-        weights, unfinished = sparse_weights(
-            gram(_deviations(data.csr, offset)),
-            Penalty(self.l1, self.l2, self.nonnegative),
-            max_iter=self.max_iter,
-            tolerance=self.tolerance,
-        )
-        if unfinished:
-            warnings.warn(
-                f"SLIM: the weights of {unfinished:,} of {data.n_items:,} items did not settle in "
-                f"max_iter={self.max_iter} rounds. Raise max_iter, tolerance, l1 or l2.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return LinearModel(data, HeldWeights(weights), offset, predicts_ratings=self.center == "item")
-
-
-def _check_square(size: int, matrices: int, name: str) -> None:
-    """That so many matrices (size, size) have room at a time."""
-    check_memory(
-        8 * matrices * size**2,
-        f"{name}, with {matrices} matrices of {size:,} by {size:,} at a time,",
-        "Leave out items with few ratings, or take ItemKNN or ALS, which hold no such matrix.",
-    )
 
 
 @final
@@ -127,7 +77,57 @@ class HeldWeights:
 
     def scores(self, users: IntArray, histories: sparse.csr_array, offset: FloatArray) -> FloatArray:
         """(len(users), items): `offset + histories W`."""
-        return _products(Rows.of(histories), self.dense, offset)
+        return _products(SparseRows.of(histories), self.dense, offset)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class UserKernel:
+    """The weights of EASE, held as K: where there are fewer users than items, their matrix is the smaller one.
+
+    With `P = (X^T X + lambda I)^-1` (items, items) the weights are `W = I - P D`, D the diagonal matrix of `1 / P_jj`:
+    zero on the diagonal, `-P_ij / P_jj` off it. With `K = (X X^T + lambda I)^-1` (users, users):
+
+    - `X P = K X`, for `X (X^T X + lambda I) = (X X^T + lambda I) X`;
+    - `lambda P = I - X^T K X`, so that `lambda P_jj = 1 - h_j` with `h_j = x_j^T K x_j`, x_j the ratings of item j;
+    - `X W = X - lambda K X / (1 - h)`, column by column, and `W_ij = (X^T K X)_ij / (1 - h_j)` off the diagonal.
+
+    So fitting inverts K alone, scores need the rows of K of those who are scored, and W is made when it is asked for.
+    """
+
+    by_item: SparseRows
+    """(items, users): the columns x_j of X."""
+    inverse: FloatArray
+    """(users, users): K."""
+    unexplained: FloatArray
+    """(items,): `1 - h_j`."""
+    regularization: float
+    """lambda."""
+
+    @classmethod
+    def of(cls, X: sparse.csr_array, regularization: float) -> UserKernel:
+        """Invert `X X^T + regularization I` of a sparse X (users, items)."""
+        by_item = SparseRows.of(X.tocsc())
+        inverse = _inverted(products(SparseRows.of(X), by_item), regularization).numpy()
+        explained, squares = _explained(by_item, inverse)
+        # 1 - h_j is least where no other item has anything to do with j: rounding must not take it below.
+        unexplained = np.maximum(1 - explained, regularization / (regularization + squares))
+        return cls(by_item, inverse, unexplained, regularization)
+
+    def scores(self, users: IntArray, histories: sparse.csr_array, offset: FloatArray) -> FloatArray:
+        """(len(users), items): `offset + X W` for the rows `histories` of X, which are those of `users`."""
+        columns = np.ascontiguousarray(self.inverse[:, users])
+        common = _products(self.by_item, columns, np.zeros(len(users))).T
+        scores: FloatArray = offset + (histories.toarray() - common * (self.regularization / self.unexplained))
+        return scores
+
+    @cached_property
+    def dense(self) -> FloatArray:
+        """(items, items): W."""
+        common = np.ascontiguousarray(_products(self.by_item, self.inverse, np.zeros(len(self.inverse))).T)
+        weights: FloatArray = _products(self.by_item, common, np.zeros(len(self.unexplained))) / self.unexplained
+        np.fill_diagonal(weights, 0.0)
+        return weights
 
 
 @final
@@ -142,6 +142,8 @@ class LinearModel(FittedModel):
     """(items,): the mean that is taken off each rating and added to each score; zeros where not centred."""
     predicts_ratings: bool
 
+    response: ClassVar[type[Response]] = AffineResponse
+
     @property
     def weights(self) -> FloatArray:
         """(items, items): W_ji is what a rating of j adds to the score of i, so scores are `r_u W`."""
@@ -149,7 +151,7 @@ class LinearModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items)"""
-        histories = _deviations(self.data.csr[users], self.offset)
+        histories = centred(self.data.csr[users], self.offset)
         return torch.from_numpy(self.held.scores(users, histories, self.offset))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
@@ -159,12 +161,8 @@ class LinearModel(FittedModel):
         The old rating of an acted-on item no longer counts (paper 000, Example 6, corrected).
         """
         items = check_actions(items, self.data.n_items)
-        if viewer != editor:
-            raise NotSupportedError(
-                "Linear models: with the weights held, another user's ratings move no score, and no affine "
-                "function says how they move the weights. Ask for viewer == editor, or use a factor model: "
-                "BiasedMF, ALS, models.from_factors."
-            )
+        why = "another user's ratings move no score while the weights are held, and nothing says how they move these"
+        check_own_edits(self, viewer, editor, why)
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
         slope = self.weights[items].T
@@ -173,61 +171,77 @@ class LinearModel(FittedModel):
         return AffineResponse(items, torch.from_numpy(slope.copy()), torch.from_numpy(intercept))
 
 
-@runtime_checkable
-class SparseMatrix(Protocol):
-    """Any of scipy's sparse matrices and arrays."""
-
-    def toarray(self) -> NDArray[Any]:
-        """The same numbers, dense."""
-        ...
-
-
-@checked
-def from_weights(
-    weights: ArrayLike | SparseMatrix,
-    data: Interactions,
-    *,
-    offset: ArrayLike | None = None,
-    predicts_ratings: bool = False,
-) -> LinearModel:
-    """A linear model from weights that you already have, rows and columns in the order of `data.item_ids`.
-
-    `weights` (items, items), dense or sparse: `weights[j, i]` is what a rating of j adds to the score of i.
-    `offset` (items,) is taken off the ratings and added to the scores, as in `LinearModel`; none where nothing
-    is said. Say `predicts_ratings=True` if your scores are ratings on the scale of `data`.
-    """
-    dense = weights.toarray() if isinstance(weights, SparseMatrix) else weights
-    W = checked_array("weights", dense, (data.n_items, data.n_items))
-    g = np.zeros(data.n_items) if offset is None else checked_array("offset", offset, (data.n_items,))
-    return LinearModel(data, HeldWeights(W), g, predicts_ratings=predicts_ratings)
-
-
-def _offset(data: Interactions, center: Center) -> FloatArray:
+def item_offset(data: Interactions, center: Center) -> FloatArray:
+    """(items,): the mean of each item, or zeros."""
     return item_means(data) if center == "item" else np.zeros(data.n_items)
 
 
-def _deviations(ratings: sparse.csr_array, offset: FloatArray) -> sparse.csr_array:
+def centred(ratings: sparse.csr_array, offset: FloatArray) -> sparse.csr_array:
     """(users, items): `r_ui - offset_i` where there is a rating."""
     values = ratings.data - offset[ratings.indices]
     return sparse.csr_array((values, ratings.indices, ratings.indptr), shape=ratings.shape)
 
 
-_TILE = 64
-"""Columns of W that are worked on together, so that they stay in the cache while user after user is scored."""
+def check_square(size: int, matrices: int, name: str) -> None:
+    """That so many matrices (size, size) have room at a time."""
+    check_memory(
+        8 * matrices * size**2,
+        f"{name}, with {matrices} matrices of {size:,} by {size:,} at a time,",
+        "Leave out items with few ratings, or take a factor model, which holds no such matrix.",
+    )
+
+
+def _inverted(gram: FloatArray, regularization: float) -> Tensor:
+    """(n, n): the inverse of `gram + regularization I`, by Cholesky; `gram` (n, n) is used up.
+
+    LAPACK sums in another order on two threads than on one. Small matrices are therefore left to one thread, which also
+    spends least; for large ones the last digits may depend on how many there are.
+    """
+    matrix = torch.from_numpy(gram)
+    matrix.diagonal().add_(regularization)
+    with one_thread() if len(matrix) <= _ONE_THREAD else nullcontext():
+        try:
+            return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # it is public, but not listed
+            raise InputError(
+                "regularization",
+                received="a penalty that rounding loses beside these ratings",
+                expected="one that makes their equations solvable",
+                remedy="Make it larger, or the ratings smaller.",
+            ) from None
 
 
 @parallel_njit()
-def _products(histories: Rows, weights: FloatArray, offset: FloatArray) -> FloatArray:
-    """(rows, items): `offset + histories @ weights`, each entry summed in the order of its history."""
+def _explained(by_item: SparseRows, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(items,) each: `h_j = x_j^T K x_j`, the lower triangle of K counted twice, and `x_j^T x_j`."""
+    count = len(by_item.indptr) - 1
+    explained, squares = np.empty(count), np.empty(count)
+    for item in prange(count):
+        start, end = by_item.indptr[item], by_item.indptr[item + 1]
+        total, square = 0.0, 0.0
+        for entry in range(start, end):
+            x, row = by_item.values[entry], inverse[by_item.indices[entry]]
+            below = 0.0
+            for other in range(start, entry):
+                below += row[by_item.indices[other]] * by_item.values[other]
+            total += x * (2 * below + x * row[by_item.indices[entry]])
+            square += x * x
+        explained[item], squares[item] = total, square
+    return explained, squares
+
+
+@parallel_njit()
+def _products(rows: SparseRows, dense: FloatArray, offset: FloatArray) -> FloatArray:
+    """(rows, columns): `offset + rows @ dense` for `dense` (n, columns), each entry summed in the order of its row."""
     count = len(offset)
-    out = np.empty((len(histories.indptr) - 1, count))
+    out = np.empty((len(rows.indptr) - 1, count))
     for tile in prange(-(-count // _TILE)):
         start, end = tile * _TILE, min((tile + 1) * _TILE, count)
         for row in range(len(out)):
             sums = out[row, start:end]
             sums[:] = offset[start:end]
-            for entry in range(histories.indptr[row], histories.indptr[row + 1]):
-                value, effects = histories.values[entry], weights[histories.indices[entry], start:end]
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                value, added = rows.values[entry], dense[rows.indices[entry], start:end]
                 for column in range(end - start):
-                    sums[column] += value * effects[column]
+                    sums[column] += value * added[column]
     return out

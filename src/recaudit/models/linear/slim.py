@@ -1,21 +1,69 @@
-"""Coordinate descent for SLIM: one lasso an item, all of them on one Gram matrix."""
+"""SLIM: sparse weights by coordinate descent, one lasso an item, all of them on one Gram matrix."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from typing import NamedTuple, final
 
 import numpy as np
 from numba import njit, prange
-from numpy.typing import NDArray
+from pydantic import Field
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.data.interactions import Interactions
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
+from recaudit.models.base import Recommender
+from recaudit.models.checks import check_data
+from recaudit.models.linear.model import Center, HeldWeights, LinearModel, centred, check_square, item_offset
+from recaudit.models.neighbour.similarity import gram
 
 _BLOCK = 128
 """Items between two reports of progress; no number depends on it."""
 _SHARE = 0.5
 """Coordinates whose gain is at least this share of the largest become active."""
+
+
+@final
+class SLIM(Recommender):
+    """Sparse weights: column i of W minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0`.
+
+    Ning and Karypis (2011); coordinate descent, one item at a time. Items squared in memory.
+    """
+
+    l1: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    """The weight of the absolute weights: higher, fewer weights differ from 0."""
+    l2: float = Field(default=100.0, ge=0, allow_inf_nan=False)
+    """The weight of the squared weights."""
+    nonnegative: bool = True
+    """Whether weights must be 0 or more."""
+    center: Center = "none"
+    """As for EASE."""
+    max_iter: int = Field(default=1000, ge=1)
+    """Most rounds over the coordinates of one item; a warning says how many items would have needed more."""
+    tolerance: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
+    """Where to stop: no weight, moved alone, would move by more than this."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
+        """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""
+        check_data(data)
+        check_square(data.n_items, 2, "SLIM")
+        offset = item_offset(data, self.center)
+        products, penalty = gram(centred(data.csr, offset)), Penalty(self.l1, self.l2, self.nonnegative)
+        weights, unfinished = np.empty_like(products), 0
+        for start in track(range(0, data.n_items, _BLOCK), "SLIM", -(-data.n_items // _BLOCK)):
+            targets = np.arange(start, min(start + _BLOCK, data.n_items))
+            columns, converged = _descend(targets, products, penalty, self.max_iter, self.tolerance)
+            weights[:, targets] = columns.T
+            unfinished += int((~converged).sum())
+        if unfinished:
+            warnings.warn(
+                f"SLIM: the weights of {unfinished:,} of {data.n_items:,} items did not settle in "
+                f"max_iter={self.max_iter} rounds. Raise max_iter, tolerance, l1 or l2.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return LinearModel(data, HeldWeights(weights), offset, predicts_ratings=self.center == "item")
 
 
 class Penalty(NamedTuple):
@@ -26,29 +74,11 @@ class Penalty(NamedTuple):
     nonnegative: bool
 
 
-def sparse_weights(gram: FloatArray, penalty: Penalty, *, max_iter: int, tolerance: float) -> tuple[FloatArray, int]:
-    """The weights W (items, items) of SLIM, and how many of its columns took more than `max_iter` rounds.
-
-    Column i minimises `|x_i - X w|^2 / 2 + l2 |w|^2 / 2 + l1 |w|_1` with `w_i = 0` (and `w >= 0`), which
-    depends on the data only through `gram = X^T X` (items, items). Converged: no weight, moved alone, would
-    move by more than `tolerance`.
-    """
-    count = len(gram)
-    weights = np.empty((count, count))
-    unfinished = 0
-    for start in track(range(0, count, _BLOCK), "SLIM", -(-count // _BLOCK)):
-        targets = np.arange(start, min(start + _BLOCK, count))
-        columns, converged = _descend(targets, gram, penalty, max_iter, tolerance)
-        weights[:, targets] = columns.T
-        unfinished += int((~converged).sum())
-    return weights, unfinished
-
-
 @parallel_njit()
 def _descend(
     targets: IntArray, gram: FloatArray, penalty: Penalty, max_iter: int, tolerance: float
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """(targets, items) the weights of each target, and (targets,) whether they converged.
+) -> tuple[FloatArray, BoolArray]:
+    """(targets, items) the weights of each target, and (targets,) whether they converged; `gram` is X^T X.
 
     Coordinates are descended on in rounds over an active set, so that a round costs the square of its size.
     The set starts empty; each time it has settled, it lets go of the weights at 0 and takes in the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import NotSupportedError
-from recaudit.models.base import FittedModel, Recommender, check_actions, check_data
+from recaudit.models.base import FittedModel, Recommender, check_own_edits
 from recaudit.models.baseline.popularity import item_means
-from recaudit.models.neighbour.similarity import Rows, Similarity, nearest, weighted_averages
-from recaudit.models.response import AffineResponse
+from recaudit.models.checks import check_actions, check_data
+from recaudit.models.neighbour.similarity import Similarity, nearest, weighted_averages
+from recaudit.models.response import AffineResponse, Response
+from recaudit.models.rows import SparseRows
 
 Center = Literal["biases", "item", "user", "none"]
 Compared = Literal["deviations", "ratings"]
@@ -45,16 +46,15 @@ class _Neighbourhood(Recommender):
     """What similarities compare: "deviations" from the baseline, or "ratings" as they are, so that only the average is
     centred (paper 003). Where all ratings are positive, all who share one are then alike, more or less."""
 
-    def _similar(self, vectors: sparse.csr_array, label: str) -> sparse.csr_array:
-        """(rows, rows): the neighbours of each row of `vectors`, and how similar they are."""
-        return nearest(
-            vectors,
-            k=self.neighbours,
-            similarity=self.similarity,
-            shrinkage=self.shrinkage,
-            minimum=self.minimum_similarity,
-            label=label,
-        )
+    def _compare(self, data: Interactions, compare_items: bool) -> tuple[Baseline, sparse.csr_array, sparse.csr_array]:
+        """The baseline, the deviations from it (users, items), and the neighbours of each row, with similarities."""
+        check_data(data)
+        baseline = Baseline.of(data, self.center, self.damping)
+        deviations = baseline.deviations(data)
+        compared = deviations if self.compared == "deviations" else data.csr
+        rows = compared.T.tocsr() if compare_items else compared
+        rule = (self.neighbours, self.similarity, self.shrinkage, self.minimum_similarity)
+        return baseline, deviations, nearest(rows, *rule, label=type(self).__name__)
 
 
 @final
@@ -66,12 +66,8 @@ class ItemKNN(_Neighbourhood):
 
     def fit(self, data: Interactions, rng: int = 0) -> ItemKNNModel:
         """Compare all pairs of items. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
-        baseline = Baseline.of(data, self.center, self.damping)
-        deviations = baseline.deviations(data)
-        compared = deviations if self.compared == "deviations" else data.csr
-        weights = self._similar(compared.T.tocsr(), "ItemKNN")
-        return ItemKNNModel(data, baseline, Rows.of(deviations), Rows.of(weights.tocsc()))
+        baseline, deviations, weights = self._compare(data, compare_items=True)
+        return ItemKNNModel(data, baseline, SparseRows.of(deviations), SparseRows.of(weights.tocsc()))
 
 
 @final
@@ -83,17 +79,11 @@ class UserKNN(_Neighbourhood):
 
     def fit(self, data: Interactions, rng: int = 0) -> UserKNNModel:
         """Compare all pairs of users. Nothing is drawn: `rng` has no effect."""
-        check_data(data)
-        baseline = Baseline.of(data, self.center, self.damping)
-        deviations = baseline.deviations(data)
-        compared = deviations if self.compared == "deviations" else data.csr
-        weights = self._similar(compared, "UserKNN")
-        return UserKNNModel(data, baseline, Rows.of(deviations), Rows.of(weights))
+        baseline, deviations, weights = self._compare(data, compare_items=False)
+        return UserKNNModel(data, baseline, SparseRows.of(deviations), SparseRows.of(weights))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(NamedTuple):
     """What is expected before neighbours are asked: `b_ui = user[u] + item[i]`."""
 
     user: FloatArray
@@ -138,10 +128,12 @@ class ItemKNNModel(FittedModel):
 
     data: Interactions
     baseline: Baseline
-    deviations: Rows
+    deviations: SparseRows
     """(users, items): `r_uj - b_uj`."""
-    counted_by: Rows
+    counted_by: SparseRows
     """(items, items): row j holds w_ij for the items i that have j as a neighbour."""
+
+    response: ClassVar[type[Response]] = AffineResponse
 
     @property
     def weights(self) -> sparse.csc_array:
@@ -151,10 +143,8 @@ class ItemKNNModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        level = self.baseline.levels(users)
-        return torch.from_numpy(
-            level + weighted_averages(users, self.deviations, self.counted_by, False, self.baseline.alone)
-        )
+        level, alone = self.baseline.levels(users), self.baseline.alone
+        return torch.from_numpy(level + weighted_averages(users, self.deviations, self.counted_by, False, alone))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores as a function of their own ratings of `items`, similarities and baseline held.
@@ -164,11 +154,8 @@ class ItemKNNModel(FittedModel):
         rated, whether it was or not, and its old rating no longer counts (paper 000, Example 5, corrected).
         """
         items = check_actions(items, self.data.n_items)
-        if viewer != editor:
-            raise NotSupportedError(
-                "ItemKNN: another user's ratings move the similarities, and no affine function says how. "
-                "Ask for viewer == editor, or use a factor model: BiasedMF, ALS, models.from_factors."
-            )
+        why = "another user's ratings move the similarities, and no affine function says how"
+        check_own_edits(self, viewer, editor, why)
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
         weights, level = self.weights, self.baseline.levels(np.array([viewer]))[0]
@@ -191,9 +178,9 @@ class UserKNNModel(FittedModel):
 
     data: Interactions
     baseline: Baseline
-    deviations: Rows
+    deviations: SparseRows
     """(users, items): `r_vi - b_vi`."""
-    neighbours: Rows
+    neighbours: SparseRows
     """(users, users): row u holds w_uv for the neighbours v of u."""
 
     @property
@@ -204,7 +191,5 @@ class UserKNNModel(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
-        level = self.baseline.levels(users)
-        return torch.from_numpy(
-            level + weighted_averages(users, self.neighbours, self.deviations, True, self.baseline.alone)
-        )
+        level, alone = self.baseline.levels(users), self.baseline.alone
+        return torch.from_numpy(level + weighted_averages(users, self.neighbours, self.deviations, True, alone))

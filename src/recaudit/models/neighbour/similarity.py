@@ -1,13 +1,9 @@
-"""Sums over co-ratings: nearest neighbours, weighted averages over them, Gram matrices.
-
-Every row is summed by one thread in the order of the log, so that no number depends on the thread count or
-on which rows are asked for together.
-"""
+"""Sums over co-ratings, each row by one thread in the order of the log: no number depends on the thread count."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numba import get_num_threads, njit, prange
@@ -17,9 +13,12 @@ from scipy import sparse
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
+from recaudit.models.rows import SparseRows
 from recaudit.ties import TIE
 
 Similarity = Literal["cosine", "pearson"]
+
+_BUCKETS = 256
 
 _BLOCK = 1024
 """Rows between two reports of progress; no number depends on it."""
@@ -28,33 +27,8 @@ _DENSE = 4096
 """Up to so many rows the products of all pairs are held at once: 128 MB. No number depends on it."""
 
 
-_BUCKETS = 256
-
-
-class Rows(NamedTuple):
-    """A sparse matrix by rows: the entries of row r are `indptr[r]:indptr[r + 1]`, columns ascending."""
-
-    indptr: NDArray[np.uint64]
-    indices: NDArray[np.uint32]
-    values: FloatArray
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_array | sparse.csc_array) -> Rows:
-        """A copy of the rows of a CSR matrix, or of the columns of a CSC one.
-
-        numba compiles a kernel anew for every index type, and for read-only arrays: this is one type for all.
-        Unsigned positions need no test for "counted from the end", which halves the time of the inner loops.
-        """
-        return cls(
-            np.array(matrix.indptr, dtype=np.uint64),
-            np.array(matrix.indices, dtype=np.uint32),
-            np.array(matrix.data, dtype=np.float64),
-        )
-
-
 def nearest(
     vectors: sparse.csr_array,
-    *,
     k: int,
     similarity: Similarity,
     shrinkage: float = 0.0,
@@ -77,25 +51,14 @@ def nearest(
     count = vectors.shape[0]
     k = min(k, count - 1)
     norms = np.sqrt(_row_sums(vectors, vectors.data**2))
-    rows, columns = Rows.of(vectors), Rows.of(vectors.tocsc())
+    rows, columns = SparseRows.of(vectors), SparseRows.of(vectors.tocsc())
     # A product of 0 is no neighbour where the minimum is 0 or more, whether or not a column is shared.
     if similarity == "cosine" and minimum >= 0 and count <= _DENSE:
         neighbours, weights = _nearest_of_all(products(rows, columns), norms, k, shrinkage, minimum)
     else:
-        found = [
-            _nearest(
-                np.arange(start, min(start + _BLOCK, count)),
-                rows,
-                columns,
-                norms,
-                k,
-                shrinkage,
-                minimum,
-                similarity == "pearson",
-                get_num_threads(),
-            )
-            for start in track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
-        ]
+        rule = (norms, k, shrinkage, minimum, similarity == "pearson", get_num_threads())
+        blocks = track(range(0, count, _BLOCK), label, -(-count // _BLOCK))
+        found = [_nearest(np.arange(count)[start : start + _BLOCK], rows, columns, *rule) for start in blocks]
         neighbours, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
     filled = neighbours >= 0
     indptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
@@ -112,10 +75,7 @@ def _row_sums(matrix: sparse.csr_array, values: FloatArray) -> FloatArray:
 
 
 def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
-    """The matrix with the mean of each row's entries taken off them.
-
-    No correlation changes, but large ratings that differ little do not cancel in the sums.
-    """
+    """The matrix less the mean of each row's entries, so that large ones that differ little do not cancel in sums."""
     counts = np.diff(matrix.indptr)
     means = _row_sums(matrix, matrix.data) / np.maximum(counts, 1)
     values = matrix.data - np.repeat(means, counts)
@@ -126,10 +86,7 @@ def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
 def _nearest_of_all(
     dots: FloatArray, norms: FloatArray, k: int, shrinkage: float, minimum: float
 ) -> tuple[NDArray[np.int32], FloatArray]:
-    """(rows, k) each: the neighbours in ascending order, -1 where there are fewer, and cosines.
-
-    From the dot products `dots` (rows, rows) of all pairs, for a `minimum` of 0 or more.
-    """
+    """(rows, k) each: neighbours, -1 where there are fewer, and cosines, from the products `dots` of all pairs."""
     count = len(dots)
     neighbours = np.full((count, k), -1, dtype=np.int32)
     weights = np.zeros((count, k))
@@ -140,19 +97,63 @@ def _nearest_of_all(
             others[found] = other
             values[found] = dots[row, other] / max(norms[row] * norms[other] + shrinkage, 1e-300)
             found += other != row and values[found] > minimum + TIE
-        # The k-th largest: all above it are kept, and of those tied with it the first.
-        cut = _kth_largest(values[:found], k) if found > k else minimum
-        tied = k - np.sum(values[:found] > cut + TIE)
-        filled = 0
-        for place in range(found):
-            above = values[place] > cut + TIE
-            if not above and values[place] >= cut - TIE:
-                tied -= 1
-                above = tied >= 0
-            if above:
-                neighbours[row, filled], weights[row, filled] = others[place], values[place]
-                filled += 1
+        _keep_best(others[:found], values[:found], neighbours[row], weights[row])
     return neighbours, weights
+
+
+@parallel_njit()
+def _nearest(
+    wanted: IntArray,
+    rows: SparseRows,
+    columns: SparseRows,
+    norms: FloatArray,
+    k: int,
+    shrinkage: float,
+    minimum: float,
+    pearson: bool,
+    workers: int,
+) -> tuple[NDArray[np.int32], FloatArray]:
+    """(wanted, k) each: the neighbours in no particular order, -1 where there are fewer, and similarities."""
+    count = len(rows.indptr) - 1
+    neighbours = np.full((len(wanted), k), -1, dtype=np.int32)
+    weights = np.zeros((len(wanted), k))
+    for worker in prange(workers):
+        # One scratch row a worker, cleaned only where it was written: O(rows) memory a thread.
+        sums = np.zeros((count, 6 if pearson else 2))
+        touched = np.empty(count, dtype=np.uint32)
+        others, values = np.empty(count, dtype=np.int32), np.empty(count)
+        for at in range(worker, len(wanted), workers):
+            row, found = wanted[at], 0
+            sharing = touched[: _co_rating_sums(wanted[at], rows, columns, pearson, sums, touched)]
+            for other in sharing:
+                if pearson:
+                    value = _correlation(sums[other], shrinkage)
+                else:
+                    scale = norms[row] * norms[other] + shrinkage
+                    value = sums[other, 1] / scale if scale > 0 else 0.0
+                sums[other] = 0.0
+                if other != row and value > minimum + TIE:
+                    others[found], values[found] = other, value
+                    found += 1
+            _keep_best(others[:found], values[:found], neighbours[at], weights[at])
+    return neighbours, weights
+
+
+@njit(cache=True)
+def _keep_best(
+    others: NDArray[np.int32], values: FloatArray, neighbours: NDArray[np.int32], weights: FloatArray
+) -> None:
+    """Fill `neighbours` and `weights` (k,): all above the k-th largest value, and of those tied with it the first."""
+    k, cut, last = len(neighbours), -np.inf, 0
+    if len(values) > k:
+        cut = _kth_largest(values, k)
+        tied = np.sort(others[(values >= cut - TIE) & (values <= cut + TIE)])
+        last = tied[k - np.sum(values > cut + TIE) - 1]
+    filled = 0
+    for place in range(len(values)):
+        if values[place] > cut + TIE or (values[place] >= cut - TIE and others[place] <= last):
+            neighbours[filled], weights[filled] = others[place], values[place]
+            filled += 1
 
 
 @njit(cache=True)
@@ -179,51 +180,11 @@ def _kth_largest(values: FloatArray, k: int) -> float:
     return kth
 
 
-@parallel_njit()
-def _nearest(
-    wanted: IntArray,
-    rows: Rows,
-    columns: Rows,
-    norms: FloatArray,
-    k: int,
-    shrinkage: float,
-    minimum: float,
-    pearson: bool,
-    workers: int,
-) -> tuple[NDArray[np.int32], FloatArray]:
-    """(wanted, k) each: the neighbours in no particular order, -1 where there are fewer, and similarities."""
-    count = len(rows.indptr) - 1
-    neighbours = np.full((len(wanted), k), -1, dtype=np.int32)
-    weights = np.zeros((len(wanted), k))
-    for worker in prange(workers):
-        # One scratch row a worker, cleaned only where it was written: O(rows) memory a thread.
-        sums = np.zeros((count, 6 if pearson else 2))
-        touched = np.empty(count, dtype=np.uint32)
-        for at in range(worker, len(wanted), workers):
-            row = wanted[at]
-            found = _co_rating_sums(row, rows, columns, pearson, sums, touched)
-            filled = 0
-            for place in range(found):
-                other = touched[place]
-                if pearson:
-                    value = _correlation(sums[other], shrinkage)
-                else:
-                    scale = norms[row] * norms[other] + shrinkage
-                    value = sums[other, 1] / scale if scale > 0 else 0.0
-                sums[other] = 0.0
-                if other != row and value > minimum + TIE:
-                    filled = _keep_best(neighbours[at], weights[at], filled, other, value)
-    return neighbours, weights
-
-
 @njit(cache=True)
 def _co_rating_sums(
-    row: int, rows: Rows, columns: Rows, pearson: bool, sums: FloatArray, touched: NDArray[np.uint32]
+    row: int, rows: SparseRows, columns: SparseRows, pearson: bool, sums: FloatArray, touched: NDArray[np.uint32]
 ) -> int:
-    """Fill `sums[other]` with (n, xy) or (n, xy, x, y, xx, yy) over the columns shared with `row`.
-
-    Returns how many others share a column; they are the first entries of `touched`.
-    """
+    """Fill `sums[other]` with (n, xy) or (n, xy, x, y, xx, yy) over shared columns, and `touched` with who shares."""
     found = 0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         column, x = rows.indices[entry], rows.values[entry]
@@ -254,41 +215,10 @@ def _correlation(sums: FloatArray, shrinkage: float) -> float:
     return shrunk
 
 
-@njit(cache=True)
-def _keep_best(ids: NDArray[np.int32], values: FloatArray, filled: int, new: int, value: float) -> int:
-    """Offer one more to a heap of the best, whose root is the worst of them; returns how many it holds."""
-    if filled < len(ids):
-        place = filled
-        while place > 0:
-            parent = (place - 1) // 2
-            if not _is_worse(value, new, values[parent], ids[parent]):
-                break
-            ids[place], values[place] = ids[parent], values[parent]
-            place = parent
-        ids[place], values[place] = new, value
-        return filled + 1
-    if _is_worse(value, new, values[0], ids[0]):
-        return filled
-    place, child = 0, 1
-    while child < filled:
-        if child + 1 < filled and _is_worse(values[child + 1], ids[child + 1], values[child], ids[child]):
-            child += 1
-        if _is_worse(value, new, values[child], ids[child]):
-            break
-        ids[place], values[place] = ids[child], values[child]
-        place, child = child, 2 * child + 1
-    ids[place], values[place] = new, value
-    return filled
-
-
-@njit(cache=True)
-def _is_worse(value: float, position: int, other_value: float, other_position: int) -> bool:
-    """Less similar, or as similar and further down the list."""
-    return value < other_value - TIE or (value <= other_value + TIE and position > other_position)
-
-
 @parallel_njit()
-def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: bool, fallback: FloatArray) -> FloatArray:
+def weighted_averages(
+    rows: IntArray, left: SparseRows, right: SparseRows, weights_left: bool, fallback: FloatArray
+) -> FloatArray:
     """(len(rows), columns): `sum_k left[r, k] right[k, c] / sum_k |w|` over the k that both hold.
 
     w is the left factor or the right one; `fallback` (columns,) stands where there is no such k, or only
@@ -312,11 +242,11 @@ def weighted_averages(rows: IntArray, left: Rows, right: Rows, weights_left: boo
 
 def gram(vectors: sparse.csr_array) -> FloatArray:
     """(columns, columns): `X^T X` of a sparse X (rows, columns), dense."""
-    return products(Rows.of(vectors.tocsc()), Rows.of(vectors))
+    return products(SparseRows.of(vectors.tocsc()), SparseRows.of(vectors))
 
 
 @parallel_njit()
-def products(rows: Rows, columns: Rows) -> FloatArray:
+def products(rows: SparseRows, columns: SparseRows) -> FloatArray:
     """(rows, rows): the dot products of all pairs of rows of a sparse matrix, given by rows and by columns."""
     count = len(rows.indptr) - 1
     out = np.empty((count, count))
@@ -332,7 +262,7 @@ def products(rows: Rows, columns: Rows) -> FloatArray:
 
 
 @njit(cache=True)
-def _lower_products(row: int, rows: Rows, columns: Rows, out: FloatArray) -> None:
+def _lower_products(row: int, rows: SparseRows, columns: SparseRows, out: FloatArray) -> None:
     """`out[row, other]` for every other up to the row itself."""
     sums = out[row]
     sums[: row + 1] = 0.0

@@ -1,25 +1,37 @@
-"""CF-NADE: a neural autoregressive model of ratings (Zheng et al. 2016), as paper 003 compares it."""
+"""CF-NADE: a neural autoregressive model of ratings (Zheng et al. 2016), as paper 003 compares it.
+
+Equations are those of Zheng et al. 2016, "A Neural Autoregressive Approach to Collaborative Filtering".
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from functools import cached_property
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import torch
 from pydantic import Field
 from scipy import sparse
-from torch import Tensor
+from torch import Tensor, nn
 
 from recaudit.arithmetic import product
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.models.base import FittedModel, Recommender, check_data
-from recaudit.models.devices import check_device
-from recaudit.models.given.own_model import own_model
-from recaudit.models.neural.cfnade_network import MOST_LEVELS, Levels, Network, Rows, Table
-from recaudit.models.neural.cfnade_training import train
+from recaudit.engines.progress import track
+from recaudit.errors import InputError
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
 from recaudit.seeding import derive, generator
+
+RowKind = Literal["user", "item"]
+
+MOST_LEVELS = 100
+"""More levels than this are a mistake: each one has weights of its own for every column."""
+_DIVERGED = 10.0
+"""Training that ends above this many times the cost of knowing nothing has diverged."""
 
 
 @final
@@ -27,17 +39,14 @@ class CFNADE(Recommender):
     """A distribution over the levels of each rating, given the other ratings of its row; the score is its mean.
 
     A row is an item with its ratings by users, or a user with ratings of items: one hidden layer reads them, and a
-    softmax for each column predicts. Training and cost are the paper's: every order of a row's ratings at once, the
-    ordinal cost, parameters shared between levels. The defaults are those of paper 003 on its topics data.
+    softmax for each column predicts. Ratings are rounded to `levels`: with the default a half rating counts as the
+    whole number above it. Training and cost are the paper's; the defaults are those of paper 003 on its topics data.
 
-    Ratings are rounded to `levels`. On a scale from 0.5 to 5 in halves, the default are the levels 1 to 5, and a
-    half rating counts as the whole number above it; `levels=10` tells halves apart.
-
-    On the CPU of one machine a model is the same number by number; on a GPU rounding varies, and training amplifies it.
-    The network holds `2 * levels * columns * hidden` numbers, and Adam two more for each.
+    Equal bits on the CPU of one machine; on a GPU rounding varies, and training amplifies it. The network holds
+    `2 * levels * columns * hidden` numbers, and Adam two more for each.
     """
 
-    rows: Rows = "item"
+    rows: RowKind = "item"
     """What a row is: "item", as paper 003 trains it, or "user"."""
     hidden: int = Field(default=500, ge=1)
     """Hidden units."""
@@ -63,50 +72,55 @@ class CFNADE(Recommender):
     def fit(self, data: Interactions, rng: int = 0) -> CFNADEModel:
         """Fit by Adam from a random start."""
         check_data(data)
-        check_device(self.device)
-        levels = Levels.of(data.scale, self.levels)
-        table = Table.of(data, self.rows, levels)
-        network = Network(len(levels.values), table.n_columns, self.hidden)
+        levels = RatingLevels.of(data.scale, self.levels)
+        columns = data.n_items if self.rows == "user" else data.n_users
+        network = RatingNetwork(len(levels.values), columns, self.hidden)
         network.draw(self.init_width, generator(rng, "cfnade", "start"))
-        return self._trained(network, data, levels, table, self.epochs, rng)
+        return self._trained(network, data, levels, self.epochs, rng)
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> CFNADEModel:
-        """Go on from the fitted network for `update_epochs` over the log that has grown; Adam starts anew."""
+        """Start from the fitted network, for `update_epochs` over the log that has grown; Adam starts anew."""
         check_data(data)
-        check_device(self.device)
-        levels = Levels.of(data.scale, self.levels)
-        table = Table.of(data, self.rows, levels)
-        network = Network(len(levels.values), table.n_columns, self.hidden)
-        network.load_state_dict(self._own(model, data, levels).network.state_dict())
-        # A loop may pass the same seed at every step: each length of the log has splits of its own.
-        return self._trained(network, data, levels, table, self.update_epochs, derive(rng, "update", len(data)))
-
-    def _trained(
-        self, network: Network, data: Interactions, levels: Levels, table: Table, epochs: int, rng: int
-    ) -> CFNADEModel:
-        network = network.to(self.device)
-        train(
-            network,
-            table,
-            epochs=epochs,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            regularization=self.regularization,
-            ordinal=self.ordinal,
-            rng=rng,
-        )
-        return CFNADEModel.of(data, self.rows, levels, table, network.cpu().requires_grad_(False))
-
-    def _own(self, model: FittedModel, data: Interactions, levels: Levels) -> CFNADEModel:
-        """The model, when this configuration could have fitted it to the same users and items."""
+        levels = RatingLevels.of(data.scale, self.levels)
 
         def differs(own: CFNADEModel) -> str | None:
-            rows, hidden, values = own.rows, own.hidden.shape[1], own.levels.values
+            rows, hidden, values = own.rows, len(own.network.c), own.levels.values
             same = (rows, hidden) == (self.rows, self.hidden) and np.array_equal(values, levels.values)
             return None if same else f"one with {rows} rows, {hidden} hidden units, levels {values}"
 
         expected = f"{self.rows} rows, {self.hidden} hidden units and levels {levels.values}"
-        return own_model(model, CFNADEModel, data, differs, expected)
+        fitted = check_own_model(model, CFNADEModel, data, differs, expected).network
+        network = RatingNetwork(fitted.levels, fitted.columns, self.hidden)
+        network.load_state_dict(fitted.state_dict())
+        # A loop may pass the same seed at every step: each length of the log has splits of its own.
+        return self._trained(network, data, levels, self.update_epochs, derive(rng, "update", len(data)))
+
+    def _trained(
+        self, network: RatingNetwork, data: Interactions, levels: RatingLevels, epochs: int, rng: int
+    ) -> CFNADEModel:
+        """Train the network by Adam; each epoch draws from a seed of its own."""
+        check_device(self.device)
+        network, table = network.to(self.device), RatingTable.of(data, self.rows, levels)
+        # The gradient of `regularization * |w|^2`; fused: one pass over the weights, on the CPU as on a GPU.
+        optimizer = torch.optim.Adam(
+            network.parameters(), lr=self.learning_rate, weight_decay=2 * self.regularization, eps=1e-8, fused=True
+        )
+        total = torch.zeros((), device=network.W.device)
+        for epoch in track(range(epochs), "CFNADE", epochs):
+            total.zero_()
+            for step in steps(table, self.batch, generator(rng, "cfnade", "epoch", epoch), network.W.device):
+                optimizer.zero_grad()
+                cost = cost_of(network, step, self.ordinal)
+                cost.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                optimizer.step()
+                total += step.rows * cost.detach()
+        network = network.cpu().requires_grad_(False)
+        blank = costs(torch.zeros(network.levels, network.levels), torch.arange(network.levels), self.ordinal).max()
+        limit = _DIVERGED * float(blank) * len(table.columns)
+        ended = np.array(float(total) if float(total) <= limit else math.inf)
+        weights = (weight.numpy() for weight in network.parameters())
+        check_fit("learning_rate", self.learning_rate, "Make it smaller.", ended, *weights)
+        return CFNADEModel(data, self.rows, levels, network)
 
 
 @final
@@ -115,31 +129,29 @@ class CFNADEModel(FittedModel):
     """A fitted CF-NADE: the mean rating of each distribution, from all the ratings of the log."""
 
     data: Interactions
-    rows: Rows
-    levels: Levels
-    network: Network
-    """As trained, in single precision: where `warm_fit` goes on from."""
-    hidden: Tensor
-    """(rows, hidden): h of each row after all its ratings."""
-    weights: Tensor
-    """(levels, columns, hidden): V summed up to each level; 0 for columns without ratings."""
-    bias: Tensor
-    """(levels, columns): b summed up to each level; log frequencies of the log for columns without ratings."""
+    rows: RowKind
+    levels: RatingLevels
+    network: RatingNetwork
+    """As trained, in single precision: where `warm_fit` starts."""
 
-    @classmethod
-    def of(cls, data: Interactions, rows: Rows, levels: Levels, table: Table, network: Network) -> CFNADEModel:
-        """Read the whole log in double precision."""
+    @cached_property
+    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
+        """h of each row after all its ratings (rows, hidden), and V and b summed up to each level.
+
+        (levels, columns, hidden) and (levels, columns), in double precision.
+        """
+        network, table = self.network, RatingTable.of(self.data, self.rows, self.levels)
         W, V = network.by_level(network.W), network.by_level(network.V.transpose(1, 2))
         bias = network.by_level(network.b.transpose(1, 2))[..., 0]
         at = table.classes * table.n_columns + table.columns
-        reads = sparse.csr_array((np.ones(len(at)), at, table.starts), shape=(len(table.counts), bias.numel()))
+        reads = sparse.csr_array((np.ones(len(at)), at, table.starts), shape=(len(table.starts) - 1, bias.numel()))
         hidden = torch.tanh(network.c.double() + torch.from_numpy(reads @ W.flatten(0, 1).numpy()))
         # What nobody has rated keeps its random start, which means nothing: it is predicted as any rating of the log.
         blank = np.bincount(table.columns, minlength=table.n_columns) == 0
         frequency = np.bincount(table.classes, minlength=len(bias)) / len(at)
         V[:, blank] = 0
         bias[:, blank] = torch.from_numpy(np.log(np.maximum(frequency, 1e-300)))[:, None]
-        return cls(data, rows, levels, network, hidden, V, bias)
+        return hidden, V, bias
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): the mean of each distribution over the levels."""
@@ -147,13 +159,199 @@ class CFNADEModel(FittedModel):
 
     def probabilities(self, users: IntArray) -> Tensor:
         """(len(users), levels, items): the probability that the user rates the item at each level."""
-        index, levels = torch.from_numpy(users), len(self.levels.values)
-        shape = (len(users), levels, self.data.n_items)
+        (hidden, V, bias), index = self._layers, torch.from_numpy(users)
+        shape = (len(users), len(self.levels.values), self.data.n_items)
         if self.rows == "user":
-            scores = product(self.hidden[index], self.weights.flatten(0, 1)).view(shape) + self.bias
+            scores = product(hidden[index], V.flatten(0, 1)).view(shape) + bias
         else:
-            own = self.weights[:, index].transpose(0, 1).flatten(0, 1)
-            scores = product(own, self.hidden).view(shape) + self.bias[:, index].T[..., None]
+            own = V[:, index].transpose(0, 1).flatten(0, 1)
+            scores = product(own, hidden).view(shape) + bias[:, index].T[..., None]
         # Written out: torch's softmax is cut between threads in a way that shows in the last bit.
         odds = (scores - scores.amax(dim=1, keepdim=True)).exp()
         return odds / odds.sum(dim=1, keepdim=True)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RatingLevels:
+    """The ratings that CF-NADE tells apart, evenly spaced; any other rating counts as the nearest of them."""
+
+    values: FloatArray
+    """(levels,), ascending."""
+
+    @classmethod
+    def of(cls, scale: tuple[float, float], count: int | None) -> RatingLevels:
+        """That many levels from the lowest rating of the scale to the highest; None: the whole numbers in it."""
+        low, high = scale
+        if low == high:
+            return cls(np.array([low]))
+        if count is not None:
+            return cls(np.linspace(low, high, count))
+        values = np.arange(np.ceil(low), min(np.floor(high), np.ceil(low) + MOST_LEVELS) + 1)
+        if not 2 <= len(values) <= MOST_LEVELS:
+            raise InputError(
+                "levels",
+                received=f"None for ratings in [{low:g}, {high:g}]",
+                expected=f"a scale with 2 to {MOST_LEVELS} whole numbers, or how many levels to round ratings to",
+                remedy="Set levels=10, say.",
+            )
+        return cls(values)
+
+    def classes(self, ratings: FloatArray) -> IntArray:
+        """(ratings,): the place of each rating's level; halfway between two, the upper one."""
+        if len(self.values) == 1:
+            return np.zeros(len(ratings), dtype=np.int64)
+        steps = (ratings - self.values[0]) / (self.values[1] - self.values[0])
+        nearest: FloatArray = np.clip(np.floor(steps + 0.5), 0, len(self.values) - 1)
+        return nearest.astype(np.int64)
+
+
+class RatingTable(NamedTuple):
+    """A log in which each row is a user with the items rated, or an item with the users who rated it."""
+
+    starts: IntArray
+    """(rows + 1,): the ratings of row r are `starts[r]:starts[r + 1]`."""
+    columns: IntArray
+    """(ratings,): the item, or the user, of each rating."""
+    classes: IntArray
+    """(ratings,): the place of its level."""
+    n_columns: int
+
+    @classmethod
+    def of(cls, data: Interactions, rows: RowKind, levels: RatingLevels) -> RatingTable:
+        """The log row by row."""
+        matrix, n_columns = (data.csr, data.n_items) if rows == "user" else (data.csc, data.n_users)
+        places = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+        return cls(*places, levels.classes(matrix.data), n_columns)
+
+
+def _block_size(columns: int) -> int:
+    """Columns are cut into blocks of equal size, at most 256, the last filled up with columns that nobody rates."""
+    return -(-columns // -(-columns // 256))
+
+
+@final
+class RatingNetwork(nn.Module):
+    """`h = tanh(c + sum_j sum_(k <= r_j) W^k_j)`, `s^k_m = sum_(t <= k) (b^t_m + V^t_m . h)`.
+
+    Parameters are shared between the levels: a rating of 4 has all that a rating of 3 has, and more. W lies as
+    (levels * blocks, size, hidden) and V as (levels * blocks, hidden, size), so that each side is one product of a
+    stack of matrices.
+    """
+
+    def __init__(self, levels: int, columns: int, hidden: int) -> None:
+        super().__init__()
+        self.levels, self.columns, self.size = levels, columns, _block_size(columns)
+        self.blocks = -(-columns // 256)
+        self.W = nn.Parameter(torch.zeros(levels * self.blocks, self.size, hidden))
+        self.V = nn.Parameter(torch.zeros(levels * self.blocks, hidden, self.size))
+        self.b = nn.Parameter(torch.zeros(levels * self.blocks, 1, self.size))
+        self.c = nn.Parameter(torch.zeros(hidden))
+
+    def draw(self, width: float, draw: np.random.Generator) -> None:
+        """A random start, uniform within `width` of 0."""
+        with torch.no_grad():
+            for weight in self.parameters():
+                uniform = draw.random(tuple(weight.shape), dtype=np.float32)
+                weight.copy_(torch.from_numpy((2 * uniform - 1) * np.float32(width)))
+
+    def hidden(self, read: Tensor) -> Tensor:
+        """(batch, hidden): h after the ratings in `read` (blocks, batch, size), bytes: class + 1, or 0 for none."""
+        levels = torch.arange(self.levels, dtype=torch.int8, device=read.device)
+        reached = (read > levels[:, None, None, None]).to(self.W.dtype).flatten(0, 1)
+        return torch.tanh(torch.bmm(reached, self.W).sum(dim=0) + self.c)
+
+    def increments(self, hidden: Tensor) -> Tensor:
+        """(levels * blocks, batch, size): `b^k_m + V^k_m . h` from h (batch, hidden)."""
+        return torch.baddbmm(self.b, hidden.expand(len(self.V), -1, -1), self.V)
+
+    def by_level(self, weight: Tensor) -> Tensor:
+        """(levels, columns, n), double precision: a stack (levels * blocks, size, n) summed up to each level."""
+        stacked = weight.reshape(self.levels, self.blocks * self.size, -1)
+        return stacked[:, : self.columns].double().cumsum(dim=0)
+
+
+def costs(scores: Tensor, classes: Tensor, ordinal: float) -> Tensor:
+    """(n,): `(1 - ordinal) * regular + ordinal * ordinal cost` of ratings at `classes` (n,), scores (n, levels).
+
+    Regular: the negative log of the softmax at the class. Ordinal: the class is to rank first, and levels rank lower
+    the further they are from it, downwards and upwards apart:
+    `sum_(j <= k) log(sum_(t <= j) e^s_t / e^s_j) + sum_(j >= k) log(sum_(t >= j) e^s_t / e^s_j)` for class k.
+    """
+    levels = scores.shape[1]
+    scores = scores - scores.amax(dim=1, keepdim=True).detach()
+    weights = scores.exp()
+    at_class = scores.gather(1, classes[:, None])[:, 0]
+    cost = torch.zeros_like(at_class)
+    if ordinal > 0:
+        place = torch.arange(levels, device=scores.device)
+        up_to = torch.ones(levels, levels, dtype=scores.dtype, device=scores.device).triu()
+        # A sum of weights that are all below the smallest number is 0, whose log would be no number.
+        least = torch.finfo(scores.dtype).tiny
+        from_below = (weights @ up_to).clamp_min(least).log() * (place <= classes[:, None])
+        from_above = (weights @ up_to.T).clamp_min(least).log() * (place >= classes[:, None])
+        # The class itself stands in both sums, every other level in one of them.
+        cost = cost + ordinal * ((from_below + from_above - scores).sum(dim=1) - at_class)
+    if ordinal < 1:
+        cost = cost + (1 - ordinal) * (weights.sum(dim=1).log() - at_class)
+    return cost
+
+
+class TrainingStep(NamedTuple):
+    """What one step of Adam learns from; a place is that of (row of the batch, column) in (blocks, rows, size)."""
+
+    rows: int
+    read: tuple[Tensor, Tensor]
+    """(n,) each: places and classes."""
+    predict: tuple[Tensor, Tensor, Tensor]
+    """(n,) each: places, classes and weights."""
+
+
+def steps(table: RatingTable, batch: int, draw: np.random.Generator, device: torch.device) -> Iterator[TrainingStep]:
+    """One pass over the rows that have ratings, in random order, each split at random.
+
+    A row stands for all orders of its ratings at once: with n of its D ratings drawn to be read, n uniform from 0 to
+    D - 1, the cost of predicting the D - n others, times D / (D - n), has the mean of the cost over all orders. All is
+    drawn at once and sent to the device in one go: what is left for a step there are slices.
+    """
+    counts = np.diff(table.starts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    # The rank of each rating in a random order of its row.
+    shuffled = np.lexsort((draw.random(len(owner)), owner))
+    rank = np.empty(len(owner), dtype=np.int64)
+    rank[shuffled] = np.arange(len(owner)) - table.starts[owner]
+    reads = np.floor(draw.random(len(counts)) * counts).astype(np.int64)
+    predicted = rank >= reads[owner]
+
+    order = draw.permutation(np.flatnonzero(counts))
+    turn = np.zeros(len(counts), dtype=np.int64)
+    turn[order] = np.arange(len(order))
+    group, row = np.divmod(turn[owner], batch)
+    height = np.minimum(batch, len(order) - group * batch)
+    part = 2 * group + predicted
+    sort = np.argsort(part, kind="stable")
+    bounds = np.searchsorted(part[sort], np.arange(2 * -(-len(order) // batch) + 1)).tolist()
+    block, column = np.divmod(table.columns, size := _block_size(table.n_columns))
+    places = torch.from_numpy(((block * height + row) * size + column)[sort]).to(device)
+    classes = torch.from_numpy(table.classes[sort]).to(device)
+    weights = (counts / np.maximum(counts - reads, 1))[owner][sort].astype(np.float32)
+    weight = torch.from_numpy(weights).to(device)
+    for start, middle, end, first in zip(
+        bounds[:-1:2], bounds[1::2], bounds[2::2], range(0, len(order), batch), strict=True
+    ):
+        read, predict = slice(start, middle), slice(middle, end)
+        rows = min(batch, len(order) - first)
+        yield TrainingStep(rows, (places[read], classes[read]), (places[predict], classes[predict], weight[predict]))
+
+
+def cost_of(network: RatingNetwork, step: TrainingStep, ordinal: float) -> Tensor:
+    """The cost of a step: over its rows the mean of the weighted costs of the ratings to predict."""
+    places, classes, weights = step.predict
+    shape = (network.blocks, step.rows, network.size)
+    read = torch.zeros(math.prod(shape), dtype=torch.int8, device=places.device)
+    read.scatter_(0, step.read[0], (step.read[1] + 1).to(torch.int8))
+    increments = network.increments(network.hidden(read.view(shape)))
+    # Only the ratings to predict are looked at: (n, levels).
+    at = places[:, None] + len(read) * torch.arange(network.levels, device=places.device)
+    scores = increments.flatten().index_select(0, at.flatten()).view(at.shape).cumsum(dim=1)
+    return (costs(scores, classes, ordinal) * weights.to(scores.dtype)).sum() / step.rows

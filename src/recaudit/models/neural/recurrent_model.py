@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -15,20 +15,19 @@ from recaudit.arithmetic import aligned, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, check_actions
-from recaudit.models.neural.recurrent_network import Histories, Level, Network, Reading, State
+from recaudit.models.base import FittedModel
+from recaudit.models.checks import check_actions
+from recaudit.models.neural.recurrent_network import Histories, HistoryNetwork, Level, Reading, State
 from recaudit.models.response import DifferentiableResponse, EditedItems, Response
 
 _STEPS_AT_ONCE = 1 << 16
 """How many steps of edited histories are read at once: 50 MB of vectors with 100 hidden units."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Tail:
+class Tail(NamedTuple):
     """The end of a history from the first rating that is free on; what comes before it has been read."""
 
-    network: Network
+    network: HistoryNetwork
     state: State
     """(1, hidden) each: after what comes before."""
     others: Tensor
@@ -52,10 +51,10 @@ class Tail:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Side:
+class Reader:
     """One of the two LSTMs, in double precision, with the histories that it has read."""
 
-    network: Network
+    network: HistoryNetwork
     histories: Histories
     vectors: FloatArray
     """(owners, hidden): the last hidden states."""
@@ -63,7 +62,7 @@ class Side:
     """(owners, hidden): the last cell states."""
 
     @classmethod
-    def read(cls, network: Network, histories: Histories) -> Side:
+    def of(cls, network: HistoryNetwork, histories: Histories) -> Reader:
         """Read all histories in double precision, on the device of the network; the result lies on the CPU."""
         network = network.double().requires_grad_(False)
         vectors, cells = (state.cpu().numpy() for state in Reading(network, histories).final())
@@ -94,8 +93,7 @@ class Side:
     def rated(self, owners: IntArray, others: IntArray, ratings: FloatArray) -> Tensor:
         """(pairs, n, hidden): the vector of each owner (pairs,) after its rating with `others` (pairs,) is edited.
 
-        `ratings` (pairs, n), as the LSTM reads them: n answers for each pair. The same numbers as `tail` gives,
-        for many histories at once.
+        To `ratings` (pairs, n), as the LSTM reads them: `tail` for many histories at once.
         """
         histories, n = self.histories, ratings.shape[1]
         first = histories.ratings_before(owners, others)
@@ -158,11 +156,13 @@ class RecurrentModel(FittedModel):
     data: Interactions
     level: Level
     """The mean that scores are counted from, and how ratings are read."""
-    users: Side
+    users: Reader
     """The LSTM over users' (item, rating) histories."""
-    items: Side
+    items: Reader
     """The LSTM over items' (user, rating) histories."""
+
     response: ClassVar[type[Response]] = DifferentiableResponse
+    others_move: ClassVar = "rated items"
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
@@ -178,7 +178,7 @@ class RecurrentModel(FittedModel):
             return DifferentiableResponse(items, partial(self._own_scores, self.users.tail(viewer, items)))
         tails = [self.items.tail(int(item), np.array([editor])) for item in items]
         scores = partial(self._others_scores, viewer, torch.from_numpy(items), tails)
-        return DifferentiableResponse(items, scores, moves_own_item_only=True)
+        return DifferentiableResponse(items, scores)
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """See `FittedModel`: the histories of the edited items are read anew, many at once."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import numpy as np
 import torch
@@ -57,26 +57,19 @@ class Histories:
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray]:
         """(ratings,) each: a key of every (owner, other), ascending, and its place."""
-        owners = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        keys = _pair(owners, self.others)
+        keys = (np.repeat(np.arange(len(self.lengths)), self.lengths) << 32) | self.others
         places = np.argsort(keys)
         return keys[places], places
 
     def ratings_before(self, owners: IntArray, others: IntArray) -> IntArray:
         """(pairs,): how many ratings of each owner come before the one with the other; all, when there is none."""
         known, places = self._pairs
-        keys = _pair(owners, others)
+        keys = (owners << 32) | others
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         return np.where(known[at] == keys, places[at] - self.starts[owners], self.lengths[owners])
 
 
-def _pair(owners: IntArray, others: IntArray) -> IntArray:
-    return (owners << 32) | others
-
-
-@final
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """How ratings are read: the mean that scores are counted from, and half the width of the scale."""
 
     mean: float
@@ -104,7 +97,7 @@ class Level:
 
 
 @final
-class Network(nn.Module):
+class HistoryNetwork(nn.Module):
     """Learned numbers for each of the others, and an LSTM over (numbers, rating)."""
 
     def __init__(self, others: int, embedding: int, hidden: int) -> None:
@@ -139,53 +132,29 @@ class Network(nn.Module):
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Histories cut into windows of `steps` ratings, the last of each owner shorter."""
-
-    histories: Histories
-    steps: int
-
-    @cached_property
-    def owner(self) -> IntArray:
-        """(windows,): whose it is; an owner's windows stand in the order of time."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
-
-    @cached_property
-    def counts(self) -> IntArray:
-        """(owners,): how many windows each has."""
-        return -(-self.histories.lengths // self.steps)
-
-    @cached_property
-    def turn(self) -> IntArray:
-        """(windows,): how many windows of the same owner come before."""
-        return np.arange(len(self.owner)) - (np.cumsum(self.counts) - self.counts)[self.owner]
-
-    @cached_property
-    def first(self) -> IntArray:
-        """(windows,): the first place."""
-        return self.histories.starts[self.owner] + self.steps * self.turn
-
-    @cached_property
-    def end(self) -> IntArray:
-        """(windows,): the place after the owner's last rating."""
-        return self.histories.starts[self.owner + 1]
-
-    def places(self, windows: IntArray) -> IntArray:
-        """(steps, len(windows)): the places of these windows, running past the owner's end in the last ones."""
-        return self.first[windows] + np.arange(self.steps)[:, None]
-
-
-@final
 class Reading:
-    """An LSTM's pass over all histories, window by window, all owners abreast."""
+    """An LSTM's pass over all histories, cut into windows of ratings, the last of each owner shorter."""
 
-    def __init__(self, network: Network, histories: Histories, window: int = 32) -> None:
-        self.network, self.windows = network, Windows(histories, window)
+    def __init__(self, network: HistoryNetwork, histories: Histories, window: int = 32) -> None:
+        self.network, self.histories, self.window = network, histories, window
         self.others = torch.from_numpy(histories.others).to(network.numbers.device)
         self.ratings = aligned(histories.ratings).to(network.numbers)
-        self.starts: State = network.blank(len(self.windows.owner))
+        self.counts: IntArray = -(-histories.lengths // window)
+        """(owners,): how many windows each has."""
+        self.owner = np.repeat(np.arange(len(self.counts)), self.counts)
+        """(windows,): whose it is; an owner's windows stand in the order of time."""
+        self.turn = np.arange(len(self.owner)) - (np.cumsum(self.counts) - self.counts)[self.owner]
+        """(windows,): how many windows of the same owner come before."""
+        self.first: IntArray = histories.starts[self.owner] + window * self.turn
+        """(windows,): the first place."""
+        self.end = histories.starts[self.owner + 1]
+        """(windows,): the place after the owner's last rating."""
+        self.starts: State = network.blank(len(self.owner))
         """The state at the start of each window (windows, hidden), from the last `pass_over`."""
+
+    def places(self, windows: IntArray) -> IntArray:
+        """(window, len(windows)): the places of these windows, running past the owner's end in the last ones."""
+        return self.first[windows] + np.arange(self.window)[:, None]
 
     def read(self, places: IntArray, state: State) -> tuple[Tensor, State]:
         """Read these places (steps, owners) from a state; what runs past the log is read as its last rating."""
@@ -201,28 +170,27 @@ class Reading:
     @torch.no_grad()
     def pass_over(self) -> Iterator[tuple[IntArray, Tensor]]:
         """Read everything: yields batches of windows with the vectors after each of their steps, renews `starts`."""
-        windows = self.windows
-        self.starts = self.network.blank(len(windows.owner))
-        order = np.argsort(windows.turn, kind="stable")
-        bounds = np.searchsorted(windows.turn[order], np.arange(windows.counts.max() + 1))
+        self.starts = self.network.blank(len(self.owner))
+        order = np.argsort(self.turn, kind="stable")
+        bounds = np.searchsorted(self.turn[order], np.arange(self.counts.max() + 1))
         for turn in range(len(bounds) - 1):
             abreast = order[bounds[turn] : bounds[turn + 1]]
             for batch in np.split(abreast, range(_ABREAST, len(abreast), _ABREAST)):
-                vectors, after = self.read(windows.places(batch), self.window_states(batch))
-                goes_on = np.flatnonzero(windows.turn[batch] + 1 < windows.counts[windows.owner[batch]])
-                following = torch.from_numpy(batch[goes_on] + 1).to(vectors.device)
+                vectors, after = self.read(self.places(batch), self.window_states(batch))
+                continues = np.flatnonzero(self.turn[batch] + 1 < self.counts[self.owner[batch]])
+                following = torch.from_numpy(batch[continues] + 1).to(vectors.device)
                 for starts, state in zip(self.starts, after, strict=True):
-                    starts[following] = state[torch.from_numpy(goes_on).to(vectors.device)]
+                    starts[following] = state[torch.from_numpy(continues).to(vectors.device)]
                 yield batch, vectors
 
     @torch.no_grad()
     def before_each(self) -> Tensor:
         """(rows, hidden), by row of the log: the owner's vector just before that rating."""
-        windows, rows = self.windows, self.windows.histories.rows
+        rows = self.histories.rows
         before = self.ratings.new_zeros(len(rows), self.network.hidden)
         for batch, vectors in self.pass_over():
-            places = windows.places(batch) + 1
-            inside = places < windows.end[batch]
+            places = self.places(batch) + 1
+            inside = places < self.end[batch]
             target = torch.from_numpy(rows[places[inside]]).to(before.device)
             before[target] = vectors[torch.from_numpy(inside).to(before.device)]
         return before
@@ -230,16 +198,15 @@ class Reading:
     @torch.no_grad()
     def final(self) -> State:
         """(owners, hidden) each: the state after the whole history; zeros for whoever has none."""
-        windows, histories = self.windows, self.windows.histories
         for _ in self.pass_over():
             pass
-        h, c = self.network.blank(len(histories.lengths))
-        last = np.flatnonzero(windows.turn + 1 == windows.counts[windows.owner])
-        lengths = windows.end[last] - windows.first[last]
+        h, c = self.network.blank(len(self.histories.lengths))
+        last = np.flatnonzero(self.turn + 1 == self.counts[self.owner])
+        lengths = self.end[last] - self.first[last]
         for length in np.unique(lengths):
             batch = last[lengths == length]
-            _, state = self.read(windows.places(batch)[:length], self.window_states(batch))
-            owners = torch.from_numpy(windows.owner[batch]).to(h.device)
+            _, state = self.read(self.places(batch)[:length], self.window_states(batch))
+            owners = torch.from_numpy(self.owner[batch]).to(h.device)
             h[owners], c[owners] = state
         return h, c
 

@@ -12,8 +12,8 @@ from pydantic import Field
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.models.arrays import check_fit
-from recaudit.models.base import Recommender, check_data
+from recaudit.models.base import Recommender
+from recaudit.models.checks import check_data, check_fit
 from recaudit.models.factor.model import FactorModel
 from recaudit.models.updates import SgdStep
 from recaudit.seeding import generator
