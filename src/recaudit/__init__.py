@@ -50,12 +50,14 @@ if TYPE_CHECKING:
     from recaudit.audits.fidelity.audit import Fidelity as Fidelity
     from recaudit.audits.fidelity.audit import fidelity as fidelity
     from recaudit.audits.folding.audit import Folding as Folding
+    from recaudit.audits.folding.audit import FoldingResult as FoldingResult
     from recaudit.audits.folding.audit import folding as folding
     from recaudit.audits.folding.relatedness import Relatedness as Relatedness
     from recaudit.audits.folding.tradeoff import folding_tradeoff as folding_tradeoff
     from recaudit.audits.folding.tradeoff import folding_tuning as folding_tuning
     from recaudit.audits.instability.audit import Instability as Instability
     from recaudit.audits.instability.audit import instability as instability
+    from recaudit.audits.instability.result import InstabilityResult as InstabilityResult
     from recaudit.audits.lists.accuracy import Accuracy as Accuracy
     from recaudit.audits.lists.accuracy import accuracy as accuracy
     from recaudit.audits.lists.exposure import Exposure as Exposure
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from recaudit.audits.lists.recommend import recommend as recommend
     from recaudit.audits.reachability.audit import Reachability as Reachability
     from recaudit.audits.reachability.audit import reachability as reachability
+    from recaudit.audits.reachability.result import ReachabilityResult as ReachabilityResult
     from recaudit.audits.result import Result as Result
     from recaudit.data import datasets as datasets
     from recaudit.data import splits as splits
@@ -83,7 +86,7 @@ _NAMES = {
     "audits.calibration.reranking": ("Reranking", "reranking"),
     "audits.composed.audit": ("Composed", "composed"),
     "audits.fidelity.audit": ("Fidelity", "fidelity"),
-    "audits.folding.audit": ("Folding", "folding"),
+    "audits.folding.audit": ("Folding", "FoldingResult", "folding"),
     "audits.folding.relatedness": ("Relatedness",),
     "audits.folding.tradeoff": ("folding_tradeoff", "folding_tuning"),
     "audits.instability.audit": ("Instability", "instability"),
@@ -91,6 +94,8 @@ _NAMES = {
     "audits.lists.exposure": ("Exposure", "exposure"),
     "audits.lists.recommend": ("recommend",),
     "audits.reachability.audit": ("Reachability", "reachability"),
+    "audits.reachability.result": ("ReachabilityResult",),
+    "audits.instability.result": ("InstabilityResult",),
     "audits.result": ("Result",),
     "data": ("datasets", "splits"),
     "data.interactions": ("Interactions",),
