@@ -104,7 +104,7 @@ def test_a_call_that_python_refuses_stays_pythons() -> None:
 def test_public_functions_check_their_arguments(tiny: Interactions) -> None:
     model = ra.models.TopPop().fit(tiny)
     with pytest.raises(InputError, match=r"k: received 1.5"):
-        ra.exposure(model, k=1.5)  # type: ignore[arg-type]
+        ra.exposure(model, k=1.5)
     with pytest.raises(InputError, match=r"users: received 'ada'; expected a list"):
         ra.recommend(model, users="ada")
     with pytest.raises(InputError, match=r"k: received 1000000000000; expected a list length"):

@@ -55,7 +55,8 @@ class Audit:
         }
 
     def run(self, model: Any, data: Interactions | None = None, *, rng: int = 0, **settings: Any) -> pl.DataFrame:
-        audit = Composed(**self.parts, **{"policy": Softmax(), "samples": 2} | settings)
+        asked: dict[str, Any] = {"policy": Softmax(), "samples": 2, **settings}
+        audit = Composed(**self.parts, **asked)
         return audit.run(Subject(model, data=data), rng=rng).pairs
 
 

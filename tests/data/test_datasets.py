@@ -149,7 +149,7 @@ def put(parent: Path, name: str) -> Path:
 def test_ml_100k(tmp_path: Path) -> None:
     data = datasets.load("ml-100k", put(tmp_path, "ml-100k"))
     assert rows(data) == [(2, 2, 5.0, 891717742), (5, 1, 3.0, 881250949), (5, 3, 1.0, 878887116)]
-    assert data.scale == (1, 5)
+    assert data.scale == (1.0, 5.0)
     assert data.titles is not None
     assert data.titles.to_list() == ["Café (1995)", "GoldenEye (1995)", "unknown"]
     assert genres(data) == {1: {"Comedy": 1}, 2: {"Action": 0.5, "Comedy": 0.5}, 3: {"unknown": 1}}
@@ -162,7 +162,7 @@ def test_ml_100k(tmp_path: Path) -> None:
 def test_ml_1m(tmp_path: Path) -> None:
     data = datasets.load("ml-1m", put(tmp_path, "ml-1m"))
     assert rows(data) == [(1, 661, 3.0, 978302109), (1, 1193, 5.0, 978300760), (2, 1193, 4.0, 978298413)]
-    assert data.scale == (1, 5)
+    assert data.scale == (1.0, 5.0)
     assert data.titles is not None
     assert data.titles.to_list() == ["Déjà Vu: The Return (1996)", "One Flew (1975)"]
     assert genres(data) == {661: {"Animation": 0.5, "Children's": 0.5}, 1193: {"Drama": 1}}
@@ -175,7 +175,7 @@ def test_ml_1m(tmp_path: Path) -> None:
 def test_ml_10m(tmp_path: Path) -> None:
     data = datasets.load("ml-10m", put(tmp_path, "ml-10m"))
     assert rows(data) == [(1, 122, 5.0, 838985046), (1, 185, 4.5, 838983525), (7, 122, 0.5, 838983392)]
-    assert data.scale == (0.5, 5)
+    assert data.scale == (0.5, 5.0)
     assert data.titles is not None
     assert data.titles[0] == "Amélie: 日本 (2001)"
     assert genres(data) == {122: {"Comedy": 0.5, "Romance": 0.5}, 185: {}}
@@ -186,7 +186,7 @@ def test_ml_10m(tmp_path: Path) -> None:
 def test_movielens_as_csv(tmp_path: Path, name: str) -> None:
     data = datasets.load(name, put(tmp_path, name))
     assert rows(data) == [(1, 2, 3.5, 1112486027), (1, 29, 0.5, 1112484676)]
-    assert data.scale == (0.5, 5)
+    assert data.scale == (0.5, 5.0)
     assert data.titles is not None
     assert data.titles.to_list() == ['Jumanji, or the "Game" (1995)', "Amélie (2001)"]
     assert genres(data) == {2: {"Adventure": 0.5, "Children": 0.5}, 29: {}}

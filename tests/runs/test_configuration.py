@@ -13,7 +13,7 @@ from recaudit.data.sources import NamedData, OwnData
 from recaudit.data.splits import ByTime, LeaveLast, RandomSplit
 from recaudit.engines import Engine, Processes, Serial, Threads, with_workers
 from recaudit.errors import ConfigError
-from recaudit.interventions import GivenItems, HistoryEdits, Interval, NextK, Stars
+from recaudit.interventions import Actions, GivenItems, HistoryEdits, Interval, NextK, Stars
 from recaudit.models import ALS
 from recaudit.policies import EpsilonGreedy, Softmax
 from recaudit.runs import Configuration, parse, read
@@ -75,7 +75,7 @@ class TestWhatItMeans:
             ('{kind = "given-items", ids = ["a", 7]}', GivenItems(("a", 7))),
         ],
     )
-    def test_actions_are_chosen_by_kind(self, text: str, actions: object) -> None:
+    def test_actions_are_chosen_by_kind(self, text: str, actions: Actions) -> None:
         assert parsed(f"{REACHABILITY}actions = {text}").audits == {"reachability": Reachability(actions=actions)}
 
     def test_reachability_takes_its_own_settings(self) -> None:

@@ -99,7 +99,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin again. `seed` drives what happens from here; `options={"initial": 1}` makes other people and items."""
         check_argument("options", options, dict[str, object] | None)
-        if seed is not None and isinstance(seed, int) and seed >= 2**64:
+        if isinstance(seed, int) and seed >= 2**64:
             raise InputError("seed", received=seed, expected="a whole number of at most 64 bits")
         super().reset(seed=seed)
         self.seed = int(self.np_random.integers(2**63)) if seed is None else seed
