@@ -76,20 +76,30 @@ def test_every_room_has_its_place() -> None:
 
 def test_public_names() -> None:
     assert sorted(recaudit.__all__) == [
+        "Accuracy",
+        "Agency",
         "Audit",
+        "Calibration",
+        "Composed",
+        "Exposure",
         "Fidelity",
         "Folding",
+        "FoldingResult",
         "Instability",
+        "InstabilityResult",
         "Interactions",
         "Reachability",
         "ReachabilityResult",
         "Relatedness",
+        "Reranking",
         "Result",
+        "Subject",
         "accuracy",
         "agency",
         "audits",
         "calibration",
         "calibration_curve",
+        "composed",
         "data",
         "datasets",
         "engines",
@@ -101,11 +111,13 @@ def test_public_names() -> None:
         "folding_tuning",
         "instability",
         "interventions",
+        "metrics",
         "models",
         "policies",
         "reachability",
         "reachable_factors",
         "recommend",
+        "registry",
         "report",
         "rerank",
         "rerank_file",
@@ -116,6 +128,7 @@ def test_public_names() -> None:
         "splits",
         "sweep_beta",
         "sweep_horizon",
+        "testing",
     ]
     for name in recaudit.__all__:
         assert getattr(recaudit, name) is not None
@@ -173,8 +186,16 @@ def test_public_names_of_the_rooms() -> None:
         "Top1",
         "top_items",
     ]
-    assert sorted(data.__all__) == ["Categories", "Interactions", "datasets", "read", "splits", "synthetic"]
+    assert sorted(data.__all__) == [
+        "Categories",
+        "Interactions",
+        "datasets",
+        "read",
+        "splits",
+        "synthetic",
+    ]
     assert sorted(engines.__all__) == [
+        "AnyEngine",
         "Engine",
         "Processes",
         "Serial",
@@ -182,6 +203,7 @@ def test_public_names_of_the_rooms() -> None:
         "Threads",
         "listening",
         "track",
+        "with_workers",
     ]
 
 

@@ -60,13 +60,13 @@ class Specification(BaseModel):
         return made
 
 
-def as_data(part: Any, registry: Family | None = None) -> dict[str, Any]:
+def as_data(part: Any, registry: PartFamily | None = None) -> dict[str, Any]:
     """A specification as plain values: what a configuration file would say, `kind` first where it has one."""
     plain = TypeAdapter(type(part)).dump_python(part, mode="json")
     return plain if registry is None else {"kind": registry.kind_of(part), **plain}
 
 
-class Family(Protocol):
+class PartFamily(Protocol):
     """Parts by name: a `Registry`, or a fixed few."""
 
     what: str
@@ -98,7 +98,7 @@ class Parts(dict[str, type[Any]]):
 class OneOf:
     """`Annotated[Policy, OneOf(POLICIES)]`: a policy, or a table whose key `kind` names one."""
 
-    def __init__(self, registry: Family) -> None:
+    def __init__(self, registry: PartFamily) -> None:
         self.registry = registry
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -113,13 +113,13 @@ class OneOf:
         )
 
 
-def from_table(registry: Family, value: object, info: ValidationInfo, *also: str) -> Any:
+def from_table(registry: PartFamily, value: object, info: ValidationInfo, *also: str) -> Any:
     """The part that a table with the key `kind` describes; `also` are keys of it that were read already."""
     kind, table = take_kind(registry, value)
     return build(registry[kind], table, info, "kind", *also)
 
 
-def take_kind(registry: Family, value: object) -> tuple[str, dict[str, object]]:
+def take_kind(registry: PartFamily, value: object) -> tuple[str, dict[str, object]]:
     """The known `kind` of a table, and the table without it."""
     if not isinstance(value, Mapping):
         raise mistake((), value, f"{registry.what}: a table with the key 'kind'")
@@ -136,6 +136,10 @@ def take_kind(registry: Family, value: object) -> tuple[str, dict[str, object]]:
 
 def build(cls: type[Made], table: Mapping[str, object], info: ValidationInfo, *also: str) -> Made:
     """The specification from its table; an unknown key is refused with the known ones and `also`."""
+    unknown = [key for key in table if is_dataclass(cls) and key not in keys_of(cls)]
+    if unknown:  # pydantic passes over what a plain dataclass does not have
+        lines = [_details(_UNKNOWN_KEY[1], (key,), table[key], {"known": [*also, *keys_of(cls)]}) for key in unknown]
+        raise _error(lines)
     try:
         return TypeAdapter(cls).validate_python(dict(table), context=info.context)
     except ValidationError as error:

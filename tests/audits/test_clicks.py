@@ -13,7 +13,7 @@ from recaudit.data import Interactions
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import HistoryEdits, Interval, NextK, Past, Stars
-from recaudit.interventions.ratings import free_ratings, rating_range
+from recaudit.interventions.ratings import RATINGS, free_ratings, rating_range
 from recaudit.models import ALS, EASE, SLIM, WALS, BiasedMF, ItemKNN
 from recaudit.policies import Softmax
 from recaudit.specification import as_data
@@ -42,7 +42,10 @@ def test_a_0_is_no_click_where_scores_add_up_clicks(clicks: Interactions, recomm
     """The best of all ways to take back some of the last clicks, each tried on a log without them."""
     model = recommender.fit(clicks)
     found = ra.reachability(model, actions=HistoryEdits(3), policy=Softmax(beta=5), users=USERS[:1], best_actions=True)
-    assert (found.settings["zero"], found.settings["ratings"]) == ("no rating", as_data(Stars(0, 1)))
+    assert (found.settings["zero"], found.settings["ratings"]) == (
+        "no rating",
+        as_data(Stars(0, 1), RATINGS),
+    )
     assert found.counts()["solved"] == len(found.pairs)
     assert (found.pairs["lift"] > 1.01).any()
     user = int(clicks.users_at(USERS[:1])[0])
@@ -66,7 +69,7 @@ def test_an_interval_can_be_asked_for(clicks: Interactions) -> None:
         for ratings in (Interval(0, 1), None)
     )
     assert (relaxed.pairs["upper"] >= clicked.pairs["lower"] * (1 - 1e-9)).all()
-    assert relaxed.settings["ratings"] == as_data(Interval(0, 1))
+    assert relaxed.settings["ratings"] == as_data(Interval(0, 1), RATINGS)
 
 
 def test_where_a_0_is_a_bad_rating_it_is_said(clicks: Interactions) -> None:
@@ -89,12 +92,12 @@ def test_others_clicks_are_asked_the_same_way(clicks: Interactions) -> None:
         ra.instability(ALS(factors=3, iterations=2).fit(clicks), edits=Past(2), viewers=USERS, editors=USERS)
     model = WALS(factors=3, iterations=5, center="none", regularization=0.1).fit(clicks)
     found = ra.instability(model, edits=Past(2), viewers=USERS, editors=USERS)
-    assert found.settings["ratings"] == as_data(Stars(0, 1))
+    assert found.settings["ratings"] == as_data(Stars(0, 1), RATINGS)
     assert (found.pairs["value"] > 0).all()
 
 
 def test_logs_with_a_scale_say_it_too(world: World) -> None:
     model = ALS(factors=3, iterations=2).fit(world.data)
     found = ra.reachability(model, actions=NextK(2), users=USERS)
-    assert found.settings["ratings"] == as_data(Interval(1, 5))
+    assert found.settings["ratings"] == as_data(Interval(1, 5), RATINGS)
     assert "zero" not in found.settings

@@ -179,18 +179,18 @@ class TestMistakes:
             ),
             (
                 SMALLEST + '[engine]\nkind = "gpu"',
-                "engine.kind: received 'gpu'; expected 'serial', 'threads' or",
+                "engine.kind: received 'gpu'; expected one of processes, serial, threads",
             ),
             (SMALLEST + "factors = true", "model[0].factors: received true; expected a number"),
             (SMALLEST + 'factors = "8"', "model[0].factors: received '8'; expected a number"),
             (SMALLEST + "[audits.accuracy]\nk = true", "audits.accuracy.k: received true; expected a number"),
-            (REACHABILITY + "users = true", "audits.reachability.users: received true; expected a number"),
+            (REACHABILITY + "users = true", "audits.reachability.users: received true; expected how many"),
             (
                 REACHABILITY + 'actions = {kind = "next-k", k = true}',
                 "audits.reachability.actions.k: received true; expected a number",
             ),
-            (SMALLEST + "[split]\nkind = []", "split.kind: received []; expected one of random, leave-last, by-time"),
-            (SMALLEST + "[split]\nkind = {a = 1}", "split.kind: received {'a': 1}; expected one of random"),
+            (SMALLEST + "[split]\nkind = []", "split.kind: received []; expected one of by-time, leave-last, random"),
+            (SMALLEST + "[split]\nkind = {a = 1}", "split.kind: received {'a': 1}; expected one of by-time"),
             ("seed = -1\n" + SMALLEST, "seed: received -1; expected greater than or equal to 0"),
             (SMALLEST + 'label = ""', "model[0].label: received ''; expected a text of 1 to 60 characters"),
             (
@@ -208,8 +208,8 @@ class TestMistakes:
             (SMALLEST + "[audits]", "audits: received {}; expected at least one of [audits.accuracy]"),
             (
                 REACHABILITY + 'policy = {kind = "powre"}',
-                "audits.reachability.policy.kind: received 'powre'; expected one of top-1, softmax, epsilon-greedy, "
-                "power. Did you mean 'power'?",
+                "audits.reachability.policy.kind: received 'powre'; expected one of calibrated, epsilon-greedy, "
+                "power, softmax, top-1. Did you mean 'power'?",
             ),
             (
                 REACHABILITY + "k = 10",  # reachability has no list
@@ -217,7 +217,7 @@ class TestMistakes:
             ),
             (
                 REACHABILITY + 'actions = {kind = "next-k", ratings = {kind = "interval", low = 5, high = 1}}',
-                "audits.reachability.actions.ratings: received {'low': 5, 'high': 1}; expected the lowest rating first",
+                "audits.reachability.actions.ratings: received (5.0, 1.0); expected the lowest rating first",
             ),
             (
                 '[data]\nfile = "no.csv"\n[[model]]\nkind = "als"',

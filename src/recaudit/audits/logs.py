@@ -13,7 +13,7 @@ from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Future, FutureEdits, Past
-from recaudit.interventions.ratings import free_ratings, rating_range
+from recaudit.interventions.ratings import RATINGS, free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.response import AffineResponse
 from recaudit.specification import as_data
@@ -49,7 +49,7 @@ def rating_facts(
 
     `users` are the positions of those whose ratings are free. A model to which a click is as good as none is refused.
     """
-    facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale))}
+    facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale), RATINGS)}
     if log.scale[0] < log.scale[1] or model.response is not AffineResponse:
         return facts
     some = users[:_USERS]

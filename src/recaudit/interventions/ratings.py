@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import Annotated, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recaudit.errors import InputError
-from recaudit.specification import Number
+from recaudit.specification import Number, OneOf, Parts
 
 STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -24,7 +24,6 @@ class Interval:
     """The lowest rating."""
     high: Number = 5.0
     """The highest rating."""
-    kind: Literal["interval"] = "interval"
 
     def __post_init__(self) -> None:
         _check_order(self.low, self.high)
@@ -44,7 +43,6 @@ class Stars:
     """The highest rating."""
     step: Annotated[Number, Field(gt=0)] = 1.0
     """The distance between two ratings: 0.5 for half stars."""
-    kind: Literal["stars"] = "stars"
 
     def __post_init__(self) -> None:
         _check_order(self.low, self.high)
@@ -56,7 +54,8 @@ class Stars:
         return np.asarray(self.low + self.step * np.arange(count), dtype=np.float64)
 
 
-Ratings = Annotated[Interval | Stars, Field(discriminator="kind")]
+RATINGS = Parts("what a rating may be", interval=Interval, stars=Stars)
+Ratings = Annotated[Interval | Stars, OneOf(RATINGS)]
 
 
 def rating_range(scale: tuple[float, float]) -> tuple[float, float]:
