@@ -9,6 +9,7 @@ import pytest
 from recaudit import runs
 from recaudit.audits.agency.audit import Agency
 from recaudit.audits.calibration.audit import Calibration
+from recaudit.audits.calibration.curve import CalibrationCurve
 from recaudit.audits.calibration.reranking import Reranking
 from recaudit.audits.catalogue import PAPERS, catalog
 from recaudit.audits.composed.audit import Composed
@@ -65,6 +66,10 @@ class TestCalibration(AuditContract):
 
 class TestReranking(AuditContract):
     audit = Reranking(k=10, tested=10, curve=(0.0, 0.9), samples=20)
+
+
+class TestCalibrationCurve(AuditContract):
+    audit = CalibrationCurve(weights=(0.0, 0.9), samples=20)
 
 
 class TestFidelity(AuditContract):

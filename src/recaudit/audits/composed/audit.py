@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from pydantic import model_validator
 
+from recaudit.audits.agency.fits import audited
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.candidates import Candidates
 from recaudit.audits.composed.extremes import largest
@@ -41,7 +42,6 @@ from recaudit.interventions.who import AnyIntervention, Others, Own
 from recaudit.metrics.intervals import aggregate, mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import user_table
-from recaudit.models.base import FittedModel
 from recaudit.policies import AnyPolicy, EpsilonGreedy, Power, Softmax, Top1
 from recaudit.specification import Id, Some
 
@@ -118,8 +118,7 @@ class Composed(Audit):
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Ask every viewer."""
-        assert subject.model is not None
-        rows = self._rows(subject, subject.model, context)
+        rows = self._rows(subject, context)
         means = rows.group_by("viewer", maintain_order=True).agg(pl.col("value").mean())
         values = {"composed": means["value"].fill_null(np.nan).to_numpy()}
         frame, groups = aggregate(
@@ -128,7 +127,7 @@ class Composed(Audit):
         tables = {"summary": frame, "groups": groups, "users": user_table(means["viewer"], values), "pairs": rows}
         return Result(self, tables, rng=context.rng, facts={"question": str(self.recipe)})
 
-    def _rows(self, subject: Subject, model: FittedModel, context: Context) -> pl.DataFrame:
+    def _rows(self, subject: Subject, context: Context) -> pl.DataFrame:
         if not isinstance(self.intervention, Own | Others):
             raise NotSupportedError(
                 f"A composed audit changes ratings, and here that is {self.intervention}. What changes nothing has "
@@ -149,20 +148,22 @@ class Composed(Audit):
                 Max(of=None),
             ):
                 self._check_closed_form()
-                pairs = self._pairs(subject, model, context)
+                pairs = self._pairs(subject, context)
                 return largest(self.outcome, self.functional, pairs).frame(pairs)
             case _, _, _, At():
-                pairs = self._pairs(subject, model, context)
+                pairs = self._pairs(subject, context)
                 return at_given(self.outcome, self.functional, self.over, pairs).frame(pairs)
         raise NotSupportedError(f"{self.recipe}: nothing here computes that. {_RUNNABLE}")
 
-    def _pairs(self, subject: Subject, model: FittedModel, context: Context) -> ResolvedPairs:
+    def _pairs(self, subject: Subject, context: Context) -> ResolvedPairs:
+        assert isinstance(self.intervention, Own | Others)
+        model, data = audited(subject, self.intervention.actions, context.rng)
         if isinstance(self.outcome, PredictedRating) and not model.predicts_ratings:
             raise NotSupportedError(
                 f"The scores of this {type(model).__name__} only rank: it predicts no ratings. Probability() can be "
                 "looked at for any model; models from arrays predict ratings if you say predicts_ratings=True."
             )
-        return ResolvedPairs.of(self, model, subject.data, context.rng)
+        return ResolvedPairs.of(self, model, data, context.rng)
 
     def _common(self) -> dict[str, Any]:
         return {
