@@ -172,6 +172,7 @@ class TestDemo:
             "agency",
             "folding",
             "calibration",
+            "reranking",
         ]
 
 
@@ -200,7 +201,7 @@ class TestExitCodes:
 
     def test_130_for_an_interruption_that_says_how_to_resume(self, toml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(audits, "exposure", fail(KeyboardInterrupt()))
+            patch.setattr(Exposure, "measure", fail(KeyboardInterrupt()))
             result = recaudit("audit", toml, "--out", "out")
         assert result.exit_code == 130
         assert "Run the same command again to resume" in result.stderr
@@ -209,7 +210,7 @@ class TestExitCodes:
     def test_one_line_for_a_fault_and_the_traceback_on_demand(
         self, toml: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(audits, "accuracy", fail(ZeroDivisionError("a fault")))
+        monkeypatch.setattr(Accuracy, "measure", fail(ZeroDivisionError("a fault")))
         result = recaudit("audit", toml, "--out", "out")
         assert result.exit_code == 1
         assert "Unexpected error: ZeroDivisionError: a fault" in result.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from recaudit import audits, report
+from recaudit import Exposure, report
 from recaudit.cli import app
 from recaudit.report import page
 from recaudit.report.simulation import page as simulation_page
@@ -131,7 +131,7 @@ class TestTheMachine:
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr(audits, "exposure", failing)
+            patch.setattr(Exposure, "measure", failing)
             result = recaudit("audit", "my.toml", "--out", "new")
         assert result.exit_code == 5
         assert said in result.stderr

@@ -19,6 +19,8 @@ from polars.testing import assert_frame_equal
 from recaudit import atomic, audits, lock, runs
 from recaudit.data import datasets, splits
 from recaudit.data.synthetic import World
+from recaudit.audits.lists.accuracy import Accuracy
+from recaudit.audits.lists.exposure import Exposure
 from recaudit.engines import Threads
 from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import folder
@@ -197,8 +199,8 @@ class TestResuming:
         out = tmp_path / "out"
         code = (
             "import os, pathlib, signal\n"
-            "from recaudit import audits, runs\n"
-            "audits.exposure = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+            "from recaudit import Exposure, runs\n"
+            "Exposure.measure = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
             f"config = runs.parse({CONFIG!r}, source='run.toml', folder=pathlib.Path())\n"
             f"runs.execute(config, {str(out)!r})\n"
         )
@@ -322,8 +324,8 @@ def die_at_flush(patch: pytest.MonkeyPatch, count: int) -> None:
 def break_audits(patch: pytest.MonkeyPatch, at: int | None) -> list[str]:
     """Interrupt the audit with this number; the list that is returned names those that were begun."""
     calls: list[str] = []
-    for name in ("accuracy", "exposure"):
-        real = getattr(audits, name)
+    for audit in (Accuracy, Exposure):
+        name, real = audit.__name__, audit.measure
 
         def counted_audit(
             *args: object, _name: str = name, _real: Callable[..., object] = real, **kwargs: object
@@ -333,7 +335,7 @@ def break_audits(patch: pytest.MonkeyPatch, at: int | None) -> list[str]:
             calls.append(_name)
             return _real(*args, **kwargs)
 
-        patch.setattr(audits, name, counted_audit)
+        patch.setattr(audit, "measure", counted_audit)
     return calls
 
 

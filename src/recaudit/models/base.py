@@ -149,7 +149,8 @@ def makers(fits: Callable[[type[FittedModel]], bool]) -> str:
     for name in models.__all__:
         public = getattr(models, name)
         recommends = isinstance(public, type) and issubclass(public, Recommender)
-        make = public.fit if recommends else public
-        if (recommends or name.startswith("from_")) and fits(get_type_hints(make)["return"]):
+        made = get_type_hints(public.fit if recommends else public).get("return") if callable(public) else None
+        known = isinstance(made, type) and issubclass(made, FittedModel)
+        if (recommends or name.startswith("from_")) and known and fits(made):
             names.append(name if recommends else f"models.{name}")
     return ", ".join(names)
