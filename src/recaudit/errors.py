@@ -86,5 +86,10 @@ class DownloadError(RecauditError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The nearest known word as a sentence, or the list of all of them when none is near."""
     known = sorted(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
+    return nearest_word(word, known) or f"Known: {', '.join(known)}."
+
+
+def nearest_word(word: str, known: Iterable[str]) -> str:
+    """The nearest known word as a sentence, empty when none is near."""
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]!r}?" if near else ""

@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError, did_you_mean, nearest_word
 
 Made = TypeVar("Made")
 Place = tuple[int | str, ...]
@@ -127,8 +127,7 @@ def take_kind(registry: Family, value: object) -> tuple[str, dict[str, object]]:
     table = dict(value)
     kind = table.pop("kind")
     if not isinstance(kind, str) or kind not in registry:
-        near = did_you_mean(str(kind), registry)
-        raise mistake(("kind",), kind, expected, near if near.startswith("Did") else "")
+        raise mistake(("kind",), kind, expected, nearest_word(str(kind), registry))
     return kind, table
 
 

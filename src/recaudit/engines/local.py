@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
-from recaudit.arguments import check_argument
+from recaudit.arguments import check_argument, check_count
 from recaudit.arithmetic import one_thread
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
-from recaudit.errors import InputError
 
 
 @final
@@ -135,5 +134,4 @@ def _run_in_worker(piece: object) -> object:
 
 def _check_workers(workers: int) -> None:
     check_argument("workers", workers, int)
-    if workers < 1:
-        raise InputError("workers", received=workers, expected="a whole number of 1 or more")
+    check_count("workers", workers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.specification import Number
 
@@ -50,7 +50,7 @@ class Stars:
         _check_order(self.low, self.high)
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> FloatArray:
         """(ratings,): every rating that can be given, ascending."""
         count = int((self.high - self.low) / self.step + 1e-9) + 1
         return np.asarray(self.low + self.step * np.arange(count), dtype=np.float64)

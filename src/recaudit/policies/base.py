@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from recaudit.arrays import IntArray
 from recaudit.errors import InputError
 from recaudit.ranking import top_items
 from recaudit.registry import POLICIES
@@ -37,7 +37,7 @@ class Policy(Specification, ABC):
         """As `log_probabilities`; scores are double, finite where allowed and -inf elsewhere."""
 
     @final
-    def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+    def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
         """(users, n): item positions, one after the other, each drawn by the policy from what is left; -1 for none.
 
         So a list of one follows `log_probabilities`, and every further place follows them among the items that the
@@ -49,7 +49,7 @@ class Policy(Specification, ABC):
             return top_items(scores, allowed, n)
         return self._sample(scores, allowed, n, rng, users, items)
 
-    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
         """As `sample`, for a policy whose probabilities keep their ratios when items are taken away."""
         # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without replacement
         # (Plackett-Luce). Items at -inf come after all others, each as likely as the next.

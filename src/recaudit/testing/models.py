@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from recaudit.arrays import IntArray
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import FittedModel, Recommender
@@ -166,7 +166,7 @@ class ModelContract:
             np.testing.assert_allclose(response.scores(ratings[1:4]), model.scores(np.array([user]))[0], atol=1e-10)
 
     @staticmethod
-    def response(model: FittedModel, viewer: int, editor: int, items: NDArray[np.int64]) -> Response | None:
+    def response(model: FittedModel, viewer: int, editor: int, items: IntArray) -> Response | None:
         """The response, or None where the model has none."""
         try:
             return model.respond(viewer, editor, items)

@@ -150,10 +150,11 @@ class Composed(Audit):
             ):
                 self._check_closed_form()
                 pairs = self._pairs(subject, model, context)
-                return largest(self.outcome, self.functional, pairs).frame(pairs)
+                return pairs.frame(largest(self.outcome, self.functional, pairs), about_an_item=True)
             case _, _, _, At():
                 pairs = self._pairs(subject, model, context)
-                return at_given(self.outcome, self.functional, self.over, pairs).frame(pairs)
+                rows = at_given(self.outcome, self.functional, self.over, pairs)
+                return pairs.frame(rows, about_an_item=self.outcome.about_an_item)
         raise NotSupportedError(f"{self.recipe}: nothing here computes that. {_RUNNABLE}")
 
     def _pairs(self, subject: Subject, model: FittedModel, context: Context) -> ResolvedPairs:

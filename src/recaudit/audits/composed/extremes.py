@@ -9,8 +9,7 @@ be had at once: the item's score at its largest, the other edited items' at thei
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ _EDITORS = 256
 """Editors looked at together for one viewer: their scores of some thousand items are a few megabytes."""
 
 
-def largest(outcome: Outcome, functional: Functional, pairs: ResolvedPairs) -> Rows:
+def largest(outcome: Outcome, functional: Functional, pairs: ResolvedPairs) -> Iterator[Rows]:
     """The functional where it is largest; for `Change`, where its size is."""
     if not issubclass(pairs.model.response, AffineResponse):
         raise NotSupportedError(
@@ -35,25 +34,17 @@ def largest(outcome: Outcome, functional: Functional, pairs: ResolvedPairs) -> R
             "value has no closed form. At(ratings) can be asked of it; BiasedMF and ALS can be asked for Max()."
         )
     ranges = _own(pairs) if pairs.editors is None else _others(pairs)
-    parts = (_rows(outcome, functional, pairs, one) for one in ranges)
-    return Rows.joined(parts, about_an_item=True)
+    return (_rows(outcome, functional, pairs, one) for one in ranges)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Range:
-    """Between which scores a viewer's items can be moved by some actors."""
+class _Range(NamedTuple):
+    """Between which scores (actors, items) a viewer's items can be moved by some actors, both as rows of the pairs."""
 
     viewer: int
-    """A row of `ResolvedPairs.viewers`."""
     actors: IntArray
-    """(n,): rows of `ResolvedPairs.actors`."""
     before: FloatArray
-    """(n, items)"""
     lowest: FloatArray
-    """(n, items)"""
     highest: FloatArray
-    """(n, items)"""
 
 
 def _own(pairs: ResolvedPairs) -> Iterator[_Range]:
@@ -104,8 +95,8 @@ def _rows(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, span: 
     row, item = np.nonzero(asked)
     can_act: BoolArray = np.any(pairs.acted[span.actors] >= 0, axis=1)
     answered = pairs.allowed[span.viewer, item] & can_act[row]
-    numbers = (np.where(answered, part, np.nan) for part in (value, before))
-    return Rows(np.full(len(row), span.viewer), span.actors[row], item, *numbers)
+    value, before = (np.where(answered, part, np.nan) for part in (value, before))
+    return np.full(len(row), span.viewer), span.actors[row], item, value, before
 
 
 def _probabilities(pairs: ResolvedPairs, span: _Range) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 import torch
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import FloatArray
 from recaudit.audits.composed.pairs import ResolvedPairs, Rows
 from recaudit.audits.recipe.parts import (
     At,
@@ -29,9 +27,27 @@ from recaudit.ranking import ranks
 from recaudit.solvers.distance.distances import distance_between
 
 
-def at_given(outcome: Outcome, functional: Functional, at: At, pairs: ResolvedPairs) -> Rows:
+def at_given(outcome: Outcome, functional: Functional, at: At, pairs: ResolvedPairs) -> Iterator[Rows]:
     """The functional of the outcome after each actor has given these ratings."""
-    return Rows.joined(_answers(outcome, functional, _ratings(at, pairs), pairs), about_an_item=outcome.about_an_item)
+    ratings = _ratings(at, pairs)
+    scores = pairs.model.scores(pairs.viewers)
+    for viewer, actor in pairs.each():
+        acts = pairs.acted[actor] >= 0
+        items = np.zeros(1, dtype=np.int64)
+        if outcome.about_an_item:
+            items = np.flatnonzero(pairs.asked(viewer, np.array([actor]), outcome))
+        value = baseline = np.full(len(items), np.nan)
+        if acts.any():
+            response = pairs.model.respond(
+                int(pairs.viewers[viewer]), int(pairs.actors[actor]), pairs.acted[actor][acts]
+            )
+            before = scores[viewer] if pairs.given is None else response.scores(pairs.given[actor][acts])
+            both = torch.stack([before, response.scores(ratings[acts])])
+            if outcome.about_an_item:
+                value, baseline = (part[items] for part in _of_items(outcome, functional, pairs, viewer, both))
+            else:
+                value, baseline = np.array([_apart(outcome, functional, pairs, viewer, both)]), np.zeros(1)
+        yield np.full(len(items), viewer), np.full(len(items), actor), items, value, baseline
 
 
 def compared(functional: Functional, before: FloatArray, after: FloatArray) -> FloatArray:
@@ -68,69 +84,34 @@ def _ratings(at: At, pairs: ResolvedPairs) -> FloatArray:
     return ratings
 
 
-def _answers(outcome: Outcome, functional: Functional, ratings: FloatArray, pairs: ResolvedPairs) -> Iterator[Rows]:
-    scores = pairs.model.scores(pairs.viewers)
-    for viewer, actor in pairs.each():
-        acts = pairs.acted[actor] >= 0
-        items = None
-        if outcome.about_an_item:
-            items = np.flatnonzero(pairs.asked(viewer, np.array([actor]), outcome))
-        count = 1 if items is None else len(items)
-        baseline = value = np.full(count, np.nan)
-        if acts.any():
-            response = pairs.model.respond(
-                int(pairs.viewers[viewer]), int(pairs.actors[actor]), pairs.acted[actor][acts]
-            )
-            before = scores[viewer] if pairs.given is None else response.scores(pairs.given[actor][acts])
-            look = _Look(pairs, viewer, torch.stack([before, response.scores(ratings[acts])]))
-            if items is None:
-                baseline, value = np.zeros(1), np.array([look.apart(outcome, functional)])
-            else:
-                baseline, value = look.of_items(outcome, functional, items)
-        yield Rows(np.full(count, viewer), np.full(count, actor), items, value, baseline)
+def _of_items(
+    outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: torch.Tensor
+) -> tuple[FloatArray, FloatArray]:
+    """(items,) each: the number and the baseline by scores before and after (2, items); NaN for no candidate."""
+    candidate = pairs.allowed[viewer]
+    allowed = torch.from_numpy(pairs.allowed[[viewer, viewer]])
+    if isinstance(outcome, PredictedRating):
+        before, after = scores.clamp(*rating_range(pairs.log.scale)).numpy()
+    else:
+        before, after = pairs.policy.log_probabilities(scores, allowed).exp().numpy()
+    value = compared(functional, before, after)
+    if isinstance(functional, RankGain):
+        first, second = ranks(scores, allowed)
+        value = (first - second).astype(np.float64)
+    return np.where(candidate, value, np.nan), np.where(candidate, before, np.nan)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Look:
-    """What a viewer sees before and after."""
-
-    pairs: ResolvedPairs
-    viewer: int
-    """A row of `pairs.viewers`."""
-    scores: torch.Tensor
-    """(2, items)"""
-
-    def of_items(self, outcome: Outcome, functional: Functional, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The baseline and the number (len(items),) each; NaN for an item that is no candidate."""
-        if isinstance(outcome, PredictedRating):
-            both = self.scores.clamp(*rating_range(self.pairs.log.scale)).numpy()[:, items]
-        else:
-            both = self._log_probabilities().exp().numpy()[:, items]
-        if isinstance(functional, RankGain):
-            first, second = ranks(self.scores, self._allowed())[:, items]
-            value = (first - second).astype(np.float64)
-        else:
-            value = compared(functional, both[0], both[1])
-        candidate = self.pairs.allowed[self.viewer, items]
-        return np.where(candidate, both[0], np.nan), np.where(candidate, value, np.nan)
-
-    def apart(self, outcome: Outcome, functional: Functional) -> float:
-        """How far apart the two are, as distributions or as lists; NaN where nothing can be recommended."""
-        if not self.pairs.allowed[self.viewer].any():
-            return float("nan")
-        if isinstance(functional, Moved):
-            before, after = self._log_probabilities()
-            return float(distance_between(functional.name, before, after))
-        log, user = self.pairs.log, int(self.pairs.viewers[self.viewer])
-        length = outcome.k if isinstance(outcome, RecommendedList) else 1
-        # The same key twice draws the same numbers: a list changes because of the scores alone.
-        keys = log.user_keys[[user, user]], log.item_keys
-        lists = self.pairs.policy.sample(self.scores, self._allowed(), length, self.pairs.rng, *keys)
-        return float(np.mean(~np.isin(lists[1][lists[1] >= 0], lists[0])))
-
-    def _allowed(self) -> torch.Tensor:
-        return torch.from_numpy(self.pairs.allowed[[self.viewer, self.viewer]])
-
-    def _log_probabilities(self) -> torch.Tensor:
-        return self.pairs.policy.log_probabilities(self.scores, self._allowed())
+def _apart(outcome: Outcome, functional: Functional, pairs: ResolvedPairs, viewer: int, scores: torch.Tensor) -> float:
+    """How far apart distributions or lists by scores before and after (2, items) are; NaN where there are none."""
+    allowed = torch.from_numpy(pairs.allowed[[viewer, viewer]])
+    if not allowed.any():
+        return float("nan")
+    if isinstance(functional, Moved):
+        before, after = pairs.policy.log_probabilities(scores, allowed)
+        return float(distance_between(functional.name, before, after))
+    user = pairs.viewers[viewer]
+    length = outcome.k if isinstance(outcome, RecommendedList) else 1
+    # The same key twice draws the same numbers: a list changes because of the scores alone.
+    keys = pairs.log.user_keys[[user, user]], pairs.log.item_keys
+    before, after = pairs.policy.sample(scores, allowed, length, pairs.rng, *keys)
+    return float(np.mean(~np.isin(after[after >= 0], before)))

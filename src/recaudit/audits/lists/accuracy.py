@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.lists.recommend import Recommend, check_length
@@ -137,7 +137,7 @@ class _Evaluate:
 
 
 def _ranking_metrics(
-    users: NDArray[np.int32], rank: IntArray, relevant: NDArray[np.bool_], n_users: int, k: int
+    users: NDArray[np.int32], rank: IntArray, relevant: BoolArray, n_users: int, k: int
 ) -> dict[str, FloatArray]:
     """Each ranking metric of each user (users,), NaN for users without a relevant held-out item."""
     wanted = np.bincount(users[relevant], minlength=n_users).astype(np.float64)
@@ -162,8 +162,8 @@ def _item_groups(
     grouping: Grouping,
     test: Interactions,
     error: FloatArray,
-    hit: NDArray[np.bool_],
-    relevant: NDArray[np.bool_],
+    hit: BoolArray,
+    relevant: BoolArray,
     *,
     predicts: bool,
 ) -> list[Ratio]:

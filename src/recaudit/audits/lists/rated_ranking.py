@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
 from recaudit.ties import TIE
 
 
@@ -17,8 +17,7 @@ def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArra
     high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Of tied scores the
     item that comes first. NaN for users without held-out items.
     """
-    if k < 1:
-        raise InputError("k", received=k, expected="a whole number of 1 or more")
+    check_count("k", k)
     with np.errstate(invalid="ignore", divide="ignore"):
         values: FloatArray = _gain(scores, test, k) / _gain(test.ratings, test, k)
     return values
