@@ -17,38 +17,54 @@ Every message names the argument, what was received, what was expected, and what
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 
 class RecauditError(Exception):
     """The root of every error that recaudit raises on purpose."""
 
 
-class InputError(RecauditError, ValueError):
-    """An argument is not what it must be."""
+def setting(name: str, value: str) -> str:
+    """How a remedy names a setting: as in a call of Python, and in a configuration."""
+    return f"{name} = {value!r}"
 
-    def __init__(self, argument: str, *, received: object, expected: str, remedy: str = "") -> None:
+
+class InputError(RecauditError, ValueError):
+    """An argument is not what it must be. A remedy that names settings has a `{}` for each, which `written` fills."""
+
+    def __init__(
+        self,
+        argument: str,
+        *,
+        received: object,
+        expected: str,
+        remedy: str = "",
+        settings: Sequence[tuple[str, str]] = (),
+        written: Callable[[str, str], str] = setting,
+    ) -> None:
         self.argument = argument
         self.received = received if isinstance(received, str) else repr(received)
         self.expected, self.remedy = expected, remedy
-        message = f"{argument}: received {self.received}; expected {expected}."
-        super().__init__(f"{message} {remedy}".rstrip())
+        for named in settings:
+            self.remedy = self.remedy.replace("{}", written(*named), 1)
+        self._told: Any = {"received": self.received, "expected": expected, "remedy": remedy, "settings": settings}
+        super().__init__(f"{argument}: received {self.received}; expected {expected}. {self.remedy}".rstrip())
 
     def __reduce__(self) -> tuple[partial[InputError], tuple[str]]:
         # An error in a worker travels to the process that waits for it.
-        told = {"received": self.received, "expected": self.expected, "remedy": self.remedy}
-        return partial(type(self), **told), (self.argument,)
+        return partial(type(self), **self._told), (self.argument,)
 
 
 class DataError(InputError):
     """A table, a file or an id is not what it must be."""
 
-    def inside(self, file: str, remedy: str | None = None) -> DataError:
-        """The same error, told of a part of this file, perhaps with another remedy."""
-        argument = self.argument if file in str(self) else f"{file}, {self.argument}"
-        told = self.remedy if remedy is None else remedy
-        return DataError(argument, received=self.received, expected=self.expected, remedy=told)
+    def inside(self, file: str, written: Callable[[str, str], str] = setting) -> DataError:
+        """The same error, told of a part of this file, perhaps with settings written in another way."""
+        return DataError(
+            self.argument if file in str(self) else f"{file}, {self.argument}", **self._told, written=written
+        )
 
 
 class ConfigError(InputError):

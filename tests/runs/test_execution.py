@@ -19,6 +19,7 @@ from polars.testing import assert_frame_equal
 from recaudit import atomic, audits, lock, runs
 from recaudit.data import datasets, splits
 from recaudit.data.synthetic import World
+from recaudit.engines import with_workers
 from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import folder
 from recaudit.models import Random, TopPop
@@ -107,7 +108,7 @@ class TestACompleteRun:
 
     def test_engines_do_not_change_a_number(self, config: Configuration, tmp_path: Path) -> None:
         execute(config, tmp_path / "serial")
-        threads = config.model_copy(update={"engine": config.engine.with_workers(2)})
+        threads = config.model_copy(update={"engine": with_workers(config.engine, 2)})
         execute(threads, tmp_path / "threads")
         assert_same_tables(tables(tmp_path / "serial"), tables(tmp_path / "threads"))
 

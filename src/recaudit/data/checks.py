@@ -235,7 +235,8 @@ def resolve_duplicates(
             f"columns {names[0]!r} and {names[1]!r}",
             received=f"{shown} ({len(again):,} repeated of {len(key):,} rows)",
             expected="one row for each user and item",
-            remedy="Say duplicates = 'last' or duplicates = 'mean', or keep one row of each.",
+            remedy="Say {} or {}, or keep one row of each.",
+            settings=[("duplicates", "last"), ("duplicates", "mean")],
         )
     ends = np.append(first[1:], len(key)) - 1
     if times is not None:
@@ -271,8 +272,13 @@ def positions(
         if unknown == "error":
             first = str(table[column][int(missing.argmax())])
             near = nearest_word(first, map(str, known.head(10_000))) if known.dtype == pl.String else ""
-            remedy = near or "Correct the ids, or say unknown = 'ignore' where that is offered."
-            check_rows(table[column], missing, f"ids that are in the log ({len(known):,} known)", remedy, name=name)
+            raise DataError(
+                name,
+                received=offending(table[column], missing),
+                expected=f"ids that are in the log ({len(known):,} known)",
+                remedy=near or "Correct the ids, or say {} where that is offered.",
+                settings=() if near else [("unknown", "ignore")],
+            )
         table, rows = table.filter(~missing), rows[~missing]
     if unique and len(np.unique(rows)) != len(rows):
         repeated = table[column].is_duplicated()

@@ -15,39 +15,40 @@ from recaudit.specification import Number
 STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-@final
 @dataclass(frozen=True, config=STRICT)
-class Interval:
-    """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
+class _Between:
+    """Ratings from `low` to `high`."""
 
     low: Number = 1.0
     """The lowest rating."""
     high: Number = 5.0
     """The highest rating."""
-    kind: Literal["interval"] = "interval"
 
     def __post_init__(self) -> None:
-        _check_order(self.low, self.high)
+        if self.low > self.high:
+            expected = "the lowest rating first: this box is empty"
+            raise InputError("low, high", received=(self.low, self.high), expected=expected)
 
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class Stars:
+class Interval(_Between):
+    """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
+
+    kind: Literal["interval"] = "interval"
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Stars(_Between):
     """Only `low`, `low + step`, ..., `high`: what people can really click.
 
     Relaxing stars to an interval can badly overstate what a user can do.
     """
 
-    low: Number = 1.0
-    """The lowest rating."""
-    high: Number = 5.0
-    """The highest rating."""
     step: Annotated[Number, Field(gt=0)] = 1.0
     """The distance between two ratings: 0.5 for half stars."""
     kind: Literal["stars"] = "stars"
-
-    def __post_init__(self) -> None:
-        _check_order(self.low, self.high)
 
     @property
     def values(self) -> FloatArray:
@@ -84,8 +85,3 @@ def free_ratings(ratings: Interval | Stars | None, scale: tuple[float, float]) -
             remedy="Declare the scale when you build the log, or say ratings=Interval(low, high) in the actions.",
         )
     return Stars(low, high, step=high - low)
-
-
-def _check_order(low: float, high: float) -> None:
-    if low > high:
-        raise InputError("low, high", received=(low, high), expected="the lowest rating first: this box is empty")

@@ -51,7 +51,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         yield
         for model in config.models:
-            if all(journal.is_settled(model.label, name) for name in config.audits):
+            if all((model.label, name) in journal.manifest.settled for name in config.audits):
                 yield from (None for _ in range(1 + len(config.audits)))
                 continue
             start = time.perf_counter()
@@ -60,7 +60,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
             subject = Subject(fitted, model.recommender, data, test)
             yield
             for name, audit in config.audits.items():
-                if not journal.is_settled(model.label, name):
+                if (model.label, name) not in journal.manifest.settled:
                     start = time.perf_counter()
                     try:
                         result = audit.run(subject, rng=config.seed, engine=config.engine)

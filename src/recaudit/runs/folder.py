@@ -59,10 +59,8 @@ class Run:
     @property
     def missing(self) -> tuple[tuple[str, str], ...]:
         """(model, audit) of every step that is still to come: of an interrupted run, or one under way."""
-        settled = {(step.model, step.audit) for step in self.manifest.steps}
-        settled |= {(skip.model, skip.audit) for skip in self.manifest.skipped}
         asked = ((model, audit) for audit in self.manifest.audits for model in self.models)
-        return tuple(step for step in asked if step not in settled)
+        return tuple(step for step in asked if step not in self.manifest.settled)
 
     def table(self, model: str, audit: str, name: str) -> pl.DataFrame:
         """One table of one finished audit: 'summary', 'groups', 'users', 'items' or 'pairs'."""

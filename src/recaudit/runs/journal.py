@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, final
 
@@ -38,30 +39,27 @@ class Journal:
         journal.folder.sweep(RESULTS)
         return journal
 
-    def is_settled(self, model: str, audit: str) -> bool:
-        """Whether this step's tables are in the folder, or it is noted why there are none."""
-        settled: list[StepRecord | SkipRecord] = [*self.manifest.steps, *self.manifest.skipped]
-        return any(step.model == model and step.audit == audit for step in settled)
-
     def add_fit(self, model: str, seconds: float) -> None:
         """Note how long a model took; it reaches the disk with its first step."""
-        self.manifest = self.manifest.with_fit(model, seconds)
+        now = {model: {"fit_seconds": seconds}}
+        models = tuple(one.model_copy(update=now.get(one.label)) for one in self.manifest.models)
+        self.manifest = self.manifest.model_copy(update={"models": models})
 
     def add_step(self, model: str, audit: str, result: Result, seconds: float) -> None:
         """Write the tables of a step, then note it as finished."""
         where = step_folder(model, audit)
         tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables.items()}
         step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds)
-        self._put(tables, self.manifest.with_step(step))
+        self._put(tables, steps=(*self.manifest.steps, step))
 
     def add_skip(self, model: str, audit: str, reason: str) -> None:
         """Note that the model cannot be put to this audit."""
-        self._put({}, self.manifest.with_skip(SkipRecord(model=model, audit=audit, reason=reason)))
+        skip = SkipRecord(model=model, audit=audit, reason=reason)
+        self._put({}, skipped=(*self.manifest.skipped, skip))
 
     def complete(self, report: str | None = None) -> None:
         """Write the report and note that nothing is left to do."""
-        files = {} if report is None else {REPORT: report.encode()}
-        self._put(files, self.manifest.model_copy(update={"status": "complete"}))
+        self._put({} if report is None else {REPORT: report.encode()}, status="complete")
 
     def _take_back(self, lost: set[str]) -> None:
         """Forget the steps that the lost files belong to, and the report, which was made from them."""
@@ -69,11 +67,10 @@ class Journal:
         hit = {step: name for step, name in names.items() if any(file.startswith(name) for file in lost)}
         kept = tuple(step for step in self.manifest.steps if (step.model, step.audit) not in hit)
         left = [file for file in self.folder.manifest.files if file.startswith(tuple(hit.values()))]
-        changed = self.manifest.model_copy(update={"steps": kept, "status": "running"})
-        self._put({}, changed, without=[REPORT, *lost, *left])
+        self._put({}, without=[REPORT, *lost, *left], steps=kept, status="running")
 
-    def _put(self, files: dict[str, Any], manifest: Manifest, without: list[str] | None = None) -> None:
+    def _put(self, files: dict[str, Any], without: Iterable[str] = (), **changes: Any) -> None:
         seconds = round(self._before + time.perf_counter() - self._since, 3)
-        self.manifest = manifest.model_copy(update={"seconds": seconds})
+        self.manifest = self.manifest.model_copy(update={**changes, "seconds": seconds})
         kept = self.manifest.kept()
-        self.folder.put(files, without=without or [], record=kept.record, status=kept.status)
+        self.folder.put(files, without=without, record=kept.record, status=kept.status)
