@@ -49,7 +49,8 @@ class InputError(RecauditError, ValueError):
         self.expected, self.remedy = expected, remedy
         for named in settings:
             self.remedy = self.remedy.replace("{}", written(*named), 1)
-        self._told: Any = {"received": self.received, "expected": expected, "remedy": remedy, "settings": settings}
+        told = {"received": self.received, "expected": expected, "remedy": remedy, "settings": settings}
+        self._told: dict[str, Any] = {**told, "written": written}
         super().__init__(f"{argument}: received {self.received}; expected {expected}. {self.remedy}".rstrip())
 
     def __reduce__(self) -> tuple[partial[InputError], tuple[str]]:
@@ -60,11 +61,10 @@ class InputError(RecauditError, ValueError):
 class DataError(InputError):
     """A table, a file or an id is not what it must be."""
 
-    def inside(self, file: str, written: Callable[[str, str], str] = setting) -> DataError:
+    def inside(self, file: str, written: Callable[[str, str], str] | None = None) -> DataError:
         """The same error, told of a part of this file, perhaps with settings written in another way."""
-        return DataError(
-            self.argument if file in str(self) else f"{file}, {self.argument}", **self._told, written=written
-        )
+        argument = self.argument if file in str(self) else f"{file}, {self.argument}"
+        return DataError(argument, **self._told | ({} if written is None else {"written": written}))
 
 
 class ConfigError(InputError):

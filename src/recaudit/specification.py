@@ -1,7 +1,6 @@
 """What every part that can be named has in common: a frozen, validated configuration that travels as data.
 
-A specification is written once, as a class. Python makes one with keywords, a configuration file with a table, and
-both refuse the same mistakes; `as_data` is what run folders keep, and reads back as the same value.
+Python makes one with keywords, a configuration file with a table, and both refuse the same mistakes.
 """
 
 from __future__ import annotations

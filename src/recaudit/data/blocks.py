@@ -1,7 +1,4 @@
-"""Worlds of groups: users and items that belong together, and those that never meet (paper 002, sections 3.1 and 4.1).
-
-Which user is related to which item is known here, so that folding can be measured against the truth.
-"""
+"""Worlds of groups that meet and groups that do not (paper 002, sections 3.1 and 4.1): folding has a truth here."""
 
 from __future__ import annotations
 

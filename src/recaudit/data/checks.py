@@ -219,7 +219,7 @@ def resolve_duplicates(
     names: tuple[str, str],
     policy: Literal["error", "last", "mean"],
 ) -> tuple[IntArray, FloatArray]:
-    """Which of the sorted rows to keep, one a key, and their values, by the chosen policy.
+    """Which of the sorted rows to keep, one a key, and their values.
 
     "last" keeps the row with the latest time (ties, or no times: the last row); "mean" averages the ratings
     and keeps that row's time.

@@ -44,9 +44,6 @@ class Interactions:
 
     Inside the package users and items are positions 0..n-1; `user_ids` and `item_ids` turn them back into
     the ids that came in. Two logs built from the same rows in another order are equal, number by number.
-
-    Build one with `from_frame`, `ra.data.read` or `ra.datasets.load`; add titles
-    and categories with `with_items`, user attributes with `with_users`.
     """
 
     user_ids: pl.Series
@@ -315,10 +312,7 @@ class Interactions:
         return self._at(self.user_ids, ids, "users")
 
     def items_at(self, ids: Iterable[object], argument: str = "items") -> IntArray:
-        """The positions of these item ids; an unknown id, or one of another type than the log's, is an error.
-
-        `argument` is what the error calls them.
-        """
+        """The same of item ids; `argument` is what an error calls them."""
         return self._at(self.item_ids, ids, argument)
 
     @staticmethod

@@ -75,10 +75,7 @@ class ByTime(Splitter):
 
 @checked
 def random(data: Interactions, fraction: float = _SHARE, rng: int = 0) -> Split:
-    """Hold out that fraction of all ratings, uniformly at random.
-
-    Which ratings are held out follows from the seed and the ids of the pair alone.
-    """
+    """Hold out that fraction of all ratings, uniformly at random, by the seed and the ids of each pair alone."""
     _check_fraction(fraction)
     draws = _pair_draws(data, rng)
     held = np.zeros(len(data), dtype=bool)

@@ -1,8 +1,7 @@
 """Generated data with known ground truth.
 
-`demo()` is small but has what real logs have: popularity skew, several genres an item, ratings that are missing
-not at random (people watch what they expect to like), times, and groups of users, one of them a minority with
-tastes of its own that the catalogue serves poorly.
+`demo()` has what real logs have: popularity skew, several genres an item, ratings that are missing not at random,
+times, and groups of users, one of them a minority with tastes of its own that the catalogue serves poorly.
 """
 
 from __future__ import annotations

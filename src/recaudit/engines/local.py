@@ -95,10 +95,9 @@ def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[A
 
 @contextmanager
 def _block_sigint() -> Iterator[None]:
-    """What is started inside never hears Ctrl-C, which reaches workers too and must not end in their tracebacks.
+    """What is started inside never hears Ctrl-C; here it waits until the block ends: who stops a run stops its workers.
 
-    Here it waits until the block ends: whoever stops the run stops its workers. Where signals cannot be held back
-    (Windows) workers hear it.
+    Where signals cannot be held back (Windows) workers hear it.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -61,11 +61,7 @@ Ratings = Annotated[Interval | Stars, Field(discriminator="kind")]
 
 
 def rating_range(scale: tuple[float, float]) -> tuple[float, float]:
-    """The lowest and highest rating that can be given in a log with this scale.
-
-    A scale of one rating, such as (1, 1), is that of clicks, purchases, plays: there it is 0, which says that there is
-    none, or that rating.
-    """
+    """The lowest and highest rating on this scale; of one rating (clicks, plays), 0 for none, or that one."""
     low, high = scale
     return scale if low < high else (min(0.0, low), max(0.0, high))
 

@@ -1,7 +1,4 @@
-"""An audit of one's own: any intervention, outcome, functional and quantifier that there is an answer to.
-
-It is answered by another audit where one asks the same, in closed form, or by plugging the ratings in.
-"""
+"""An audit of one's own, answered by another audit that asks the same, in closed form, or by plugging ratings in."""
 
 from __future__ import annotations
 

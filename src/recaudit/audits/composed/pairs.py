@@ -106,8 +106,7 @@ class ResolvedPairs:
                 yield from ((row, int(actor)) for actor in np.flatnonzero(self.editors != viewer))
 
     def asked(self, viewer: int, actors: IntArray, outcome: Outcome) -> BoolArray:
-        """(actors, items): what is asked about, for a row of `viewers` and rows of `actors`: the items named, or all
-        candidates.
+        """(actors, items): the items named, or all candidates, for a row of `viewers` and rows of `actors`.
 
         Another user's ratings bear on what is predicted of the items that they rate: those alone are asked about then.
         """

@@ -1,7 +1,4 @@
-"""Accuracy: do predicted ratings and lists agree with what users went on to do?
-
-Every metric is checked against an independent library in the tests.
-"""
+"""Accuracy: do predicted ratings and lists agree with what users went on to do?"""
 
 from __future__ import annotations
 
