@@ -100,7 +100,10 @@ class OneOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def read(value: object, info: ValidationInfo) -> object:
-            return value if isinstance(value, source) else from_table(self.registry, value, info)
+            if isinstance(value, source):
+                return value
+            kind, table = take_kind(self.registry, value)
+            return build(self.registry[kind], table, info, "kind")
 
         return core_schema.with_info_plain_validator_function(
             read,
@@ -108,12 +111,6 @@ class OneOf:
                 lambda part: as_data(part, self.registry), when_used="always"
             ),
         )
-
-
-def from_table(registry: Family, value: object, info: ValidationInfo, *also: str) -> Any:
-    """The part that a table with the key `kind` describes; `also` are keys of it that were read already."""
-    kind, table = take_kind(registry, value)
-    return build(registry[kind], table, info, "kind", *also)
 
 
 def take_kind(registry: Family, value: object) -> tuple[str, dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from abc import ABC
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -29,15 +30,19 @@ class Serial(Engine):
         return track(map(partial(_steadily, function), pieces), label, len(pieces))
 
 
-@final
 @dataclass(frozen=True)
-class Threads(Engine):
-    """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
-
+class _Workers(Engine, ABC):
     workers: int = 2
 
     def __post_init__(self) -> None:
-        _check_workers(self.workers)
+        check_argument("workers", self.workers, int)
+        check_count("workers", self.workers)
+
+
+@final
+@dataclass(frozen=True)
+class Threads(_Workers):
+    """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; at most twice as many pieces as workers are under way."""
@@ -48,13 +53,8 @@ class Threads(Engine):
 
 @final
 @dataclass(frozen=True)
-class Processes(Engine):
+class Processes(_Workers):
     """Several pieces at a time, in fresh processes: for work that holds Python's lock."""
-
-    workers: int = 2
-
-    def __post_init__(self) -> None:
-        _check_workers(self.workers)
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
@@ -129,8 +129,3 @@ def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
 def _run_in_worker(piece: object) -> object:
     assert _work is not None
     return _steadily(_work, piece)
-
-
-def _check_workers(workers: int) -> None:
-    check_argument("workers", workers, int)
-    check_count("workers", workers)

@@ -50,13 +50,12 @@ def groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
 
 
 def _offered(data: Interactions) -> list[Grouping]:
-    found: list[Grouping | None] = []
-    for column in data.attributes:
-        found.append(_by_value(column))
-    found.append(_by_quartile("history", "users", data.user_counts, "ratings"))
-    found.append(_by_quartile("popularity", "items", data.item_counts, "ratings"))
-    for name, categories in data.categories.items():
-        found.append(Grouping(name, "items", categories.names, categories.weights.toarray()))
+    found = (
+        *map(_by_value, data.attributes),
+        _by_quartile("history", "users", data.user_counts, "ratings"),
+        _by_quartile("popularity", "items", data.item_counts, "ratings"),
+        *(Grouping(name, "items", one.names, one.weights.toarray()) for name, one in data.categories.items()),
+    )
     return [grouping for grouping in found if grouping is not None]
 
 

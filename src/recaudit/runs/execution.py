@@ -13,9 +13,9 @@ from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.runs.configuration import Configuration
-from recaudit.runs.folder import Run
-from recaudit.runs.journal import Journal
+from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
+from recaudit.specification import as_data
 
 Report = Callable[[Run], str]
 """The page of a run, as text."""
@@ -86,7 +86,10 @@ def _new_manifest(config: Configuration, data: DataRecord) -> Manifest:
         config_hash=config.hash,
         data=data,
         versions=versions(),
-        models=tuple(map(ModelRecord.of, config.models)),
+        models=tuple(
+            ModelRecord(label=model.label, kind=model.kind, settings=as_data(model.recommender))
+            for model in config.models
+        ),
         audits=tuple(config.audits),
         steps=(),
     )

@@ -12,7 +12,6 @@ from recaudit import __version__, folders
 from recaudit.data import Interactions
 from recaudit.errors import DamagedError
 from recaudit.folders.manifest import Record
-from recaudit.runs.recommenders import Model
 
 
 @final
@@ -56,12 +55,6 @@ class ModelRecord(Record):
     settings: dict[str, Any]
     fit_seconds: float | None = None
     """None until it was fitted."""
-
-    @classmethod
-    def of(cls, model: Model) -> ModelRecord:
-        """Describe a configured model."""
-        settings = model.recommender.model_dump(mode="json")
-        return cls(label=model.label, kind=model.kind, settings=settings)
 
 
 @final

@@ -10,8 +10,7 @@ from pydantic import model_validator
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.candidates import Candidates
-from recaudit.audits.composed.extremes import largest
-from recaudit.audits.composed.given import at_given
+from recaudit.audits.composed.answers import at_given, largest
 from recaudit.audits.composed.pairs import ResolvedPairs
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.reachability.audit import Reachability
