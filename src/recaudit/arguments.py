@@ -127,10 +127,7 @@ def _fits(value: object, hint: Any) -> bool:
     elif origin in _MAPPINGS:
         fits = isinstance(value, origin) and all(map(_each_fits, value.items(), itertools.repeat(inner)))
     elif origin in _LISTS:
-        used_up = isinstance(value, collections.abc.Iterator)  # by looking
-        fits = _is_list(value) and (
-            used_up or inner[0] in _ANYTHING or _each_fits(list(itertools.islice(value, _MANY)), (inner[0], ...))
-        )
+        fits = _is_list(value) and (inner[0] in _ANYTHING or _each_fits(_looked_at(value), (inner[0], ...)))
     elif hint in _NUMBERS:
         nan = isinstance(value, float | np.floating) and math.isnan(value)
         fits = isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool) and not nan
@@ -153,6 +150,11 @@ def _is_list(value: object) -> bool:
     if isinstance(value, str | bytes | collections.abc.Mapping) or (isinstance(value, np.ndarray) and not value.ndim):
         return False
     return isinstance(value, collections.abc.Iterable)
+
+
+def _looked_at(values: Any) -> list[object]:
+    """The first of several values; none where looking would use them up."""
+    return [] if isinstance(values, collections.abc.Iterator) else list(itertools.islice(values, _MANY))
 
 
 def _is_one(value: object, kind: Any) -> bool:

@@ -47,9 +47,10 @@ class _Edits(Intervention, ABC):
     whose: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.actions, Actions | Future):
+        given: object = self.actions
+        if not isinstance(given, Actions | Future):
             expected = "Past, Future, NextK, HistoryEdits, FutureEdits or GivenItems, such as Past(5)"
-            raise InputError(f"{type(self).__name__}.actions", received=self.actions, expected=expected)
+            raise InputError(f"{type(self).__name__}.actions", received=given, expected=expected)
 
     def __str__(self) -> str:
         return f"{self.whose} {_which(self.actions)}"

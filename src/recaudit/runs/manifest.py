@@ -123,7 +123,8 @@ class Manifest(Record):
     @property
     def settled(self) -> set[tuple[str, str]]:
         """(model, audit) of every step that is finished, or known to have no answer."""
-        return {(step.model, step.audit) for step in (*self.steps, *self.skipped)}
+        steps: list[StepRecord | SkipRecord] = [*self.steps, *self.skipped]
+        return {(step.model, step.audit) for step in steps}
 
 
 _PACKAGES = ("numpy", "scipy", "torch", "numba", "polars", "pydantic")
