@@ -17,7 +17,8 @@ Every message names the argument, what was received, what was expected, and what
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -65,6 +66,15 @@ class DataError(InputError):
         """The same error, told of a part of this file, perhaps with settings written in another way."""
         argument = self.argument if file in str(self) else f"{file}, {self.argument}"
         return DataError(argument, **self._told | ({} if written is None else {"written": written}))
+
+
+@contextmanager
+def reading_from(file: str, written: Callable[[str, str], str] | None = None) -> Iterator[None]:
+    """Data errors of the block, told of this file: see `DataError.inside`."""
+    try:
+        yield
+    except DataError as error:
+        raise error.inside(file, written) from None
 
 
 class ConfigError(InputError):

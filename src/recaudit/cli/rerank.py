@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -11,7 +9,7 @@ import typer
 
 from recaudit.cli.messages import AsJson, answers, command, notes, print_json
 from recaudit.cli.progress import shown
-from recaudit.errors import DataError, InputError
+from recaudit.errors import InputError, reading_from
 
 if TYPE_CHECKING:
     from recaudit.data import Interactions
@@ -115,7 +113,7 @@ def rerank(
         policy = _made(Calibrated, {**settings, "must": _ids(must, log), "must_not": _ids(must_not, log)})
         columns = ListColumns(user=user, item=item, rank=rank, score=score)
         unknown: Unknown = "ignore" if ignore_unknown else "error"
-        with _in_options(lists.name):
+        with reading_from(lists.name, _option):
             done = rerank_file(lists, log, out, policy, columns=columns, unknown=unknown)
     if as_json:
         told = ("users", "rows", "without_history", "left_out", "emptied", "against_rank")
@@ -161,16 +159,8 @@ def _made(cls: type[Settings], settings: dict[str, object]) -> Settings:
         raise InputError(option, received=first.received, expected=first.expected, remedy=first.remedy) from None
 
 
-@contextmanager
-def _in_options(file: str = "") -> Iterator[None]:
-    """Tell of which file a mistake is, and name options where the remedy names settings."""
-    try:
-        yield
-    except DataError as error:
-        raise error.inside(file, _option) from None
-
-
 def _option(name: str, value: str) -> str:
+    """A setting as the option that it is here."""
     return "--ignore-unknown" if name == "unknown" else f"--{name} {value}"
 
 
@@ -194,7 +184,7 @@ def _log(data: str, files: dict[str, object]) -> Interactions:
             received="a file of ratings without categories",
             expected="--items FILE and --categories COLUMN: what each item is",
         )
-    with _in_options():
+    with reading_from("", _option):
         return _made(OwnData, {"file": data, **files}).load()
 
 

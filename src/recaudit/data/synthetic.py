@@ -149,17 +149,10 @@ def _picks(
         stars = np.clip(np.rint(expected[user, picked] + noise), 1, 5)
         # A film cannot be rated before it is out.
         when = np.maximum(moments[: len(picked)], release[picked])
-        rows.append(
-            pl.DataFrame(
-                {
-                    "user": [f"user-{user:03d}"] * len(picked),
-                    "item": [f"film-{item:03d}" for item in picked],
-                    "rating": stars,
-                    "time": (1_600_000_000 + when * _YEAR).astype(np.int64),
-                }
-            )
-        )
-    return pl.concat(rows)
+        rows.append((np.full(len(picked), user), picked, stars, (1_600_000_000 + when * _YEAR).astype(np.int64)))
+    who, what, rating, time = (np.concatenate(column) for column in zip(*rows, strict=True))
+    ids = {"user": [f"user-{user:03d}" for user in who], "item": [f"film-{item:03d}" for item in what]}
+    return pl.DataFrame({**ids, "rating": rating, "time": time})
 
 
 def _item_frame(draw: np.random.Generator, genres: FloatArray, release: FloatArray) -> pl.DataFrame:
