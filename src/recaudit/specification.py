@@ -57,13 +57,13 @@ class Specification(BaseModel):
         return made
 
 
-def as_data(part: Any, registry: Family | None = None) -> dict[str, Any]:
+def as_data(part: Any, registry: NamedParts | None = None) -> dict[str, Any]:
     """A specification as plain values: what a configuration file would say, `kind` first where it has one."""
     plain = TypeAdapter(type(part)).dump_python(part, mode="json")
     return plain if registry is None else {"kind": registry.kind_of(part), **plain}
 
 
-class Family(Protocol):
+class NamedParts(Protocol):
     """Parts by name: a `Registry`, or a fixed few."""
 
     what: str
@@ -95,7 +95,7 @@ class Parts(dict[str, type[Any]]):
 class OneOf:
     """`Annotated[Policy, OneOf(POLICIES)]`: a policy, or a table whose key `kind` names one."""
 
-    def __init__(self, registry: Family) -> None:
+    def __init__(self, registry: NamedParts) -> None:
         self.registry = registry
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -113,7 +113,7 @@ class OneOf:
         )
 
 
-def take_kind(registry: Family, value: object) -> tuple[str, dict[str, object]]:
+def take_kind(registry: NamedParts, value: object) -> tuple[str, dict[str, object]]:
     """The known `kind` of a table, and the table without it."""
     if not isinstance(value, Mapping):
         raise mistake((), value, f"{registry.what}: a table with the key 'kind'")
