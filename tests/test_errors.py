@@ -17,7 +17,8 @@ def test_an_error_travels_between_processes(kind: type[InputError]) -> None:
 
 
 def test_an_error_names_its_file_once() -> None:
-    error = DataError("column 'user'", received="nothing", expected="ids", remedy="Say user = 'who'.")
-    inside = error.inside("log.csv", "Say --user who.")
+    error = DataError("column 'user'", received="nothing", expected="ids", remedy="Say {}.", settings=[("user", "who")])
+    assert error.remedy == "Say user = 'who'."
+    inside = error.inside("log.csv", lambda name, value: f"--{name} {value}")
     assert str(inside) == "log.csv, column 'user': received nothing; expected ids. Say --user who."
     assert str(inside.inside("log.csv")) == str(inside)

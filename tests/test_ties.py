@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import recaudit as ra
-from recaudit.audits.lists.rated_ranking import rated_ndcg
+from recaudit.audits.lists.accuracy import rated_ndcg
 from recaudit.data import Interactions
 from recaudit.interventions import NextK
 from recaudit.models import from_factors

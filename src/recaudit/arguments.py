@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError, nearest_word
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,8 +55,8 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 def check_argument(name: str, value: object, hint: Any) -> None:
     """That the value is of the type that the hint describes."""
     if not _fits(value, hint):
-        near = did_you_mean(value, _texts(hint, typing.Literal)) if isinstance(value, str) else ""
-        remedy = near if near.startswith("Did") else " ".join(_texts(hint, typing.Annotated))
+        near = nearest_word(value, _texts(hint, typing.Literal)) if isinstance(value, str) else ""
+        remedy = near or " ".join(_texts(hint, typing.Annotated))
         raise InputError(name, received=shown(value), expected=described(hint), remedy=remedy)
 
 

@@ -69,10 +69,7 @@ def sweep(path: Path) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _sweep_dead(path: Path) -> None:
-    """The same in a folder that others may write to: only what processes of this machine left that are no more.
-
-    Looked for once a process: whoever dies later is swept after by the next one.
-    """
+    """The same, once a process, in a folder that others may write to: only what dead processes of this machine left."""
     for left in path.glob(f"{PREFIX}{_machine()}-*"):
         pid = re.fullmatch(r"(\d{1,9})-[0-9a-f]+", left.name.removeprefix(f"{PREFIX}{_machine()}-"))
         if pid and not _is_alive(int(pid[1])):

@@ -17,38 +17,64 @@ Every message names the argument, what was received, what was expected, and what
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 
 class RecauditError(Exception):
     """The root of every error that recaudit raises on purpose."""
 
 
-class InputError(RecauditError, ValueError):
-    """An argument is not what it must be."""
+def setting(name: str, value: str) -> str:
+    """How a remedy names a setting: as in a call of Python, and in a configuration."""
+    return f"{name} = {value!r}"
 
-    def __init__(self, argument: str, *, received: object, expected: str, remedy: str = "") -> None:
+
+class InputError(RecauditError, ValueError):
+    """An argument is not what it must be. A remedy that names settings has a `{}` for each, which `written` fills."""
+
+    def __init__(
+        self,
+        argument: str,
+        *,
+        received: object,
+        expected: str,
+        remedy: str = "",
+        settings: Sequence[tuple[str, str]] = (),
+        written: Callable[[str, str], str] = setting,
+    ) -> None:
         self.argument = argument
         self.received = received if isinstance(received, str) else repr(received)
         self.expected, self.remedy = expected, remedy
-        message = f"{argument}: received {self.received}; expected {expected}."
-        super().__init__(f"{message} {remedy}".rstrip())
+        for named in settings:
+            self.remedy = self.remedy.replace("{}", written(*named), 1)
+        told = {"received": self.received, "expected": expected, "remedy": remedy, "settings": settings}
+        self._told: dict[str, Any] = {**told, "written": written}
+        super().__init__(f"{argument}: received {self.received}; expected {expected}. {self.remedy}".rstrip())
 
     def __reduce__(self) -> tuple[partial[InputError], tuple[str]]:
         # An error in a worker travels to the process that waits for it.
-        told = {"received": self.received, "expected": self.expected, "remedy": self.remedy}
-        return partial(type(self), **told), (self.argument,)
+        return partial(type(self), **self._told), (self.argument,)
 
 
 class DataError(InputError):
     """A table, a file or an id is not what it must be."""
 
-    def inside(self, file: str, remedy: str | None = None) -> DataError:
-        """The same error, told of a part of this file, perhaps with another remedy."""
+    def inside(self, file: str, written: Callable[[str, str], str] | None = None) -> DataError:
+        """The same error, told of a part of this file, perhaps with settings written in another way."""
         argument = self.argument if file in str(self) else f"{file}, {self.argument}"
-        told = self.remedy if remedy is None else remedy
-        return DataError(argument, received=self.received, expected=self.expected, remedy=told)
+        return DataError(argument, **self._told | ({} if written is None else {"written": written}))
+
+
+@contextmanager
+def reading_from(file: str, written: Callable[[str, str], str] | None = None) -> Iterator[None]:
+    """Data errors of the block, told of this file: see `DataError.inside`."""
+    try:
+        yield
+    except DataError as error:
+        raise error.inside(file, written) from None
 
 
 class ConfigError(InputError):
@@ -86,5 +112,10 @@ class DownloadError(RecauditError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The nearest known word as a sentence, or the list of all of them when none is near."""
     known = sorted(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
+    return nearest_word(word, known) or f"Known: {', '.join(known)}."
+
+
+def nearest_word(word: str, known: Iterable[str]) -> str:
+    """The nearest known word as a sentence, empty when none is near."""
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]!r}?" if near else ""

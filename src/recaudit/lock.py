@@ -35,8 +35,7 @@ else:
 def alone(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, or say which process does.
 
-    The system holds the lock for the living process and lets go of it when the process ends, however it ends:
-    a lock file that a killed run left behind holds nothing and is taken over.
+    The system lets go of it when the process ends: a lock file that a killed run left is taken over.
     """
     path = folder / NAME
     handle = _taken(path)

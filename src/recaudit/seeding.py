@@ -1,7 +1,6 @@
 """Random numbers that depend on a seed and on stable keys, never on order, block size or worker count.
 
-A draw for a (user, item) pair is a pure function of the seed and of the pair's keys (a counter-based
-generator), so a block of any size, computed by any worker, holds the same numbers.
+A draw for a (user, item) pair is a pure function of the seed and of the pair's keys (a counter-based generator).
 """
 
 from __future__ import annotations

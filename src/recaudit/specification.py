@@ -1,7 +1,6 @@
 """What every part that can be named has in common: a frozen, validated configuration that travels as data.
 
-A specification is written once, as a class. Python makes one with keywords, a configuration file with a table, and
-both refuse the same mistakes; `as_data` is what run folders keep, and reads back as the same value.
+Python makes one with keywords, a configuration file with a table, and both refuse the same mistakes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError, did_you_mean, nearest_word
 
 Made = TypeVar("Made")
 Place = tuple[int | str, ...]
@@ -60,13 +59,13 @@ class Specification(BaseModel):
         return made
 
 
-def as_data(part: Any, registry: PartFamily | None = None) -> dict[str, Any]:
+def as_data(part: Any, registry: NamedParts | None = None) -> dict[str, Any]:
     """A specification as plain values: what a configuration file would say, `kind` first where it has one."""
     plain = TypeAdapter(type(part)).dump_python(part, mode="json")
     return plain if registry is None else {"kind": registry.kind_of(part), **plain}
 
 
-class PartFamily(Protocol):
+class NamedParts(Protocol):
     """Parts by name: a `Registry`, or a fixed few."""
 
     what: str
@@ -98,12 +97,15 @@ class Parts(dict[str, type[Any]]):
 class OneOf:
     """`Annotated[Policy, OneOf(POLICIES)]`: a policy, or a table whose key `kind` names one."""
 
-    def __init__(self, registry: PartFamily) -> None:
+    def __init__(self, registry: NamedParts) -> None:
         self.registry = registry
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def read(value: object, info: ValidationInfo) -> object:
-            return value if isinstance(value, source) else from_table(self.registry, value, info)
+            if isinstance(value, source):
+                return value
+            kind, table = take_kind(self.registry, value)
+            return build(self.registry[kind], table, info, "kind")
 
         return core_schema.with_info_plain_validator_function(
             read,
@@ -113,13 +115,7 @@ class OneOf:
         )
 
 
-def from_table(registry: PartFamily, value: object, info: ValidationInfo, *also: str) -> Any:
-    """The part that a table with the key `kind` describes; `also` are keys of it that were read already."""
-    kind, table = take_kind(registry, value)
-    return build(registry[kind], table, info, "kind", *also)
-
-
-def take_kind(registry: PartFamily, value: object) -> tuple[str, dict[str, object]]:
+def take_kind(registry: NamedParts, value: object) -> tuple[str, dict[str, object]]:
     """The known `kind` of a table, and the table without it."""
     if not isinstance(value, Mapping):
         raise mistake((), value, f"{registry.what}: a table with the key 'kind'")
@@ -129,8 +125,7 @@ def take_kind(registry: PartFamily, value: object) -> tuple[str, dict[str, objec
     table = dict(value)
     kind = table.pop("kind")
     if not isinstance(kind, str) or kind not in registry:
-        near = did_you_mean(str(kind), registry)
-        raise mistake(("kind",), kind, expected, near if near.startswith("Did") else "")
+        raise mistake(("kind",), kind, expected, nearest_word(str(kind), registry))
     return kind, table
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.audits.lists.rated_ranking import rated_ndcg
+from recaudit.audits.lists.accuracy import rated_ndcg
 from recaudit.data import Interactions
 from recaudit.errors import InputError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from recaudit import __version__, audits, data
+from recaudit import Accuracy, Exposure, __version__, data
 from recaudit.cli import app
 from recaudit.cli import audits as commands
 from recaudit.errors import DownloadError

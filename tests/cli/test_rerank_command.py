@@ -176,6 +176,13 @@ def test_it_explains_itself() -> None:
     assert "lists.parquet --data ml-1m --out calibrated.parquet" in result.output
 
 
+@pytest.mark.parametrize("name", ["weight", "size", "transform", "rank_weights", "smoothing", "prior_weight", "prior"])
+def test_the_help_shows_the_defaults_of_the_policy(name: str) -> None:
+    option = next(one for one in typer.main.get_params_from_function(rerank).values() if one.name == name)
+    default = Calibrated.model_fields[name].default
+    assert option.default.help.endswith(f"[{default:g}]" if isinstance(default, float) else f"[{default}]")
+
+
 def test_lists_that_are_lost_and_scores_against_ranks_are_said(folder: Path) -> None:
     lists = pl.read_parquet("lists.parquet")
     lost = lists.with_columns(user=pl.col("user") + 1000, item=pl.col("item") + 10**6)

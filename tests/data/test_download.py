@@ -303,7 +303,7 @@ def publish(site: Site, monkeypatch: pytest.MonkeyPatch, content: bytes, digest:
     """Put ml-1m on the local site instead of its owner's."""
     site.files["ml-1m.zip"] = content
     moved = replace(info("ml-1m"), archive=Archive(site.url("ml-1m.zip"), digest))
-    monkeypatch.setattr("recaudit.data.datasets.access.info", lambda name: moved)
+    monkeypatch.setattr("recaudit.data.datasets.dataset.info", lambda name: moved)
 
 
 def test_load_downloads_once(site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from recaudit.audits.result import Result
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.runs import Manifest, Run
-from recaudit.runs.journal import Journal
+from recaudit.runs.folder import Journal
 from recaudit.runs.manifest import DataRecord, ModelRecord
 
 Number = float | tuple[float, float, float] | None

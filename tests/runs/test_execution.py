@@ -17,10 +17,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from recaudit import atomic, audits, lock, runs
-from recaudit.data import datasets, splits
-from recaudit.data.synthetic import World
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
+from recaudit.data import datasets, splits
+from recaudit.data.synthetic import World
 from recaudit.engines import Threads
 from recaudit.errors import DamageWarning, InputError
 from recaudit.folders import folder

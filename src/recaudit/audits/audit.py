@@ -1,8 +1,6 @@
 """What an audit is: a frozen specification that is run on a recommender and gives a result.
 
-Its class is the only place that states its settings, their defaults and its metrics. The verb (`verb`), the table of a
-configuration file, the audit inside a simulation's loop, the catalogue, the definitions in the report and the help all
-follow from it.
+Verb, table of a configuration file, audit inside a simulation's loop, catalogue, definitions and help follow from it.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class Audit(Specification, ABC):
     uses_device: ClassVar[bool] = False
     """Whether it can be computed on another device than the CPU."""
     not_in_loop: ClassVar[tuple[str, ...]] = ()
-    """Specification that ask for more than a model, and so have no meaning inside a simulation's loop."""
+    """Settings that ask for more than a model, and so have no meaning inside a simulation's loop."""
     result: ClassVar[type[Result]] = Result
     """What it gives back."""
 

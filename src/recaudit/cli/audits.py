@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 DEMO = Path(__file__).with_name("demo.toml")
 """What `recaudit demo` runs."""
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -107,9 +104,7 @@ def demo(
 
 
 @command()
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
-) -> None:
+def report(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]) -> None:
     """Write the report of an audit's folder again, from its tables; not from damaged ones.
 
     \b
@@ -139,17 +134,16 @@ def _check_replaceable(out: Path) -> None:
 
 
 def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
-    from recaudit.report import render
-    from recaudit.runs import execute
+    from recaudit import report, runs
 
     with shown(notes()):
-        return execute(configuration, out, fresh=fresh, report=render)
+        return runs.execute(configuration, out, fresh=fresh, report=report.render)
 
 
 def _print_outcome(run: Run) -> None:
     from recaudit.report import headlines
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column(justify="right")
     for headline in headlines(run):
         told = Text.assemble((headline.label, "bold"), f"  {headline.interval}\n", headline.meaning)

@@ -6,10 +6,9 @@ import inspect
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from recaudit.cli.messages import answers, command, print_json
+from recaudit.cli.messages import AsJson, answers, command, plain_table, print_json
 from recaudit.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def audits(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Say all about one of them.")] = None,
     papers: Annotated[bool, typer.Option("--papers", help="List the five papers' audits instead.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List every audit: the question, its rung on the causal ladder, and what it measures.
 
@@ -43,9 +42,7 @@ def audits(
     elif name is not None:
         _print_one(name, chosen[name])
     else:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in ("Audit", "Question", "Rung"):
-            table.add_column(heading, no_wrap=heading != "Question")
+        table = plain_table("Audit", "Question", "Rung", wide="Question")
         for one, cls in chosen.items():
             table.add_row(Text(one, style="bold"), _question(cls), _rung(cls))
         answers().print(table, soft_wrap=False)
@@ -56,11 +53,15 @@ def _question(cls: type[Audit]) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
+def _by_default(cls: type[Audit]) -> Audit | None:
+    """The audit with its defaults; None for one that has none."""
+    return None if any(field.is_required() for field in cls.model_fields.values()) else cls()
+
+
 def _rung(cls: type[Audit]) -> str:
-    """Where the audit stands with its defaults; nothing for one that has none."""
-    required = any(field.is_required() for field in cls.model_fields.values())
-    recipe = None if required else cls().recipe
-    return "" if recipe is None else str(recipe.rung)
+    """Where the audit stands with its defaults."""
+    audit = _by_default(cls)
+    return "" if audit is None or audit.recipe is None else str(audit.recipe.rung)
 
 
 def _print_one(name: str, cls: type[Audit]) -> None:
@@ -70,7 +71,7 @@ def _print_one(name: str, cls: type[Audit]) -> None:
     if rung := _rung(cls):
         console.print(f"\nWith its defaults: {cls().recipe}")
         console.print(f"Rung on the causal ladder: {rung}")
-    settings = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    settings = plain_table()
     for one in _settings(cls):
         settings.add_row(Text(one["name"], style="bold"), Text(str(one["default"])), Text(one["about"]))
     console.print(
@@ -78,7 +79,7 @@ def _print_one(name: str, cls: type[Audit]) -> None:
         markup=False,
     )
     console.print(settings, soft_wrap=False)
-    metrics = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    metrics = plain_table()
     for metric in cls.metrics:
         about = f"{metric.definition} Formula: {metric.formula}. Range: {metric.range}"
         metrics.add_row(Text(metric.name, style="bold"), Text(about))
@@ -89,8 +90,8 @@ def _print_one(name: str, cls: type[Audit]) -> None:
 def _settings(cls: type[Audit]) -> list[dict[str, Any]]:
     from recaudit.specification import as_data
 
-    required = any(field.is_required() for field in cls.model_fields.values())
-    defaults = {} if required else as_data(cls())
+    audit = _by_default(cls)
+    defaults = {} if audit is None else as_data(audit)
     return [
         {"name": name, "default": defaults.get(name, "required"), "about": field.description or ""}
         for name, field in cls.model_fields.items()
@@ -124,7 +125,7 @@ def _papers(as_json: bool) -> None:
         return
     for paper, title in PAPERS.items():
         answers().print(f"{paper}  {title}", style="bold")
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        table = plain_table()
         for one in catalog(paper):
             settings = ", ".join(f"{name}={getattr(one.audit, name)!r}" for name in sorted(one.audit.model_fields_set))
             table.add_row(one.name, one.where, f"{type(one.audit).__name__}({settings})", one.number)

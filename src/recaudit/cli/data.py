@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 
 app = typer.Typer(
@@ -20,9 +19,7 @@ app = typer.Typer(
 
 @app.command("list")
 @command()
-def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
-) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List every data set and whether it is on this machine.
 
     \b
@@ -33,24 +30,10 @@ def list_(
 
     known = datasets.catalogue()
     if as_json:
-        print_json(
-            [
-                {
-                    "name": one.name,
-                    "title": one.title,
-                    "about": one.about,
-                    "page": one.page,
-                    "megabytes": one.megabytes,
-                    "ready": one.ready,
-                    "location": None if one.location is None else str(one.location),
-                }
-                for one in known
-            ]
-        )
+        said = ("name", "title", "about", "page", "megabytes", "ready", "location")
+        print_json([{name: getattr(one, name) for name in said} for one in known])
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("Name", "Here", "What it holds"):
-        table.add_column(heading, no_wrap=heading != "What it holds")
+    table = plain_table("Name", "Here", "What it holds", wide="What it holds")
     for one in known:
         table.add_row(one.name, "yes" if one.ready else f"{one.megabytes:,.1f} MB to fetch", one.about)
     answers().print(table, soft_wrap=False)

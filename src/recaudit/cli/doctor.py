@@ -7,15 +7,16 @@ import platform
 import re
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from recaudit.cli.messages import NOT_AVAILABLE, answers, command, print_json
+from recaudit.cli.messages import NOT_AVAILABLE, AsJson, answers, command, plain_table, print_json
 from recaudit.errors import DataError
+
+if TYPE_CHECKING:
+    from recaudit.data.datasets import Dataset
 
 _PACKAGES = ("recaudit", "numpy", "scipy", "torch", "numba", "polars", "narwhals", "pydantic", "altair")
 
@@ -45,9 +46,7 @@ class Diagnosis:
 
 
 @command()
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Look over this installation: versions, device, extras, data; ends with "ok" or with what to fix.
 
     \b
@@ -130,21 +129,21 @@ def _data(problems: list[str]) -> tuple[list[str], dict[str, str | None]]:
         problems.append(f"Downloads go to {cache}, which cannot be written: set XDG_CACHE_HOME to another folder.")
     try:
         named = data_folder()
-        where = {one.name: _place(one.location, ready=one.ready) for one in datasets.catalogue()}
+        where = {one.name: _place(one) for one in datasets.catalogue()}
     except DataError as error:
         problems.append(str(error))
         return [str(cache)], {}
     return [str(folder) for folder in (named, cache) if folder is not None], where
 
 
-def _place(location: Path | None, *, ready: bool) -> str | None:
-    if location is not None:
-        return str(location)
-    return "built in" if ready else None
+def _place(dataset: Dataset) -> str | None:
+    if dataset.location is not None:
+        return str(dataset.location)
+    return "built in" if dataset.ready else None
 
 
 def _print(found: Diagnosis) -> None:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     for name, version in found.versions.items():
         table.add_row(name, version or "not installed")
     table.add_row("device", found.device)

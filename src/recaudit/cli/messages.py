@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec
+from typing import Annotated, ParamSpec
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from recaudit.errors import DamagedError, DamageWarning, DownloadError, MachineError, RecauditError
 from recaudit.machine import machine_error
@@ -23,6 +25,9 @@ P = ParamSpec("P")
 UNEXPECTED, BAD_INPUT, NOT_AVAILABLE, DAMAGED, MACHINE, INTERRUPTED = 1, 2, 3, 4, 5, 130
 """Exit codes: a fault in recaudit; bad input or configuration; something is not there; a run folder is damaged; the
 machine lacks memory, room or permission; Ctrl-C."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
+"""The option of every command that a program may call."""
 
 debugging: ContextVar[bool] = ContextVar("recaudit_debugging", default=False)
 """Whether errors come with their traceback (--debug)."""
@@ -38,9 +43,17 @@ def notes() -> Console:
     return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 
+def plain_table(*headings: str, wide: str = "") -> Table:
+    """A table without lines, and without a header where it has no headings; only the column `wide` is wrapped."""
+    table = Table(box=None, show_header=bool(headings), pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading != wide)
+    return table
+
+
 def print_json(document: object) -> None:
-    """One JSON document on stdout."""
-    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+    """One JSON document on stdout; paths are text in it."""
+    typer.echo(json.dumps(document, indent=2, allow_nan=False, default=os.fspath))
 
 
 def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]], Callable[P, None]]:
@@ -57,11 +70,8 @@ def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]
                 raise typer.Exit(INTERRUPTED) from None
             except RecauditError as error:
                 raise _told(error) from None
-            except BrokenPipeError:
-                # The reader of the pipe has had enough: typer ends the program quietly.
-                raise
-            except typer.Exit:
-                raise
+            except (BrokenPipeError, typer.Exit):
+                raise  # of the first, the reader of the pipe has had enough: typer ends the program quietly
             except BaseException as error:
                 # Polars' panics are no Exceptions; what ends the program on purpose is left to do so.
                 if not isinstance(error, Exception) and type(error).__name__ != "PanicException":

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from recaudit.cli.messages import answers, command, notes, print_json
+from recaudit.cli.messages import AsJson, answers, command, notes, print_json
 from recaudit.cli.progress import shown
-from recaudit.errors import DataError, InputError
+from recaudit.errors import InputError, reading_from
 
 if TYPE_CHECKING:
     from recaudit.data import Interactions
-    from recaudit.data.interactions import Duplicates, Unknown
-    from recaudit.policies.calibrated import Calibrated
+    from recaudit.data.interactions import Unknown
+    from recaudit.specification import Specification
+
+    Settings = TypeVar("Settings", bound=Specification)
 
 
 @command(interrupted="Interrupted. Nothing was written.")
@@ -41,12 +40,16 @@ def rerank(
         list[float] | None,
         typer.Option(help="Lambda, 0 (the scores alone) to 1; repeat for one a rank, the last holding on.  [0.99]"),
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="The length of the lists.")] = 50,
-    transform: Annotated[str, typer.Option(help="Of scores, a user at a time: none, rank, zscore, minmax.")] = "none",
-    rank_weights: Annotated[str, typer.Option(help="How much a place counts: none, mrr, ndcg.")] = "none",
-    smoothing: Annotated[float, typer.Option(help="Alpha of C_KL.")] = 0.01,
-    prior_weight: Annotated[float, typer.Option(help="Beta: how much is for what the user has not tried.")] = 0.0,
-    prior: Annotated[str, typer.Option(help="population or uniform.")] = "population",
+    size: Annotated[int | None, typer.Option(min=1, help="The length of the lists.  [50]")] = None,
+    transform: Annotated[
+        str | None, typer.Option(help="Of scores, a user at a time: none, rank, zscore, minmax.  [none]")
+    ] = None,
+    rank_weights: Annotated[str | None, typer.Option(help="How much a place counts: none, mrr, ndcg.  [none]")] = None,
+    smoothing: Annotated[float | None, typer.Option(help="Alpha of C_KL.  [0.01]")] = None,
+    prior_weight: Annotated[
+        float | None, typer.Option(help="Beta: how much is for what the user has not tried.  [0]")
+    ] = None,
+    prior: Annotated[str | None, typer.Option(help="population or uniform.  [population]")] = None,
     at_most: Annotated[
         list[str] | None, typer.Option(metavar="CATEGORY=N", help="At most N items of it in a list. Repeat.")
     ] = None,
@@ -66,7 +69,7 @@ def rerank(
     ignore_unknown: Annotated[
         bool, typer.Option("--ignore-unknown", help="Leave out items that the log does not know.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Re-rank lists so that every user's interests keep their proportions (calibration, Steck 2018).
 
@@ -80,10 +83,11 @@ def rerank(
     """
     from recaudit.audits.calibration.lists import ListColumns
     from recaudit.audits.calibration.rerank import rerank_file
+    from recaudit.policies.calibrated import Calibrated
 
     chosen = _importances(categories)
     settings: dict[str, object] = {
-        "weight": 0.99 if not weight else weight[0] if len(weight) == 1 else tuple(weight),
+        "weight": weight and (weight[0] if len(weight) == 1 else tuple(weight)),
         "size": size,
         "categories": chosen or None,
         "rank_weights": rank_weights,
@@ -92,33 +96,32 @@ def rerank(
         "prior": prior,
         "transform": transform,
         "at_most": _counts(at_most),
-        "must": tuple(must or ()),
-        "must_not": tuple(must_not or ()),
     }
-    _policy(settings)  # what can be known to be wrong before anything is read
+    # What can be known to be wrong before anything is read.
+    _made(Calibrated, {**settings, "must": tuple(must or ()), "must_not": tuple(must_not or ())})
+    files: dict[str, object] = {
+        "items": items,
+        "categories": {name: name for name in chosen},
+        "separator": separator,
+        "user": user,
+        "item": item,
+        "rating": rating or False,
+        "duplicates": duplicates,
+    }
     with shown(notes()):
-        log = _log(data, items, list(chosen), separator, user, item, rating or None, duplicates)
-        policy = _policy({**settings, "must": _ids(must, log), "must_not": _ids(must_not, log)})
+        log = _log(data, files)
+        policy = _made(Calibrated, {**settings, "must": _ids(must, log), "must_not": _ids(must_not, log)})
         columns = ListColumns(user=user, item=item, rank=rank, score=score)
         unknown: Unknown = "ignore" if ignore_unknown else "error"
-        with _in_options(lists):
+        with reading_from(lists.name, _option):
             done = rerank_file(lists, log, out, policy, columns=columns, unknown=unknown)
     if as_json:
-        print_json(
-            {
-                "out": str(done.path),
-                "users": done.users,
-                "rows": done.rows,
-                "without_history": done.without_history,
-                "left_out": done.left_out,
-                "emptied": done.emptied,
-                "against_rank": done.against_rank,
-            }
-        )
+        told = ("users", "rows", "without_history", "left_out", "emptied", "against_rank")
+        print_json({"out": done.path, **{name: getattr(done, name) for name in told}})
         return
     answers().print(f"{done.path}: {done.users:,} lists, {done.rows:,} rows")
     if done.without_history:
-        follow = "follow the prior" if prior_weight > 0 else "are by score"
+        follow = "follow the prior" if policy.prior_weight > 0 else "are by score"
         notes().print(f"{done.without_history:,} users have no history in {data}: their lists {follow}.")
     if done.left_out:
         notes().print(f"{done.left_out:,} rows were left out: {data} does not know their items.")
@@ -142,46 +145,29 @@ def _ids(words: list[str] | None, log: Interactions) -> tuple[int | str, ...]:
     return tuple(word if number is None else number for word, number in zip(words, numbers, strict=True))
 
 
-def _policy(settings: dict[str, object]) -> Calibrated:
+def _made(cls: type[Settings], settings: dict[str, object]) -> Settings:
+    """The specification, with its own defaults for what is not given; mistakes are told of options."""
     from pydantic import ValidationError
 
-    from recaudit.policies.calibrated import Calibrated
+    from recaudit.specification import mistakes
 
     try:
-        return Calibrated.model_validate(settings)
+        return cls.model_validate({name: value for name, value in settings.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        option = f"--{str(first['loc'][0]).replace('_', '-')}" if first["loc"] else "options"
-        raise InputError(option, received=repr(first["input"]), expected=str(first["msg"])) from None
+        place, first = error.errors()[0]["loc"], mistakes(error)[0]
+        option = f"--{str(place[0]).replace('_', '-')}" if place else "options"
+        raise InputError(option, received=first.received, expected=first.expected, remedy=first.remedy) from None
 
 
-_SETTING = re.compile(r"(\w+) = '(\w+)'")
-"""How a remedy names a setting: as in a call of Python, and in a configuration."""
+def _option(name: str, value: str) -> str:
+    """A setting as the option that it is here."""
+    return "--ignore-unknown" if name == "unknown" else f"--{name} {value}"
 
 
-@contextmanager
-def _in_options(file: str | Path) -> Iterator[None]:
-    """Tell of which file a mistake is, and name options where the remedy names settings."""
-    try:
-        yield
-    except DataError as error:
-        remedy = error.remedy.replace("unknown = 'ignore'", "--ignore-unknown")
-        raise error.inside(Path(file).name, remedy=_SETTING.sub(r"--\1 \2", remedy)) from None
-
-
-def _log(
-    data: str,
-    items: Path | None,
-    columns: list[str],
-    separator: str,
-    user: str,
-    item: str,
-    rating: str | None,
-    duplicates: str,
-) -> Interactions:
+def _log(data: str, files: dict[str, object]) -> Interactions:
     """The histories and the categories."""
-    from recaudit.data import datasets, read
-    from recaudit.data.readers import read_table
+    from recaudit.data import datasets
+    from recaudit.data.sources import OwnData
 
     if not Path(data).suffix and data in datasets.names():
         return datasets.load(data)
@@ -192,22 +178,14 @@ def _log(
             expected="a data set by name, or a file that exists",
             remedy="'recaudit data list' has the names.",
         )
-    if items is None or not columns:
+    if not files["items"] or not files["categories"]:
         raise InputError(
             "--items",
             received="a file of ratings without categories",
             expected="--items FILE and --categories COLUMN: what each item is",
         )
-    with _in_options(data):
-        log = read(data, user=user, item=item, rating=rating, duplicates=cast("Duplicates", duplicates))
-    with _in_options(items):
-        return log.with_items(
-            read_table(items, {item: log.item_ids}),
-            item=item,
-            categories={name: name for name in columns},
-            separator=separator,
-            unknown="ignore",
-        )
+    with reading_from("", _option):
+        return _made(OwnData, {"file": data, **files}).load()
 
 
 def _importances(words: list[str] | None) -> dict[str, float]:

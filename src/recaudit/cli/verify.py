@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recaudit.cli.messages import DAMAGED, answers, command, print_json
+from recaudit.cli.messages import DAMAGED, AsJson, answers, command, print_json
 
 if TYPE_CHECKING:
     from recaudit.folders import Verdict
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @command()
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder, of an audit or of a simulation.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check that a run folder is as it was written: every table, checkpoint and page. Changes nothing, runs nothing.
 

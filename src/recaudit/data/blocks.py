@@ -1,7 +1,4 @@
-"""Worlds of groups: users and items that belong together, and those that never meet (paper 002, sections 3.1 and 4.1).
-
-Which user is related to which item is known here, so that folding can be measured against the truth.
-"""
+"""Worlds of groups that meet and groups that do not (paper 002, sections 3.1 and 4.1): folding has a truth here."""
 
 from __future__ import annotations
 
@@ -78,7 +75,17 @@ def blocks(
     only tiny worlds have, are left out.
     """
     shares = {"on_share": on_share, "on_density": on_density, "off_density": off_density}
-    _check(users, items, user_groups, item_groups, cuts, stars, shares, held_out)
+    for name, value, fits, expected in (
+        ("user_groups", user_groups, 1 <= user_groups <= users, f"a number of groups from 1 to {users}"),
+        ("item_groups", item_groups, 1 <= item_groups <= items, f"a number of groups from 1 to {items}"),
+        ("users, items", (users, items), users * items <= _MOST_PAIRS, f"at most {_MOST_PAIRS:,} pairs of them"),
+        ("cuts", cuts, 1 <= cuts <= min(users, items), f"a whole number from 1 to {min(users, items)}"),
+        ("stars", stars, stars[0] <= stars[1], "the lowest and the highest rating"),
+        *((name, share, 0 <= share <= 1, "a share from 0 to 1") for name, share in shares.items()),
+        ("held_out", held_out, 0 <= held_out < 1, "a share of 0 or more and below 1"),
+    ):
+        if not fits:
+            raise InputError(name, received=value, expected=expected)
     draw = generator(rng, "blocks")
     user_bounds = user_sizes or (max(1, round(0.4 * users / user_groups)), round(1.6 * users / user_groups))
     item_bounds = item_sizes or (max(1, round(items / item_groups / 6)), round(7 * items / item_groups / 3))
@@ -121,32 +128,6 @@ def blocks(
         related=related,
         noise=noise[~tested],
     )
-
-
-def _check(
-    users: int,
-    items: int,
-    user_groups: int,
-    item_groups: int,
-    cuts: int,
-    stars: Bounds,
-    shares: dict[str, float],
-    held_out: float,
-) -> None:
-    for name, groups, count in (("user_groups", user_groups, users), ("item_groups", item_groups, items)):
-        if not 1 <= groups <= count:
-            raise InputError(name, received=groups, expected=f"a number of groups from 1 to {count}")
-    if users * items > _MOST_PAIRS:
-        raise InputError("users, items", received=(users, items), expected=f"at most {_MOST_PAIRS:,} pairs of them")
-    if not 1 <= cuts <= min(users, items):
-        raise InputError("cuts", received=cuts, expected=f"a whole number from 1 to {min(users, items)}")
-    if stars[0] > stars[1]:
-        raise InputError("stars", received=stars, expected="the lowest and the highest rating")
-    for name, share in shares.items():
-        if not 0 <= share <= 1:
-            raise InputError(name, received=share, expected="a share from 0 to 1")
-    if not 0 <= held_out < 1:
-        raise InputError("held_out", received=held_out, expected="a share of 0 or more and below 1")
 
 
 def _sizes(draw: np.random.Generator, name: str, total: int, groups: int, bounds: Bounds) -> IntArray:
@@ -203,20 +184,12 @@ _TOY_FILMS = {
     "Japanese": ("Ame no Machi", "Kaze to Tori", "Natsu no Owari", "Yuki no Michi", "Hoshi no Eki",
                  "Tsuki no Koe"),
 }  # fmt: skip
+_TOY_CROSSING = ("Family", "Action", "Romance")
 _TOY_POPULAR = 2
-"""The first films of Family, Action and Romance are popular: groups other than their own rate them too."""
+"""The first films of these genres are popular: groups other than their own rate them too."""
 _TOY_MEMBERS = 6
 """Users in a group."""
-_TOY_GROUPS = (
-    "Family",
-    "popular Family",
-    "Action",
-    "popular Action",
-    "Romance",
-    "popular Romance",
-    "Horror",
-    "Japanese",
-)
+_TOY_GROUPS = (*(f"{popular}{genre}" for genre in _TOY_CROSSING for popular in ("", "popular ")), "Horror", "Japanese")
 _TOY_RELATED = {
     "children": ("Family", "popular Family"),
     "action fans": ("Action", "popular Action", "popular Family"),
@@ -237,9 +210,11 @@ def toy(rng: int = 0) -> BlockWorld:
     """
     draw = generator(rng, "toy")
     films = [(title, genre, place) for genre, titles in _TOY_FILMS.items() for place, title in enumerate(titles)]
-    crossing = ("Family", "Action", "Romance")
     item_group = np.array(
-        [_TOY_GROUPS.index(f"popular {g}" if g in crossing and place < _TOY_POPULAR else g) for _, g, place in films]
+        [
+            _TOY_GROUPS.index(f"popular {g}" if g in _TOY_CROSSING and place < _TOY_POPULAR else g)
+            for _, g, place in films
+        ]
     )
     user_group = np.repeat(np.arange(len(_TOY_USERS)), _TOY_MEMBERS)
     related = np.array([[group in _TOY_RELATED[people] for group in _TOY_GROUPS] for people in _TOY_USERS])

@@ -7,11 +7,10 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.data.checks import as_numbers, as_text, offending
-from recaudit.errors import DataError
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.data.checks import as_numbers, as_text, check_rows
 
 
 @final
@@ -24,7 +23,7 @@ class Categories:
     """(items, categories)"""
 
     @classmethod
-    def from_column(cls, column: pl.Series, rows: NDArray[np.int64], n_items: int, separator: str) -> Categories:
+    def from_column(cls, column: pl.Series, rows: IntArray, n_items: int, separator: str) -> Categories:
         """From one cell an item: a list of names, or names in one text cut at `separator`; equal shares."""
         if isinstance(column.dtype, (pl.List, pl.Array)):
             table = pl.DataFrame({"row": rows, "category": column}).explode("category", empty_as_null=True)
@@ -35,18 +34,15 @@ class Categories:
         return cls.from_pairs(table["category"], None, table["row"].to_numpy(), n_items)
 
     @classmethod
-    def from_pairs(
-        cls, category: pl.Series, weight: pl.Series | None, rows: NDArray[np.int64], n_items: int
-    ) -> Categories:
+    def from_pairs(cls, category: pl.Series, weight: pl.Series | None, rows: IntArray, n_items: int) -> Categories:
         """From (item, category, weight) triples; weights are scaled to sum to one for each item."""
-        if category.null_count():
-            raise DataError(
-                f"column {category.name!r}",
-                received=offending(category, category.is_null().to_numpy()),
-                expected="a category in every row",
-                remedy="Drop those rows: an item without categories is allowed.",
-            )
-        values = np.ones(len(rows)) if weight is None else _checked_weights(weight)
+        remedy = "Drop those rows: an item without categories is allowed."
+        check_rows(category, category.is_null(), "a category in every row", remedy)
+        values = np.ones(len(rows))
+        if weight is not None:
+            values = as_numbers(weight)
+            remedy = "Drop the rows of categories that an item does not have."
+            check_rows(weight, ~(np.isfinite(values) & (values > 0)), "weights above 0 and finite", remedy)
         # Beside the item's largest: sums of numbers near the end of their range would leave it.
         largest = np.zeros(n_items)
         np.maximum.at(largest, rows, values)
@@ -55,19 +51,6 @@ class Categories:
         names = tuple(text.unique().sort())
         columns = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
         matrix = sparse.csr_array((values, (rows, columns)), shape=(n_items, len(names)))
-        totals: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
+        totals: FloatArray = np.asarray(matrix.sum(axis=1))
         matrix.data /= np.repeat(np.where(totals > 0, totals, 1.0), np.diff(matrix.indptr))
         return cls(names, matrix)
-
-
-def _checked_weights(weight: pl.Series) -> NDArray[np.float64]:
-    values = as_numbers(weight)
-    wrong = ~(np.isfinite(values) & (values > 0))
-    if wrong.any():
-        raise DataError(
-            f"column {weight.name!r}",
-            received=offending(weight, wrong),
-            expected="weights above 0 and finite",
-            remedy="Drop the rows of categories that an item does not have.",
-        )
-    return values

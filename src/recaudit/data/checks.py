@@ -10,57 +10,50 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recaudit.arrays import IntArray
-from recaudit.errors import DataError, InputError, did_you_mean
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.errors import DataError, InputError, nearest_word
 
 
-def offending(column: pl.Series, wrong: NDArray[np.bool_], limit: int = 3, before: int = 0) -> str:
+def offending(column: pl.Series, wrong: BoolArray, limit: int = 3, before: int = 0) -> str:
     """The first offending rows as text: 'row 3: None, row 7: nan (2 of 10 rows)', counted from `before`."""
     rows = np.flatnonzero(wrong)
     shown = ", ".join(f"row {row + before}: {column[int(row)]!r}" for row in rows[:limit])
     return f"{shown} ({len(rows):,} of {len(column):,} rows)"
 
 
+def check_rows(
+    column: pl.Series, wrong: pl.Series | BoolArray, expected: str, remedy: str, *, name: str = "", before: int = 0
+) -> None:
+    """That no row of a column is wrong; errors call it `name`, by default the column by its own."""
+    if wrong.any():
+        received = offending(column, np.asarray(wrong), before=before)
+        raise DataError(name or f"column {column.name!r}", received=received, expected=expected, remedy=remedy)
+
+
+def _wrong_type(column: pl.Series, expected: str, remedy: str) -> DataError:
+    received = f"values of type {column.dtype}"
+    return DataError(f"column {column.name!r}", received=received, expected=expected, remedy=remedy)
+
+
 def check_ids(column: pl.Series, before: int = 0) -> pl.Series:
     """Ids as whole numbers or as text, none missing or empty; `before` is how many rows of a file come before these."""
-    if column.null_count():
-        raise DataError(
-            f"column {column.name!r}",
-            received=offending(column, column.is_null().to_numpy(), before=before),
-            expected="an id in every row",
-            remedy="Drop those rows, or give those users or items an id.",
-        )
+    as_ids = "Have the column as text if these really are ids."
+    ids, lacking = column, column.is_null()
+    if column.dtype in _TEXT:
+        ids = column.cast(pl.String)
+        lacking |= ids.str.strip_chars() == ""
+    remedy = "Drop those rows, or give those users or items an id."
+    check_rows(ids, lacking, "an id in every row", remedy, before=before)
     if column.dtype.is_integer() or column.dtype.is_float():
-        whole = column.cast(pl.Int64, strict=False)
-        wrong = whole.is_null()
+        ids = column.cast(pl.Int64, strict=False)
+        wrong = ids.is_null()
         if column.dtype.is_float():
             # Above 2^53 floats leave out whole numbers: two ids may have become one already.
-            wrong |= (whole != column) | (column.abs() > 2**53)
-        if not wrong.any():
-            return whole
-        raise DataError(
-            f"column {column.name!r}",
-            received=offending(column, wrong.to_numpy(), before=before),
-            expected="ids as integers or text, integers of at most 64 bits",
-            remedy="Have the column as text if these really are ids.",
-        )
-    if column.dtype in _TEXT:
-        text = column.cast(pl.String)
-        empty = (text.str.strip_chars() == "").to_numpy()
-        if empty.any():
-            raise DataError(
-                f"column {column.name!r}",
-                received=offending(text, empty, before=before),
-                expected="an id in every row",
-                remedy="Drop those rows, or give those users or items an id.",
-            )
-        return text
-    raise DataError(
-        f"column {column.name!r}",
-        received=f"values of type {column.dtype}",
-        expected="ids as integers or text",
-        remedy="Have the column as text if these really are ids.",
-    )
+            wrong |= (ids != column) | (column.abs() > 2**53)
+        check_rows(column, wrong, "ids as integers or text, integers of at most 64 bits", as_ids, before=before)
+    elif column.dtype not in _TEXT:
+        raise _wrong_type(column, "ids as integers or text", as_ids)
+    return ids
 
 
 def same_type(ids: pl.Series, known: pl.Series, argument: str) -> pl.Series:
@@ -114,15 +107,10 @@ def _type_name(dtype: pl.DataType) -> str:
     return "whole number" if dtype.is_integer() else "text" if dtype in _TEXT else str(dtype)
 
 
-def as_numbers(column: pl.Series) -> NDArray[np.float64]:
+def as_numbers(column: pl.Series) -> FloatArray:
     """(rows,): the numbers of a column, NaN where there is none; a text that is written like a number counts as one."""
     if not (column.dtype.is_numeric() or column.dtype in (pl.String, pl.Null)):
-        raise DataError(
-            f"column {column.name!r}",
-            received=f"values of type {column.dtype}",
-            expected="numbers",
-            remedy="Say which column holds them, or turn its values into numbers.",
-        )
+        raise _wrong_type(column, "numbers", "Say which column holds them, or turn its values into numbers.")
     return column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy().astype(np.float64, copy=True)
 
 
@@ -133,39 +121,22 @@ def as_text(column: pl.Series) -> pl.Series:
             raise pl.exceptions.InvalidOperationError
         return column.cast(pl.String)
     except pl.exceptions.PolarsError:
-        raise DataError(
-            f"column {column.name!r}",
-            received=f"values of type {column.dtype}",
-            expected="text",
-            remedy="Say which column holds it, or turn its values into text.",
-        ) from None
+        raise _wrong_type(column, "text", "Say which column holds it, or turn its values into text.") from None
 
 
-def check_ratings(column: pl.Series, scale: tuple[float, float] | None) -> NDArray[np.float64]:
+def check_ratings(column: pl.Series, scale: tuple[float, float] | None) -> FloatArray:
     """Ratings as finite numbers inside the declared scale."""
     values = as_numbers(column)
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        raise DataError(
-            f"column {column.name!r}",
-            received=offending(column, wrong),
-            expected="a finite number in every row",
-            remedy="Drop those rows: a missing rating is no row at all.",
-        )
+    remedy = "Drop those rows: a missing rating is no row at all."
+    check_rows(column, ~np.isfinite(values), "a finite number in every row", remedy)
     if scale is not None:
         low, high = check_scale(scale, values)
-        outside = (values < low) | (values > high)
-        if outside.any():
-            raise DataError(
-                f"column {column.name!r}",
-                received=offending(column, outside),
-                expected=f"ratings in the declared scale [{low:g}, {high:g}]",
-                remedy="Declare the true scale, or drop those rows.",
-            )
+        expected = f"ratings in the declared scale [{low:g}, {high:g}]"
+        check_rows(column, (values < low) | (values > high), expected, "Declare the true scale, or drop those rows.")
     return values
 
 
-def check_scale(scale: tuple[float, float] | None, values: NDArray[np.float64]) -> tuple[float, float]:
+def check_scale(scale: tuple[float, float] | None, values: FloatArray) -> tuple[float, float]:
     """The declared scale, checked, or else the range of the values."""
     if scale is None:
         return float(values.min()), float(values.max())
@@ -178,10 +149,10 @@ def check_scale(scale: tuple[float, float] | None, values: NDArray[np.float64]) 
 def check_edit(
     user: int,
     items: IntArray,
-    ratings: NDArray[np.float64],
+    ratings: FloatArray,
     sizes: tuple[int, int],
     scale: tuple[float, float],
-) -> tuple[IntArray, NDArray[np.float64]]:
+) -> tuple[IntArray, FloatArray]:
     """One user's new ratings (n,) of distinct items (n,), by position, in a log of these sizes and this scale."""
     if not 0 <= user < sizes[0]:
         raise InputError("user", received=user, expected=f"a user's position, from 0 to {sizes[0] - 1}")
@@ -204,7 +175,7 @@ def check_edit(
     return items, ratings
 
 
-def check_times(column: pl.Series) -> NDArray[np.int64] | NDArray[np.float64]:
+def check_times(column: pl.Series) -> IntArray | FloatArray:
     """Times as numbers: as given when numeric, else microseconds since 1970 for dates and date-times."""
     given = column
     if column.dtype in (pl.Date, pl.Datetime):
@@ -214,20 +185,11 @@ def check_times(column: pl.Series) -> NDArray[np.int64] | NDArray[np.float64]:
     elif column.dtype.is_numeric():
         column = column.cast(pl.Float64)
     else:
-        raise DataError(
-            f"column {column.name!r}",
-            received=f"values of type {column.dtype}",
-            expected="numbers, dates or date-times",
-            remedy="Turn them into seconds since 1970, say, or name no time column.",
-        )
+        remedy = "Turn them into seconds since 1970, say, or name no time column."
+        raise _wrong_type(column, "numbers, dates or date-times", remedy)
     wrong = column.is_null() if column.dtype.is_integer() else ~column.is_finite().fill_null(value=False)
-    if wrong.any():
-        raise DataError(
-            f"column {column.name!r}",
-            received=offending(given, wrong.to_numpy()),
-            expected="a time in every row, whole numbers of at most 64 bits",
-            remedy="Drop those rows, or name no time column.",
-        )
+    expected = "a time in every row, whole numbers of at most 64 bits"
+    check_rows(given, wrong, expected, "Drop those rows, or name no time column.")
     return column.to_numpy()
 
 
@@ -250,14 +212,14 @@ def encode(ids: pl.Series) -> tuple[pl.Series, NDArray[np.int32]]:
 
 def resolve_duplicates(
     key: IntArray,
-    values: NDArray[np.float64],
-    times: NDArray[np.int64] | NDArray[np.float64] | None,
+    values: FloatArray,
+    times: IntArray | FloatArray | None,
     order: IntArray,
     table: pl.DataFrame,
     names: tuple[str, str],
     policy: Literal["error", "last", "mean"],
-) -> tuple[IntArray, NDArray[np.float64]]:
-    """Which of the sorted rows to keep, one a key, and their values, by the chosen policy.
+) -> tuple[IntArray, FloatArray]:
+    """Which of the sorted rows to keep, one a key, and their values.
 
     "last" keeps the row with the latest time (ties, or no times: the last row); "mean" averages the ratings
     and keeps that row's time.
@@ -273,7 +235,8 @@ def resolve_duplicates(
             f"columns {names[0]!r} and {names[1]!r}",
             received=f"{shown} ({len(again):,} repeated of {len(key):,} rows)",
             expected="one row for each user and item",
-            remedy="Say duplicates = 'last' or duplicates = 'mean', or keep one row of each.",
+            remedy="Say {} or {}, or keep one row of each.",
+            settings=[("duplicates", "last"), ("duplicates", "mean")],
         )
     ends = np.append(first[1:], len(key)) - 1
     if times is not None:
@@ -307,22 +270,17 @@ def positions(
     missing = rows < 0
     if missing.any():
         if unknown == "error":
-            first = str(table[column][int(np.flatnonzero(missing)[0])])
-            near = did_you_mean(first, map(str, known.head(10_000))) if known.dtype == pl.String else ""
-            near = near if near.startswith("Did") else ""
+            first = str(table[column][int(missing.argmax())])
+            near = nearest_word(first, map(str, known.head(10_000))) if known.dtype == pl.String else ""
             raise DataError(
                 name,
                 received=offending(table[column], missing),
                 expected=f"ids that are in the log ({len(known):,} known)",
-                remedy=near or "Correct the ids, or say unknown = 'ignore' where that is offered.",
+                remedy=near or "Correct the ids, or say {} where that is offered.",
+                settings=() if near else [("unknown", "ignore")],
             )
         table, rows = table.filter(~missing), rows[~missing]
     if unique and len(np.unique(rows)) != len(rows):
-        repeated = pl.Series(table[column]).is_duplicated().to_numpy()
-        raise DataError(
-            name,
-            received=offending(table[column], repeated),
-            expected="one row for each id",
-            remedy="Group the frame by id first.",
-        )
+        repeated = table[column].is_duplicated()
+        check_rows(table[column], repeated, "one row for each id", "Group the frame by id first.", name=name)
     return rows, table

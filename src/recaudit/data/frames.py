@@ -38,8 +38,9 @@ def check_columns(wanted: Sequence[str], held: Sequence[str]) -> None:
                 f"column {name!r}",
                 received=f"columns {', '.join(map(repr, held))}",
                 expected="a column of that name",
-                remedy=f"Say which column is meant, for example user = 'userId'. {did_you_mean(name, held)}"
+                remedy=f"Say which column is meant, for example {{}}. {did_you_mean(name, held)}"
                 + " A log without ratings has rating = None." * (name == "rating"),
+                settings=[("user", "userId")],
             )
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from recaudit.arrays import IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 
@@ -26,9 +25,7 @@ def blank(users: int, items: int, scale: tuple[float, float]) -> Interactions:
     )
 
 
-def grown(
-    data: Interactions, users: IntArray, items: IntArray, ratings: NDArray[np.float64], times: IntArray
-) -> Interactions:
+def grown(data: Interactions, users: IntArray, items: IntArray, ratings: FloatArray, times: IntArray) -> Interactions:
     """The log with these ratings (n,) added, by position; what was rated before takes the new rating and time.
 
     The log must have times. Of several ratings of one pair the last row counts. Every id stays, and its position too.
@@ -49,14 +46,10 @@ def grown(
     at, fresh = place[new], last[new]
     added = np.bincount(distinct[new] // width, minlength=data.n_users)
     indptr = data.indptr + np.concatenate([[0], np.cumsum(added)])
-    out = replace(
+    return replace(
         data,
         indptr=indptr,
         items=np.insert(data.items, at, (distinct[new] % width).astype(np.int32)),
         ratings=np.insert(known_ratings, at, ratings[fresh]),
         times=np.insert(known_times, at, times[fresh]),
-    )
-    for array in (out.indptr, out.items, out.ratings, out.times):
-        assert array is not None
-        array.flags.writeable = False
-    return out
+    ).frozen()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import check_argument, checked
-from recaudit.arrays import IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.categories import Categories
 from recaudit.data.checks import (
     as_text,
@@ -44,9 +44,6 @@ class Interactions:
 
     Inside the package users and items are positions 0..n-1; `user_ids` and `item_ids` turn them back into
     the ids that came in. Two logs built from the same rows in another order are equal, number by number.
-
-    Build one with `from_frame`, `ra.data.read` or `ra.datasets.load`; add titles
-    and categories with `with_items`, user attributes with `with_users`.
     """
 
     user_ids: pl.Series
@@ -55,8 +52,8 @@ class Interactions:
     """(users + 1,): the rows of user u are `indptr[u]:indptr[u + 1]`."""
     items: NDArray[np.int32]
     """(rows,): the item's position, ascending within a user."""
-    ratings: NDArray[np.float64]
-    times: NDArray[np.int64] | NDArray[np.float64] | None
+    ratings: FloatArray
+    times: IntArray | FloatArray | None
     scale: tuple[float, float]
     """The lowest and highest rating that can be given: declared, or else observed."""
     titles: pl.Series | None = None
@@ -109,9 +106,10 @@ class Interactions:
             ratings=values,
             times=times,
             scale=check_scale(scale, values),
-        )._frozen()
+        ).frozen()
 
-    def _frozen(self) -> Interactions:
+    def frozen(self) -> Interactions:
+        """The same log, with arrays that cannot be written to."""
         for array in (self.indptr, self.items, self.ratings, self.times):
             if array is not None:
                 array.flags.writeable = False
@@ -246,7 +244,7 @@ class Interactions:
         """(items,): a 64-bit key of each id."""
         return keys_of(self.item_ids)
 
-    def history(self, user: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def history(self, user: int) -> tuple[NDArray[np.int32], FloatArray]:
         """The items and ratings of the user at this position."""
         rows = slice(self.indptr[user], self.indptr[user + 1])
         return self.items[rows], self.ratings[rows]
@@ -263,7 +261,7 @@ class Interactions:
         start, end = self.indptr[user], self.indptr[user + 1]
         return np.asarray(start + np.argsort(self.times[start:end], kind="stable"), dtype=np.int64)
 
-    def seen(self, users: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def seen(self, users: IntArray) -> BoolArray:
         """(len(users), items): True where that user has interacted with the item."""
         block = np.zeros((len(users), self.n_items), dtype=bool)
         counts = self.user_counts[users]
@@ -274,15 +272,15 @@ class Interactions:
         ] = True
         return block
 
-    def subset(self, rows: NDArray[np.bool_]) -> Interactions:
+    def subset(self, rows: BoolArray) -> Interactions:
         """The log with only the rows where `rows` (rows,) is True; every id stays, and its position too."""
         kept = np.concatenate([[0], np.cumsum(rows)])
         times = None if self.times is None else self.times[rows]
         return replace(
             self, indptr=kept[self.indptr], items=self.items[rows], ratings=self.ratings[rows], times=times
-        )._frozen()
+        ).frozen()
 
-    def with_ratings(self, user: int, items: IntArray, ratings: NDArray[np.float64]) -> Interactions:
+    def with_ratings(self, user: int, items: IntArray, ratings: FloatArray) -> Interactions:
         """The log in which the user at this position has given `ratings` (n,) to `items` (n,), positions.
 
         A rating that is there is changed and keeps its time; a new one comes at the latest time of the log. Every id
@@ -307,17 +305,14 @@ class Interactions:
             items=np.concatenate([self.items[: rows.start], merged, self.items[rows.stop :]]),
             ratings=np.concatenate([self.ratings[: rows.start], values, self.ratings[rows.stop :]]),
             times=times,
-        )._frozen()
+        ).frozen()
 
     def users_at(self, ids: Iterable[object]) -> IntArray:
         """The positions of these user ids; an unknown id, or one of another type than the log's, is an error."""
         return self._at(self.user_ids, ids, "users")
 
     def items_at(self, ids: Iterable[object], argument: str = "items") -> IntArray:
-        """The positions of these item ids; an unknown id, or one of another type than the log's, is an error.
-
-        `argument` is what the error calls them.
-        """
+        """The same of item ids; `argument` is what an error calls them."""
         return self._at(self.item_ids, ids, argument)
 
     @staticmethod
@@ -326,7 +321,7 @@ class Interactions:
         table = pl.DataFrame({argument: listed_ids(ids, known, argument)})
         return positions(known, table, argument, "error", argument, unique=False)[0]
 
-    def item_labels(self, items: NDArray[np.int64]) -> list[str]:
+    def item_labels(self, items: IntArray) -> list[str]:
         """What to call these items in front of a person: the title, or else the id."""
         ids = self.item_ids.gather(items).cast(pl.String)
         if self.titles is None:

@@ -62,12 +62,9 @@ def scan_table(path: Path, ids: Ids, columns: Sequence[str] | None = None) -> pl
     if suffix == ".parquet":
         lazy = pl.scan_parquet(path, glob=False)
     elif suffix in _TEXT:
-        check_distinct(_header(path, _TEXT[suffix]), str(path))
-        as_written = dict.fromkeys(ids, pl.String)
-        separator = _TEXT[suffix]
-        lazy = pl.scan_csv(
-            path, separator=separator, schema_overrides=as_written, infer_schema_length=10_000, glob=False
-        )
+        check_distinct(_header(path, separator := _TEXT[suffix]), str(path))
+        types = dict.fromkeys(ids, pl.String)
+        lazy = pl.scan_csv(path, separator=separator, schema_overrides=types, infer_schema_length=10_000, glob=False)
     else:
         raise DataError(
             "path",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, final
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, model_validator
@@ -12,7 +10,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, mode
 from recaudit.data import datasets
 from recaudit.data.interactions import Interactions
 from recaudit.data.readers import read, read_table
-from recaudit.errors import DataError, did_you_mean
+from recaudit.errors import did_you_mean, reading_from
 from recaudit.specification import InputFile, InputFolder, Specification, build, mistake
 
 
@@ -89,7 +87,7 @@ class OwnData(Specification):
 
     def load(self) -> Interactions:
         """The log, with everything that is said about users and items."""
-        with _named(self.file):
+        with reading_from(self.file.name):
             data = read(
                 self.file,
                 user=self.user,
@@ -100,7 +98,7 @@ class OwnData(Specification):
                 duplicates=self.duplicates,
             )
         if self.items is not None:
-            with _named(self.items):
+            with reading_from(self.items.name):
                 data = data.with_items(
                     read_table(self.items, {self.item: data.item_ids}),
                     item=self.item,
@@ -110,7 +108,7 @@ class OwnData(Specification):
                     unknown="ignore",
                 )
         if self.users is not None:
-            with _named(self.users):
+            with reading_from(self.users.name):
                 data = data.with_users(
                     read_table(self.users, {self.user: data.user_ids}),
                     user=self.user,
@@ -130,12 +128,3 @@ def read_data(value: object, info: ValidationInfo) -> NamedData | OwnData:
 
 
 AnyData = Annotated[NamedData | OwnData, PlainValidator(read_data)]
-
-
-@contextmanager
-def _named(file: Path) -> Iterator[None]:
-    """Say of which file a mistake is told: there can be three."""
-    try:
-        yield
-    except DataError as error:
-        raise error.inside(file.name) from None

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from typing import Annotated, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from recaudit.arguments import checked
+from recaudit.arguments import check_count, checked
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.registry import SPLITS
@@ -75,10 +75,7 @@ class ByTime(Splitter):
 
 @checked
 def random(data: Interactions, fraction: float = _SHARE, rng: int = 0) -> Split:
-    """Hold out that fraction of all ratings, uniformly at random.
-
-    Which ratings are held out follows from the seed and the ids of the pair alone.
-    """
+    """Hold out that fraction of all ratings, uniformly at random, by the seed and the ids of each pair alone."""
     _check_fraction(fraction)
     draws = _pair_draws(data, rng)
     held = np.zeros(len(data), dtype=bool)
@@ -92,8 +89,7 @@ def leave_last(data: Interactions, k: int = 1) -> Split:
 
     A user keeps at least one training rating: those with k or fewer ratings give up fewer.
     """
-    if k < 1:
-        raise InputError("k", received=k, expected="a whole number of 1 or more")
+    check_count("k", k)
     times = _times(data, "leave_last")
     order = np.lexsort((data.items, times, data.users))
     from_end = np.repeat(data.indptr[1:], data.user_counts) - np.arange(len(data))
@@ -132,15 +128,15 @@ def folds(data: Interactions, n: int = 5, rng: int = 0) -> list[Split]:
     return [_split(data, fold == i) for i in range(n)]
 
 
-def _pair_draws(data: Interactions, rng: int) -> NDArray[np.float64]:
+def _pair_draws(data: Interactions, rng: int) -> FloatArray:
     return uniforms(derive(rng, "split"), data.user_keys[data.users], data.item_keys[data.items])
 
 
-def _split(data: Interactions, held: NDArray[np.bool_]) -> Split:
+def _split(data: Interactions, held: BoolArray) -> Split:
     return Split(data.subset(~held), data.subset(held))
 
 
-def _times(data: Interactions, split: str) -> NDArray[np.int64] | NDArray[np.float64]:
+def _times(data: Interactions, split: str) -> IntArray | FloatArray:
     if data.times is None:
         raise InputError(
             "data",

@@ -1,8 +1,7 @@
 """Generated data with known ground truth.
 
-`demo()` is small but has what real logs have: popularity skew, several genres an item, ratings that are missing
-not at random (people watch what they expect to like), times, and groups of users, one of them a minority with
-tastes of its own that the catalogue serves poorly.
+`demo()` has what real logs have: popularity skew, several genres an item, ratings that are missing not at random,
+times, and groups of users, one of them a minority with tastes of its own that the catalogue serves poorly.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from typing import final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from recaudit.arguments import checked
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.blocks import BlockWorld, blocks, toy
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -49,9 +48,9 @@ class World:
     """A generated log, and the truth behind it that no recommender gets to see."""
 
     data: Interactions
-    expected: NDArray[np.float64]
+    expected: FloatArray
     """(users, items): the rating that each user would give each item on average, before rounding."""
-    exposure: NDArray[np.float64]
+    exposure: FloatArray
     """(users, items): how likely each item was, relative to the user's others, to be picked and rated."""
 
 
@@ -106,7 +105,7 @@ def demo_world(rng: int = 0, *, users: int = 600, items: int = 400) -> World:
     return World(data, expected[kept], exposure[kept])
 
 
-def _item_genres(draw: np.random.Generator, items: int) -> NDArray[np.float64]:
+def _item_genres(draw: np.random.Generator, items: int) -> FloatArray:
     """(items, genres): p(g|i), one to three genres an item, the first weighing most."""
     shares = np.array([share for _, share in _GENRES])
     weights = np.zeros((items, len(_GENRES)))
@@ -116,7 +115,7 @@ def _item_genres(draw: np.random.Generator, items: int) -> NDArray[np.float64]:
     return weights
 
 
-def _user_tastes(draw: np.random.Generator, region: NDArray[np.int64], age: NDArray[np.int64]) -> NDArray[np.float64]:
+def _user_tastes(draw: np.random.Generator, region: IntArray, age: IntArray) -> FloatArray:
     """(users, genres): interests that sum to zero; islanders lean to documentaries and musicals."""
     lean = np.zeros((len(_REGIONS), len(_GENRES)))
     names = [name for name, _ in _GENRES]
@@ -127,15 +126,15 @@ def _user_tastes(draw: np.random.Generator, region: NDArray[np.int64], age: NDAr
     by_age[0, names.index("Horror")] = 0.5
     by_age[2, names.index("Drama")] = 0.4
     tastes = 0.55 * draw.standard_normal((len(region), len(_GENRES))) + lean[region] + by_age[age]
-    centred: NDArray[np.float64] = tastes - tastes.mean(axis=1, keepdims=True)
+    centred: FloatArray = tastes - tastes.mean(axis=1, keepdims=True)
     return centred
 
 
 def _picks(
     draw: np.random.Generator,
-    expected: NDArray[np.float64],
-    exposure: NDArray[np.float64],
-    release: NDArray[np.float64],
+    expected: FloatArray,
+    exposure: FloatArray,
+    release: FloatArray,
 ) -> pl.DataFrame:
     """The log: each user joins, picks released films by exposure without replacement, and rates them."""
     users, items = expected.shape
@@ -150,20 +149,13 @@ def _picks(
         stars = np.clip(np.rint(expected[user, picked] + noise), 1, 5)
         # A film cannot be rated before it is out.
         when = np.maximum(moments[: len(picked)], release[picked])
-        rows.append(
-            pl.DataFrame(
-                {
-                    "user": [f"user-{user:03d}"] * len(picked),
-                    "item": [f"film-{item:03d}" for item in picked],
-                    "rating": stars,
-                    "time": (1_600_000_000 + when * _YEAR).astype(np.int64),
-                }
-            )
-        )
-    return pl.concat(rows)
+        rows.append((np.full(len(picked), user), picked, stars, (1_600_000_000 + when * _YEAR).astype(np.int64)))
+    who, what, rating, time = (np.concatenate(column) for column in zip(*rows, strict=True))
+    ids = {"user": [f"user-{user:03d}" for user in who], "item": [f"film-{item:03d}" for item in what]}
+    return pl.DataFrame({**ids, "rating": rating, "time": time})
 
 
-def _item_frame(draw: np.random.Generator, genres: NDArray[np.float64], release: NDArray[np.float64]) -> pl.DataFrame:
+def _item_frame(draw: np.random.Generator, genres: FloatArray, release: FloatArray) -> pl.DataFrame:
     """Ids and titles; no two of the first 540 are alike."""
     names = [join.format(a=a, b=b) for join in _JOIN for a in _FIRST for b in _SECOND]
     chosen = draw.permutation(len(names))

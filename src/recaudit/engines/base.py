@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from recaudit.arrays import IntArray
 from recaudit.registry import ENGINES
 from recaudit.specification import OneOf
 
@@ -45,6 +43,6 @@ def with_workers(engine: Engine, workers: int, kind: str = "threads") -> Engine:
     return engine if workers == 1 else ENGINES[kind](workers)
 
 
-def blocks(users: NDArray[np.int64], size: int = BLOCK) -> list[NDArray[np.int64]]:
+def blocks(users: IntArray, size: int = BLOCK) -> list[IntArray]:
     """User positions cut into blocks of at most `size`."""
     return [users[start : start + size] for start in range(0, len(users), size)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from abc import ABC
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -13,11 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
-from recaudit.arguments import check_argument
+from recaudit.arguments import check_argument, check_count
 from recaudit.arithmetic import one_thread
 from recaudit.engines.base import Answer, Engine, Piece
 from recaudit.engines.progress import track
-from recaudit.errors import InputError
 
 
 @final
@@ -30,15 +30,19 @@ class Serial(Engine):
         return track(map(partial(_steadily, function), pieces), label, len(pieces))
 
 
-@final
 @dataclass(frozen=True)
-class Threads(Engine):
-    """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
-
+class _Workers(Engine, ABC):
     workers: int = 2
 
     def __post_init__(self) -> None:
-        _check_workers(self.workers)
+        check_argument("workers", self.workers, int)
+        check_count("workers", self.workers)
+
+
+@final
+@dataclass(frozen=True)
+class Threads(_Workers):
+    """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; at most twice as many pieces as workers are under way."""
@@ -49,13 +53,8 @@ class Threads(Engine):
 
 @final
 @dataclass(frozen=True)
-class Processes(Engine):
+class Processes(_Workers):
     """Several pieces at a time, in fresh processes: for work that holds Python's lock."""
-
-    workers: int = 2
-
-    def __post_init__(self) -> None:
-        _check_workers(self.workers)
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """The answers in order; the function travels to each worker once."""
@@ -96,10 +95,9 @@ def _windowed(pool: Executor, function: Callable[[Any], Any], pieces: Sequence[A
 
 @contextmanager
 def _block_sigint() -> Iterator[None]:
-    """What is started inside never hears Ctrl-C, which reaches workers too and must not end in their tracebacks.
+    """What is started inside never hears Ctrl-C; here it waits until the block ends: who stops a run stops its workers.
 
-    Here it waits until the block ends: whoever stops the run stops its workers. Where signals cannot be held back
-    (Windows) workers hear it.
+    Where signals cannot be held back (Windows) workers hear it.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -131,9 +129,3 @@ def _start_worker(function: Callable[[Any], Any], threads: int) -> None:
 def _run_in_worker(piece: object) -> object:
     assert _work is not None
     return _steadily(_work, piece)
-
-
-def _check_workers(workers: int) -> None:
-    check_argument("workers", workers, int)
-    if workers < 1:
-        raise InputError("workers", received=workers, expected="a whole number of 1 or more")

@@ -1,7 +1,4 @@
-"""How long work says how far it is, without knowing who listens.
-
-A command listens and draws a bar; in a script nobody listens and nothing is printed.
-"""
+"""How long work says how far it is: a command listens and draws a bar, in a script nobody does."""
 
 from __future__ import annotations
 

@@ -69,8 +69,7 @@ class Folder:
     def put(self, files: Mapping[str, Writer | bytes], *, without: Iterable[str] = (), **changes: Any) -> None:
         """Write files by name, each whole or not at all; note them, together with `changes` of the manifest.
 
-        The files `without` which it is from now on are removed last: killed at any moment, the folder holds all that
-        its manifest lists.
+        Files `without` which it is are removed last: killed at any moment, it holds all that its manifest lists.
         """
         written = {name: self._write(name, how) for name, how in files.items()}
         gone = set(without) - written.keys()

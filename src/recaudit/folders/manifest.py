@@ -41,13 +41,15 @@ Name = Annotated[str, AfterValidator(_inside)]
 """Of a file or folder, relative to the run folder, with forward slashes."""
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """A part of a manifest."""
+
     # Fields that a later version adds do not stop this one from opening the folder.
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
 @final
-class FileRecord(_Record):
+class FileRecord(Record):
     """A file as it was written."""
 
     bytes: int
@@ -68,7 +70,7 @@ class FileRecord(_Record):
 
 
 @final
-class Manifest(_Record):
+class Manifest(Record):
     """The contents of manifest.json, which ends with the digest of all before it."""
 
     format: Literal[1] = 1

@@ -78,10 +78,9 @@ class Actions(ABC):
         return np.where(predicted, scores.clamp(*rating_range(model.data.scale)).numpy(), ratings)
 
 
-@final
 @dataclass(frozen=True, config=STRICT)
-class HistoryEdits(Actions):
-    """Ratings of k items that the user has rated, drawn at random."""
+class CountedActions(Actions, ABC):
+    """Ratings of so many items."""
 
     k: Count = 10
     """How many ratings are free; all there are, for a user with fewer."""
@@ -89,6 +88,12 @@ class HistoryEdits(Actions):
     """What a changed rating may be."""
     changes: Count | None = None
     """How many of them may be changed; all, by default."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class HistoryEdits(CountedActions):
+    """Ratings of k items that the user has rated, drawn at random."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
@@ -97,15 +102,8 @@ class HistoryEdits(Actions):
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class FutureEdits(Actions):
+class FutureEdits(CountedActions):
     """Ratings of k items that the user has not rated, drawn at random."""
-
-    k: Count = 10
-    """How many ratings are free; all there are, for a user with fewer."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
@@ -114,15 +112,8 @@ class FutureEdits(Actions):
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class NextK(Actions):
+class NextK(CountedActions):
     """Ratings of the k unseen items with the highest scores: what the system would show next."""
-
-    k: Count = 10
-    """How many ratings are free; all there are, for a user with fewer."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
@@ -156,7 +147,7 @@ class GivenItems(Actions):
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class Past(Actions):
+class Past(CountedActions):
     """The user's last k ratings: the items stay, the ratings are free (paper 001, Definitions 4.2 and 4.4).
 
     The model should be one that has not seen them: fit it to `before(data)`, and pass `data` to the audit as well.
@@ -166,10 +157,6 @@ class Past(Actions):
 
     k: Count = 5
     """How many ratings are free. The first rating never is: a user with k or fewer has one less to give."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
 
     def before(self, data: Interactions) -> Interactions:
         """The log without the last k ratings of every user: what the model should be fitted to."""

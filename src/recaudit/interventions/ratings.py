@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Annotated, final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.specification import Number, OneOf, Parts
 
 STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-@final
 @dataclass(frozen=True, config=STRICT)
-class Interval:
-    """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
+class _Between:
+    """Ratings from `low` to `high`."""
 
     low: Number = 1.0
     """The lowest rating."""
@@ -26,29 +25,30 @@ class Interval:
     """The highest rating."""
 
     def __post_init__(self) -> None:
-        _check_order(self.low, self.high)
+        if self.low > self.high:
+            expected = "the lowest rating first: this box is empty"
+            raise InputError("low, high", received=(self.low, self.high), expected=expected)
 
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class Stars:
+class Interval(_Between):
+    """Any number from `low` to `high`: the convex relaxation that paper 000 uses."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Stars(_Between):
     """Only `low`, `low + step`, ..., `high`: what people can really click.
 
     Relaxing stars to an interval can badly overstate what a user can do.
     """
 
-    low: Number = 1.0
-    """The lowest rating."""
-    high: Number = 5.0
-    """The highest rating."""
     step: Annotated[Number, Field(gt=0)] = 1.0
     """The distance between two ratings: 0.5 for half stars."""
 
-    def __post_init__(self) -> None:
-        _check_order(self.low, self.high)
-
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> FloatArray:
         """(ratings,): every rating that can be given, ascending."""
         count = int((self.high - self.low) / self.step + 1e-9) + 1
         return np.asarray(self.low + self.step * np.arange(count), dtype=np.float64)
@@ -59,11 +59,7 @@ Ratings = Annotated[Interval | Stars, OneOf(RATINGS)]
 
 
 def rating_range(scale: tuple[float, float]) -> tuple[float, float]:
-    """The lowest and highest rating that can be given in a log with this scale.
-
-    A scale of one rating, such as (1, 1), is that of clicks, purchases, plays: there it is 0, which says that there is
-    none, or that rating.
-    """
+    """The lowest and highest rating on this scale; of one rating (clicks, plays), 0 for none, or that one."""
     low, high = scale
     return scale if low < high else (min(0.0, low), max(0.0, high))
 
@@ -83,8 +79,3 @@ def free_ratings(ratings: Interval | Stars | None, scale: tuple[float, float]) -
             remedy="Declare the scale when you build the log, or say ratings=Interval(low, high) in the actions.",
         )
     return Stars(low, high, step=high - low)
-
-
-def _check_order(low: float, high: float) -> None:
-    if low > high:
-        raise InputError("low, high", received=(low, high), expected="the lowest rating first: this box is empty")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, ClassVar, final
 
 from recaudit.errors import InputError
 from recaudit.interventions.actions import (
@@ -17,11 +17,9 @@ from recaudit.interventions.actions import (
     NextK,
     Past,
 )
-from recaudit.interventions.ratings import Interval, Ratings
+from recaudit.interventions.ratings import Stars
 from recaudit.policies import Top1
 from recaudit.specification import OneOf, Parts
-
-_ACTIONS = "Past, Future, NextK, HistoryEdits, FutureEdits or GivenItems, such as Past(5)"
 
 
 class Intervention(ABC):
@@ -40,34 +38,38 @@ class Nothing(Intervention):
         return "nothing"
 
 
+@dataclass(frozen=True)
+class _Edits(Intervention, ABC):
+    """Somebody's ratings are changed."""
+
+    actions: AnyActions
+    """Which of their ratings are free, and within which bounds."""
+    whose: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        given: object = self.actions
+        if not isinstance(given, Actions | Future):
+            expected = "Past, Future, NextK, HistoryEdits, FutureEdits or GivenItems, such as Past(5)"
+            raise InputError(f"{type(self).__name__}.actions", received=given, expected=expected)
+
+    def __str__(self) -> str:
+        return f"{self.whose} {_which(self.actions)}"
+
+
 @final
 @dataclass(frozen=True)
-class Own(Intervention):
+class Own(_Edits):
     """The viewer's own ratings, do(O_i): what people can do for themselves."""
 
-    actions: AnyActions
-    """Which ratings are free, and within which bounds."""
-
-    def __post_init__(self) -> None:
-        _check_actions("Own", self.actions)
-
-    def __str__(self) -> str:
-        return f"own {_which(self.actions)}"
+    whose = "own"
 
 
 @final
 @dataclass(frozen=True)
-class Others(Intervention):
+class Others(_Edits):
     """The ratings of one other user, the editor, do(O_-i): what people can do to each other."""
 
-    actions: AnyActions
-    """Which of the editor's ratings are free, and within which bounds."""
-
-    def __post_init__(self) -> None:
-        _check_actions("Others", self.actions)
-
-    def __str__(self) -> str:
-        return f"another user's {_which(self.actions)}"
+    whose = "another user's"
 
 
 @final
@@ -84,16 +86,15 @@ AnyIntervention = Annotated[
 ]
 
 
-def _check_actions(who: str, actions: object) -> None:
-    if not isinstance(actions, Actions | Future):
-        raise InputError(f"{who}.actions", received=actions, expected=_ACTIONS)
-
-
 def _which(actions: Actions | Future) -> str:
     """The ratings that are free, in words."""
+    words = _of_which_items(actions)
+    if isinstance(actions.ratings, Stars):
+        words += f" in steps of {actions.ratings.step:g} from {actions.ratings.low:g} to {actions.ratings.high:g}"
+    elif actions.ratings is not None:
+        words += f" within {actions.ratings.low:g} to {actions.ratings.high:g}"
     limit = None if isinstance(actions, Future) else actions.changes
-    within = "" if actions.ratings is None else _within(actions.ratings)
-    return _of_which_items(actions) + within + ("" if limit is None else f", at most {limit} of them changed")
+    return words if limit is None else f"{words}, at most {limit} of them changed"
 
 
 def _of_which_items(actions: Actions | Future) -> str:
@@ -114,10 +115,3 @@ def _of_which_items(actions: Actions | Future) -> str:
         case _:
             words = repr(actions)
     return words
-
-
-def _within(ratings: Ratings) -> str:
-    low, high = f"{ratings.low:g}", f"{ratings.high:g}"
-    if isinstance(ratings, Interval):
-        return f" within {low} to {high}"
-    return f" in steps of {ratings.step:g} from {low} to {high}"

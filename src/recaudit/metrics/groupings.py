@@ -8,8 +8,8 @@ from typing import Literal, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
 
@@ -25,7 +25,7 @@ class Grouping:
     by: str
     over: Literal["users", "items"]
     names: tuple[str, ...]
-    weights: NDArray[np.float64]
+    weights: FloatArray
     """(units, groups): how much of each unit belongs to each group; rows sum to one, or to zero."""
 
 
@@ -50,13 +50,12 @@ def groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
 
 
 def _offered(data: Interactions) -> list[Grouping]:
-    found: list[Grouping | None] = []
-    for column in data.attributes:
-        found.append(_by_value(column))
-    found.append(_by_quartile("history", "users", data.user_counts, "ratings"))
-    found.append(_by_quartile("popularity", "items", data.item_counts, "ratings"))
-    for name, categories in data.categories.items():
-        found.append(Grouping(name, "items", categories.names, categories.weights.toarray()))
+    found = (
+        *map(_by_value, data.attributes),
+        _by_quartile("history", "users", data.user_counts, "ratings"),
+        _by_quartile("popularity", "items", data.item_counts, "ratings"),
+        *(Grouping(name, "items", one.names, one.weights.toarray()) for name, one in data.categories.items()),
+    )
     return [grouping for grouping in found if grouping is not None]
 
 
@@ -73,15 +72,13 @@ def _by_value(column: pl.Series) -> Grouping | None:
     return Grouping(column.name, "users", tuple(map(str, values)), weights.astype(np.float64))
 
 
-def _by_quartile(
-    by: str, over: Literal["users", "items"], values: NDArray[np.int64] | NDArray[np.float64], unit: str
-) -> Grouping:
+def _by_quartile(by: str, over: Literal["users", "items"], values: IntArray | FloatArray, unit: str) -> Grouping:
     """Four groups cut at the quartiles; equal values stay together, so groups can differ in size or be fewer."""
     known = np.isfinite(values)
     cuts = np.unique(np.quantile(values[known], [0.25, 0.5, 0.75]))
     group = np.searchsorted(cuts, values, side="left")
     names: list[str] = []
-    columns: list[NDArray[np.bool_]] = []
+    columns: list[BoolArray] = []
     for number in range(len(cuts) + 1):
         inside = known & (group == number)
         if inside.any():

@@ -1,7 +1,4 @@
-"""What a metric is: a number's name, definition, formula, range, direction and format, in one place.
-
-The audit that measures a metric owns its definition; summaries, the report, the docs and notebooks read it from there.
-"""
+"""What a metric is: a number's name, definition, formula, range, direction and format, stated by its audit alone."""
 
 from __future__ import annotations
 

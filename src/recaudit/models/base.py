@@ -149,8 +149,9 @@ def makers(fits: Callable[[type[FittedModel]], bool]) -> str:
     for name in models.__all__:
         public = getattr(models, name)
         recommends = isinstance(public, type) and issubclass(public, Recommender)
-        made = get_type_hints(public.fit if recommends else public).get("return") if callable(public) else None
-        known = isinstance(made, type) and issubclass(made, FittedModel)
-        if (recommends or name.startswith("from_")) and known and fits(made):
+        if not (recommends or name.startswith("from_")):
+            continue
+        made = get_type_hints(public.fit if recommends else public).get("return")
+        if isinstance(made, type) and issubclass(made, FittedModel) and fits(made):
             names.append(name if recommends else f"models.{name}")
     return ", ".join(names)

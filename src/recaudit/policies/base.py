@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Protocol, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import ValidatorFunctionWrapHandler, WrapValidator
 from torch import Tensor
 
@@ -86,7 +85,7 @@ class Policy(ListPolicy, ABC):
         """As `log_probabilities`; scores are double, finite where allowed and -inf elsewhere."""
 
     @final
-    def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+    def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
         """(users, n): item positions, one after the other, each drawn by the policy from what is left; -1 for none.
 
         So a list of one follows `log_probabilities`, and every further place follows them among the items that the
@@ -98,7 +97,7 @@ class Policy(ListPolicy, ABC):
             return top_items(scores, allowed, n)
         return self._sample(scores, allowed, n, rng, users, items)
 
-    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
         """As `sample`, for a policy whose probabilities keep their ratios when items are taken away."""
         # Adding Gumbel noise to the log-probabilities and taking the n largest is drawing n without replacement
         # (Plackett-Luce). Items at -inf come after all others, each as likely as the next.

@@ -6,10 +6,10 @@ from typing import ClassVar, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from recaudit.arrays import BoolArray, IntArray
 from recaudit.policies.base import Policy
 from recaudit.ranking import top_items
 from recaudit.seeding import Keys, derive, uniforms
@@ -36,7 +36,9 @@ class Softmax(Policy):
     """How sharply the best item is preferred: towards 0 uniform, towards infinity top-1."""
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return _log_normalised(self.beta * _below_best(scores, allowed), allowed)
+        # Below the row's best, so that scores of any size stay safe.
+        below = torch.where(allowed, scores - scores.amax(dim=1, keepdim=True), 0.0)
+        return _log_normalised(self.beta * below, allowed)
 
 
 @final
@@ -61,7 +63,7 @@ class EpsilonGreedy(Policy):
         best = torch.log(torch.where(others > 0, 1 - self.epsilon, torch.ones_like(others)))
         return torch.where(_is_top(scores, allowed), best, torch.where(allowed, rest, -torch.inf))
 
-    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> NDArray[np.int64]:
+    def _sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
         places = np.arange(n).astype(np.uint64)
         explored = uniforms(derive(rng, "explored"), users[:, None], places[None, :]) < self.epsilon
         # One random order of the items serves every place: whoever is left and not the best was not the best before,
@@ -100,9 +102,9 @@ class Power(Policy):
         return _log_normalised(torch.where(largest > 0, logs, 0.0), allowed)
 
 
-def _first(items: NDArray[np.int64], passed: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _first(items: IntArray, passed: BoolArray) -> IntArray:
     """(rows,): the first of the items (rows, n) that is not passed over; -1 where all are."""
-    found: NDArray[np.int64] = np.take_along_axis(items, passed.argmin(axis=1)[:, None], axis=1)[:, 0]
+    found: IntArray = np.take_along_axis(items, passed.argmin(axis=1)[:, None], axis=1)[:, 0]
     return np.where(passed.all(axis=1), -1, found)
 
 
@@ -110,12 +112,6 @@ def _is_top(scores: Tensor, allowed: Tensor) -> Tensor:
     """True at the top item of each row, nowhere in a row without any."""
     top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1)).to(scores.device)
     return torch.zeros_like(allowed).scatter_(1, top.clamp(min=0), top >= 0)
-
-
-def _below_best(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Scores minus the row's best: at most 0, so that scores of any size stay safe; 0 where not allowed."""
-    best = scores.amax(dim=1, keepdim=True)
-    return torch.where(allowed, scores - best, 0.0)
 
 
 def _log_normalised(logits: Tensor, allowed: Tensor) -> Tensor:

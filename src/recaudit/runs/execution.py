@@ -13,9 +13,9 @@ from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.runs.configuration import Configuration
-from recaudit.runs.folder import Run
-from recaudit.runs.journal import Journal
+from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
+from recaudit.specification import as_data
 
 Report = Callable[[Run], str]
 """The page of a run, as text."""
@@ -51,7 +51,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         yield
         for model in config.models:
-            if all(journal.is_settled(model.label, name) for name in config.audits):
+            if all((model.label, name) in journal.manifest.settled for name in config.audits):
                 yield from (None for _ in range(1 + len(config.audits)))
                 continue
             start = time.perf_counter()
@@ -60,7 +60,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
             subject = Subject(fitted, model.recommender, data, test)
             yield
             for name, audit in config.audits.items():
-                if not journal.is_settled(model.label, name):
+                if (model.label, name) not in journal.manifest.settled:
                     start = time.perf_counter()
                     try:
                         result = audit.run(subject, rng=config.seed, engine=config.engine)
@@ -86,7 +86,10 @@ def _new_manifest(config: Configuration, data: DataRecord) -> Manifest:
         config_hash=config.hash,
         data=data,
         versions=versions(),
-        models=tuple(map(ModelRecord.of, config.models)),
+        models=tuple(
+            ModelRecord(label=model.label, kind=model.kind, settings=as_data(model.recommender))
+            for model in config.models
+        ),
         audits=tuple(config.audits),
         steps=(),
     )

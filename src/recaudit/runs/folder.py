@@ -1,18 +1,21 @@
-"""The run folder of an audit: what is in it, and how it is read."""
+"""The run folder of an audit: how it is read, and how it is written, one finished step after the other."""
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import polars as pl
 
+from recaudit.audits.result import Result
 from recaudit.errors import InputError, did_you_mean
-from recaudit.folders import REPORT, Folder
-from recaudit.runs.manifest import Manifest
+from recaudit.folders import REPORT, Folder, tell_lost, verify
+from recaudit.runs.manifest import Manifest, SkipRecord, StepRecord
 
 RESULTS = "results"
 
@@ -59,10 +62,8 @@ class Run:
     @property
     def missing(self) -> tuple[tuple[str, str], ...]:
         """(model, audit) of every step that is still to come: of an interrupted run, or one under way."""
-        settled = {(step.model, step.audit) for step in self.manifest.steps}
-        settled |= {(skip.model, skip.audit) for skip in self.manifest.skipped}
         asked = ((model, audit) for audit in self.manifest.audits for model in self.models)
-        return tuple(step for step in asked if step not in settled)
+        return tuple(step for step in asked if step not in self.manifest.settled)
 
     def table(self, model: str, audit: str, name: str) -> pl.DataFrame:
         """One table of one finished audit: 'summary', 'groups', 'users', 'items' or 'pairs'."""
@@ -80,6 +81,69 @@ class Run:
             tables = (Path(table).stem for table in files if table.startswith(f"{folder}/"))
             raise InputError("name", received=name, expected=f"a table of {audit}", remedy=did_you_mean(name, tables))
         return pl.scan_parquet(self.folder.checked(file), glob=False)  # a label such as 'ALS [2]' is no pattern
+
+
+@final
+class Journal:
+    """Writes a run folder. The manifest lists a step only once its tables are whole and in place."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.manifest = Manifest.of(folder.manifest)
+        self._before = self.manifest.seconds
+        self._since = time.perf_counter()
+
+    @classmethod
+    def begin(cls, path: Path, new: Manifest, *, fresh: bool) -> Journal:
+        """Start in an empty folder or, with `fresh`, over a former run; else go on with the same run.
+
+        Steps of which a file is not as it was written are taken back, and done again.
+        """
+        journal = cls(Folder.begin(path, new.kept(), fresh=fresh))
+        lost = verify(path).lost
+        tell_lost(path, lost)
+        if lost:
+            journal._take_back({finding.file for finding in lost})
+        elif journal.manifest.status != "complete":
+            journal.folder.put({}, without=[REPORT])
+        journal.folder.sweep(RESULTS)
+        return journal
+
+    def add_fit(self, model: str, seconds: float) -> None:
+        """Note how long a model took; it reaches the disk with its first step."""
+        now = {model: {"fit_seconds": seconds}}
+        models = tuple(one.model_copy(update=now.get(one.label)) for one in self.manifest.models)
+        self.manifest = self.manifest.model_copy(update={"models": models})
+
+    def add_step(self, model: str, audit: str, result: Result, seconds: float) -> None:
+        """Write the tables of a step, then note it as finished."""
+        where = step_folder(model, audit)
+        tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables.items()}
+        step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds)
+        self._put(tables, steps=(*self.manifest.steps, step))
+
+    def add_skip(self, model: str, audit: str, reason: str) -> None:
+        """Note that the model cannot be put to this audit."""
+        skip = SkipRecord(model=model, audit=audit, reason=reason)
+        self._put({}, skipped=(*self.manifest.skipped, skip))
+
+    def complete(self, report: str | None = None) -> None:
+        """Write the report and note that nothing is left to do."""
+        self._put({} if report is None else {REPORT: report.encode()}, status="complete")
+
+    def _take_back(self, lost: set[str]) -> None:
+        """Forget the steps that the lost files belong to, and the report, which was made from them."""
+        names = {(step.model, step.audit): f"{step_folder(step.model, step.audit)}/" for step in self.manifest.steps}
+        hit = {step: name for step, name in names.items() if any(file.startswith(name) for file in lost)}
+        kept = tuple(step for step in self.manifest.steps if (step.model, step.audit) not in hit)
+        left = [file for file in self.folder.manifest.files if file.startswith(tuple(hit.values()))]
+        self._put({}, without=[REPORT, *lost, *left], steps=kept, status="running")
+
+    def _put(self, files: dict[str, Any], without: Iterable[str] = (), **changes: Any) -> None:
+        seconds = round(self._before + time.perf_counter() - self._since, 3)
+        self.manifest = self.manifest.model_copy(update={**changes, "seconds": seconds})
+        kept = self.manifest.kept()
+        self.folder.put(files, without=without, record=kept.record, status=kept.status)
 
 
 def step_folder(model: str, audit: str) -> str:

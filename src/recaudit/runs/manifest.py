@@ -6,21 +6,16 @@ import platform
 from importlib import metadata
 from typing import Any, Literal, final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from recaudit import __version__, folders
 from recaudit.data import Interactions
 from recaudit.errors import DamagedError
-from recaudit.runs.recommenders import Model
-
-
-class _Record(BaseModel):
-    # Fields that a later version adds do not stop this one from opening the folder.
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+from recaudit.folders.manifest import Record
 
 
 @final
-class DataRecord(_Record):
+class DataRecord(Record):
     """The data that the run looked at."""
 
     name: str
@@ -52,7 +47,7 @@ class DataRecord(_Record):
 
 
 @final
-class ModelRecord(_Record):
+class ModelRecord(Record):
     """A recommender of the run."""
 
     label: str
@@ -61,15 +56,9 @@ class ModelRecord(_Record):
     fit_seconds: float | None = None
     """None until it was fitted."""
 
-    @classmethod
-    def of(cls, model: Model) -> ModelRecord:
-        """Describe a configured model."""
-        settings = model.recommender.model_dump(mode="json")
-        return cls(label=model.label, kind=model.kind, settings=settings)
-
 
 @final
-class StepRecord(_Record):
+class StepRecord(Record):
     """One finished audit of one model: its tables are in the folder."""
 
     model: str
@@ -80,7 +69,7 @@ class StepRecord(_Record):
 
 
 @final
-class SkipRecord(_Record):
+class SkipRecord(Record):
     """An audit that one model cannot be put to, and why: nothing is missing from the folder."""
 
     model: str
@@ -89,7 +78,7 @@ class SkipRecord(_Record):
 
 
 @final
-class Manifest(_Record):
+class Manifest(Record):
     """What manifest.json says about an audit, besides its files."""
 
     recaudit: str
@@ -131,21 +120,11 @@ class Manifest(_Record):
         plan = {"settings": self.config_hash, "data": self.data.fingerprint}
         return folders.Manifest(kind="audit", recaudit=self.recaudit, status=self.status, plan=plan, record=record)
 
-    def with_fit(self, model: str, seconds: float) -> Manifest:
-        """The manifest once a model is fitted."""
-        models = (
-            record.model_copy(update={"fit_seconds": seconds}) if record.label == model else record
-            for record in self.models
-        )
-        return self.model_copy(update={"models": tuple(models)})
-
-    def with_step(self, step: StepRecord) -> Manifest:
-        """The manifest once a step is written."""
-        return self.model_copy(update={"steps": (*self.steps, step)})
-
-    def with_skip(self, skip: SkipRecord) -> Manifest:
-        """The manifest once it is known that a step has no answer."""
-        return self.model_copy(update={"skipped": (*self.skipped, skip)})
+    @property
+    def settled(self) -> set[tuple[str, str]]:
+        """(model, audit) of every step that is finished, or known to have no answer."""
+        steps: list[StepRecord | SkipRecord] = [*self.steps, *self.skipped]
+        return {(step.model, step.audit) for step in steps}
 
 
 _PACKAGES = ("numpy", "scipy", "torch", "numba", "polars", "pydantic")

@@ -1,7 +1,4 @@
-"""The contracts that every part fulfils, for other packages to inherit: `class TestMine(ModelContract)`.
-
-Needs pytest.
-"""
+"""The contracts that every part fulfils, for tests of other packages to inherit: `class TestMine(ModelContract)`."""
 
 from recaudit.testing.audits import AuditContract
 from recaudit.testing.engines import EngineContract

@@ -14,6 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from recaudit.arrays import IntArray
 from recaudit.errors import InputError
 from recaudit.registry import ENVIRONMENTS
 from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
@@ -32,14 +33,14 @@ def changed(environment: Environment, **changes: Any) -> Environment:
     return environment.changed(**changes)
 
 
-def some_slates(environment: Environment, seed: int) -> NDArray[np.int64]:
+def some_slates(environment: Environment, seed: int) -> IntArray:
     """(users a step, slate): distinct items for everybody."""
     draw = np.random.default_rng(seed)
     rows = [draw.permutation(environment.items)[: environment.slate] for _ in range(environment.users_per_step)]
     return np.array(rows, dtype=np.int64)
 
 
-def as_action(environment: Environment, items: NDArray[np.int64]) -> Any:
+def as_action(environment: Environment, items: IntArray) -> Any:
     """Slates as an action, with scores where users see them."""
     return {"items": items, "scores": 3 + np.cos(items)} if environment.choice.uses_scores else items
 
@@ -93,7 +94,7 @@ class EnvironmentContract:
         return changed(self.environment, repeats="always")
 
     @property
-    def everybody(self) -> NDArray[np.int64]:
+    def everybody(self) -> IntArray:
         return np.arange(self.environment.users)
 
     # ---- Gymnasium ------------------------------------------------------------------------------------

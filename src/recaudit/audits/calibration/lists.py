@@ -86,7 +86,8 @@ def given_lists(
             f"column {columns.item!r}",
             received=offending(table[columns.item], missing, before=before),
             expected=f"items that are in the log ({data.n_items:,} known)",
-            remedy="Correct the ids, or say unknown = 'ignore' to leave those rows out.",
+            remedy="Correct the ids, or say {} to leave those rows out.",
+            settings=[("unknown", "ignore")],
         )
     ids = table[columns.user]
     everybody = ids.unique(maintain_order=True)

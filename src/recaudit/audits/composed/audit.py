@@ -1,7 +1,4 @@
-"""An audit of one's own: any intervention, outcome, functional and quantifier that there is an answer to.
-
-It is answered by another audit where one asks the same, in closed form, or by plugging the ratings in.
-"""
+"""An audit of one's own, answered by another audit that asks the same, in closed form, or by plugging ratings in."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from pydantic import model_validator
 from recaudit.audits.agency.fits import audited
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.candidates import Candidates
-from recaudit.audits.composed.extremes import largest
-from recaudit.audits.composed.given import at_given
+from recaudit.audits.composed.answers import at_given, largest
 from recaudit.audits.composed.pairs import ResolvedPairs
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.reachability.audit import Reachability
@@ -149,10 +145,11 @@ class Composed(Audit):
             ):
                 self._check_closed_form()
                 pairs = self._pairs(subject, context)
-                return largest(self.outcome, self.functional, pairs).frame(pairs)
+                return pairs.frame(largest(self.outcome, self.functional, pairs), about_an_item=True)
             case _, _, _, At():
                 pairs = self._pairs(subject, context)
-                return at_given(self.outcome, self.functional, self.over, pairs).frame(pairs)
+                rows = at_given(self.outcome, self.functional, self.over, pairs)
+                return pairs.frame(rows, about_an_item=self.outcome.about_an_item)
         raise NotSupportedError(f"{self.recipe}: nothing here computes that. {_RUNNABLE}")
 
     def _pairs(self, subject: Subject, context: Context) -> ResolvedPairs:

@@ -27,6 +27,10 @@ from recaudit.status import Status
 if TYPE_CHECKING:
     from recaudit.audits.composed.audit import Composed
 
+Rows = tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray]
+"""Answers, (rows,) each: the viewer and the actor, as rows of `ResolvedPairs`; the item, without meaning where the
+outcome is not about one; the value, NaN where there is no answer; and the baseline."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -102,8 +106,7 @@ class ResolvedPairs:
                 yield from ((row, int(actor)) for actor in np.flatnonzero(self.editors != viewer))
 
     def asked(self, viewer: int, actors: IntArray, outcome: Outcome) -> BoolArray:
-        """(actors, items): what is asked about, for a row of `viewers` and rows of `actors`: the items named, or all
-        candidates.
+        """(actors, items): the items named, or all candidates, for a row of `viewers` and rows of `actors`.
 
         Another user's ratings bear on what is predicted of the items that they rate: those alone are asked about then.
         """
@@ -118,52 +121,17 @@ class ResolvedPairs:
             asked |= self.allowed[viewer]
         return asked
 
-
-@final
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Answers: a row for each viewer and actor, and item where the outcome is about one."""
-
-    viewer: IntArray
-    """(rows,): rows of `ResolvedPairs.viewers`."""
-    actor: IntArray
-    """(rows,): rows of `ResolvedPairs.actors`."""
-    item: IntArray | None
-    """(rows,): positions; None where the outcome is not about an item."""
-    value: FloatArray
-    """(rows,): NaN where there is no answer."""
-    baseline: FloatArray
-    """(rows,)"""
-
-    @classmethod
-    def joined(cls, parts: Iterable[Rows], *, about_an_item: bool) -> Rows:
-        """One after the other; there may be none."""
+    def frame(self, parts: Iterable[Rows], *, about_an_item: bool) -> pl.DataFrame:
+        """The answers under ids, with a status. Every value here is exact: its bounds are the value itself."""
         none, nan = np.zeros(0, dtype=np.int64), np.zeros(0)
-        every = [cls(none, none, none if about_an_item else None, nan, nan), *parts]
-        return cls(
-            np.concatenate([part.viewer for part in every]),
-            np.concatenate([part.actor for part in every]),
-            np.concatenate([part.item for part in every if part.item is not None]) if about_an_item else None,
-            np.concatenate([part.value for part in every]),
-            np.concatenate([part.baseline for part in every]),
-        )
-
-    def frame(self, pairs: ResolvedPairs) -> pl.DataFrame:
-        """Under ids, with a status. Every value here is exact: its bounds are the value itself."""
-        columns: dict[str, pl.Series | FloatArray] = {"viewer": pairs.log.user_ids.gather(pairs.viewers[self.viewer])}
-        if pairs.editors is not None:
-            columns["editor"] = pairs.log.user_ids.gather(pairs.editors[self.actor])
-        if self.item is not None:
-            columns["item"] = pairs.log.item_ids.gather(self.item)
-        value = pl.Series(self.value).fill_nan(None)
-        status = np.where(np.isnan(self.value), Status.NOT_APPLICABLE.value, Status.SOLVED.value)
-        return pl.DataFrame(
-            {
-                **columns,
-                "value": value,
-                "lower": value,
-                "upper": value,
-                "status": pl.Series(status).cast(STATUS),
-                "baseline": pl.Series(self.baseline).fill_nan(None),
-            }
-        )
+        columns = zip((none, none, none, nan, nan), *parts, strict=True)
+        viewer, actor, item, value, baseline = (np.concatenate(column) for column in columns)
+        ids = {"viewer": self.log.user_ids.gather(self.viewers[viewer])}
+        if self.editors is not None:
+            ids["editor"] = self.log.user_ids.gather(self.editors[actor])
+        if about_an_item:
+            ids["item"] = self.log.item_ids.gather(item)
+        exact = pl.Series(value).fill_nan(None)
+        status = pl.Series(np.where(np.isnan(value), Status.NOT_APPLICABLE.value, Status.SOLVED.value)).cast(STATUS)
+        numbers = {"value": exact, "lower": exact, "upper": exact, "status": status}
+        return pl.DataFrame({**ids, **numbers, "baseline": pl.Series(baseline).fill_nan(None)})

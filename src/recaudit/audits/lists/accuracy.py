@@ -1,7 +1,4 @@
-"""Accuracy: do predicted ratings and lists agree with what users went on to do?
-
-Every metric is checked against an independent library in the tests.
-"""
+"""Accuracy: do predicted ratings and lists agree with what users went on to do?"""
 
 from __future__ import annotations
 
@@ -14,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arguments import check_count
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.lists.recommend import Recommend, check_length
@@ -28,6 +26,7 @@ from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
 from recaudit.models.base import FittedModel
 from recaudit.policies import AnyListPolicy, Top1
+from recaudit.ties import TIE
 
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
@@ -65,9 +64,8 @@ class Accuracy(ListAudit):
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
         work = _Evaluate(model, test, Recommend(model, self.policy, self.k, context.rng))
-        parts = list(context.engine.map(work, blocks(users), "accuracy"))
-        predicted = np.concatenate([part.predicted for part in parts])
-        rank = np.concatenate([part.rank for part in parts])
+        parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
+        predicted, rank = (np.concatenate(part) for part in parts)
         return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
@@ -125,23 +123,14 @@ accuracy = Verb(Accuracy, Result)
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Measured:
-    predicted: FloatArray
-    """(held-out ratings of the block,): the score of each."""
-    rank: IntArray
-    """(held-out ratings of the block,): its place in the list, from 1; 0 where it is not in it."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class _Evaluate:
-    """Scores and list places of the held-out items of a block of users."""
+    """(held-out ratings of a block of users,) each: the score, and the place in the list, from 1, or 0 for none."""
 
     model: FittedModel
     test: Interactions
     recommend: Recommend
 
-    def __call__(self, users: IntArray) -> _Measured:
+    def __call__(self, users: IntArray) -> tuple[FloatArray, IntArray]:
         lists = self.recommend(users)
         place = np.zeros(lists.scores.shape, dtype=np.int64)
         row, rank = np.nonzero(lists.items >= 0)
@@ -149,11 +138,11 @@ class _Evaluate:
         rows = np.repeat(np.arange(len(users)), self.test.user_counts[users])
         items = np.concatenate([self.test.history(int(user))[0] for user in users]).astype(np.int64)
         predicted = lists.scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
-        return _Measured(predicted, place[rows, items])
+        return predicted, place[rows, items]
 
 
 def _ranking_metrics(
-    users: NDArray[np.int32], rank: IntArray, relevant: NDArray[np.bool_], n_users: int, k: int
+    users: NDArray[np.int32], rank: IntArray, relevant: BoolArray, n_users: int, k: int
 ) -> dict[str, FloatArray]:
     """Each ranking metric of each user (users,), NaN for users without a relevant held-out item."""
     wanted = np.bincount(users[relevant], minlength=n_users).astype(np.float64)
@@ -178,8 +167,8 @@ def _item_groups(
     grouping: Grouping,
     test: Interactions,
     error: FloatArray,
-    hit: NDArray[np.bool_],
-    relevant: NDArray[np.bool_],
+    hit: BoolArray,
+    relevant: BoolArray,
     *,
     predicts: bool,
 ) -> list[Ratio]:
@@ -220,3 +209,29 @@ def _check_held_out(data: Interactions, test: Interactions) -> None:
     if len(test) == 0:
         raise InputError("test", received="a log without ratings", expected="held-out ratings")
     check_same_ids(data, test)
+
+
+def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArray:
+    """(users,): nDCG@k of each user's held-out items, ranked among themselves by `scores` (ratings of `test`,).
+
+    The gain of an item is its rating. Nothing that the user did not rate plays a part, so that a random order scores
+    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Of tied scores the
+    item that comes first. NaN for users without held-out items.
+    """
+    check_count("k", k)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values: FloatArray = _gain(scores, test, k) / _gain(test.ratings, test, k)
+    return values
+
+
+def _gain(by: FloatArray, test: Interactions, k: int) -> FloatArray:
+    """(users,): the discounted sum of ratings of the first k, in descending order of `by`."""
+    order = np.lexsort((-by, test.users))
+    gap = np.zeros(test.n_users)
+    np.maximum.at(gap, test.users, TIE * np.abs(by))
+    apart = (by[order[:-1]] - by[order[1:]] > gap[test.users[1:]]) | (test.users[1:] != test.users[:-1])
+    order = order[np.lexsort((order, np.concatenate([[0], np.cumsum(apart)])[: len(order)]))]
+    place = np.arange(len(test)) - np.repeat(test.indptr[:-1], test.user_counts)
+    weights = np.where(place < k, test.ratings[order] / np.log2(place + 2), 0.0)
+    sums: FloatArray = np.bincount(test.users, weights, test.n_users).astype(np.float64)
+    return sums

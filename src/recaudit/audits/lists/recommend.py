@@ -10,10 +10,9 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from recaudit.arguments import checked
-from recaudit.arrays import IntArray
+from recaudit.arrays import BoolArray, IntArray
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -56,7 +55,7 @@ class Recommend:
         allowed = torch.from_numpy(unseen) & model.may_show(scores)
         return Lists(self._lister(scores, allowed, users, self.n, self.rng), scores)
 
-    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> Lists:
+    def _given(self, model: BlackBox, users: IntArray, unseen: BoolArray) -> Lists:
         """The system's own lists, in their order, without what was seen; they come without scores."""
         if self.policy not in (Top1(), Softmax(beta=1)):
             raise NotSupportedError(

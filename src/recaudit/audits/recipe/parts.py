@@ -1,7 +1,4 @@
-"""The parts of a recipe beside the intervention: what is looked at, how it becomes a number, over which ratings.
-
-`str()` of a part is its name in a sentence.
-"""
+"""The parts of a recipe beside the intervention; `str()` of a part is its name in a sentence."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What an audit is: who changes what, what is looked at, how it becomes a number, and over which ratings.
-
-Paper 001, section 3.2, asks for the first three; the fourth says whether the number is taken at given ratings or is
-the largest over all that are allowed.
-"""
+"""What an audit asks (paper 001, section 3.2), with a quantifier: at given ratings, or the largest over all allowed."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
@@ -69,7 +70,7 @@ def _complete(url: str, part: Path, label: str) -> None:
         with part.open("ab" if start else "wb") as file:
             # What is already there counts as done.
             done = start // _CHUNK
-            chunks = chain(repeat(b"", done), _chunks(response))
+            chunks = chain(repeat(b"", done), iter(partial(response.read, _CHUNK), b""))
             for chunk in track(chunks, label, done + max(1, math.ceil(remaining / _CHUNK))):
                 file.write(chunk)
     received, total = part.stat().st_size, start + remaining
@@ -83,11 +84,6 @@ def _open(url: str, start: int) -> http.client.HTTPResponse:
         urllib.request.Request(url, headers=headers), timeout=_TIMEOUT
     )
     return response
-
-
-def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    while chunk := response.read(_CHUNK):
-        yield chunk
 
 
 def _published_digest(url: str) -> str:

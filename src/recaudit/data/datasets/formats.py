@@ -1,7 +1,6 @@
 """The owners' text files as frames: fast where the file is as published, and line by line where it is not.
 
-`read_fast` leaves the work to polars, whose errors name no line. Whatever surprises it goes through
-`read_exact`, its slow twin, which either reads the file after all or says which line is wrong.
+Whatever surprises `read_fast` goes through `read_exact`, which reads the file after all or says which line is wrong.
 """
 
 from __future__ import annotations

@@ -49,9 +49,7 @@ def read_small(folder: Path) -> Interactions:
             expected="clicks on articles that news.tsv describes",
             remedy="Take both files from the same archive.",
         )
-    highest = clicks["rating"].max()
-    assert isinstance(highest, float)
-    log = Interactions.from_frame(clicks, scale=(0.0, highest))
+    log = Interactions.from_frame(clicks, scale=(0.0, float(clicks["rating"].to_numpy().max())))
     parents = articles.group_by("subcategory", "category").len().sort("subcategory", "category")
     return log.with_categories("category", parents, item="subcategory", weight="len", unknown="ignore")
 

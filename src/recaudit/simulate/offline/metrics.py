@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arguments import checked
-from recaudit.audits.lists.rated_ranking import rated_ndcg
+from recaudit.audits.lists.accuracy import rated_ndcg
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split, folds
 from recaudit.engines import Engine, Serial
