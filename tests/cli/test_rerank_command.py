@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner, Result
+from typer.utils import get_params_from_function
 
 import recaudit as ra
 from recaudit.audits.calibration.rerank import rerank as rerank_frame
@@ -178,7 +179,7 @@ def test_it_explains_itself() -> None:
 
 @pytest.mark.parametrize("name", ["weight", "size", "transform", "rank_weights", "smoothing", "prior_weight", "prior"])
 def test_the_help_shows_the_defaults_of_the_policy(name: str) -> None:
-    option = next(one for one in typer.main.get_params_from_function(rerank).values() if one.name == name)
+    option = next(one for one in get_params_from_function(rerank).values() if one.name == name)
     default = Calibrated.model_fields[name].default
     assert option.default.help.endswith(f"[{default:g}]" if isinstance(default, float) else f"[{default}]")
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from recaudit.audits.result import Result
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
-from recaudit.runs import Manifest, Run
+from recaudit.runs import AuditRecord, Run
 from recaudit.runs.folder import Journal
 from recaudit.runs.manifest import DataRecord, ModelRecord
 
@@ -308,7 +308,7 @@ class Data:
 def write_run(path: Path, models: Sequence[Model], data: Data | None = None, audits: Sequence[str] = ()) -> Run:
     """A run folder as a run leaves it; interrupted, where a model lacks one of the `audits` asked for."""
     data = data or Data()
-    manifest = Manifest(
+    manifest = AuditRecord(
         recaudit="0.1.0",
         status="running",
         seed=7,

@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.padding import Padding
 from rich.text import Text
 
 from recaudit.cli.messages import AsJson, answers, command, plain_table, print_json
@@ -71,14 +72,13 @@ def _print_one(name: str, cls: type[Audit]) -> None:
     if rung := _rung(cls):
         console.print(f"\nWith its defaults: {cls().recipe}")
         console.print(f"Rung on the causal ladder: {rung}")
-    settings = plain_table()
-    for one in _settings(cls):
-        settings.add_row(Text(one["name"], style="bold"), Text(str(one["default"])), Text(one["about"]))
     console.print(
         f"\nSettings, in Python as {name.replace('-', '_')}(...), in a configuration under [audits.{name}]:",
         markup=False,
     )
-    console.print(settings, soft_wrap=False)
+    for one in _settings(cls):
+        console.print(Text.assemble("  ", (one["name"], "bold"), f" = {one['default']}"))
+        console.print(Padding(one["about"], (0, 0, 0, 6)), soft_wrap=False)
     metrics = plain_table()
     for metric in cls.metrics:
         about = f"{metric.definition} Formula: {metric.formula}. Range: {metric.range}"

@@ -2,16 +2,16 @@
 
 from recaudit.folders.folder import REPORT, Folder, Writer, check_same, claimed, damaged, keep, tell_lost
 from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
-from recaudit.folders.verification import Finding, Verdict, verify
+from recaudit.folders.verification import LostFile, Verdict, verify
 
 __all__ = [
     "KINDS",
     "MANIFEST",
     "REPORT",
     "FileRecord",
-    "Finding",
     "Folder",
     "Kind",
+    "LostFile",
     "Manifest",
     "Verdict",
     "Writer",

@@ -11,7 +11,7 @@ from typing import Any, final
 from recaudit import atomic, lock
 from recaudit.errors import DamagedError, DamageWarning, InputError
 from recaudit.folders.manifest import KINDS, MANIFEST, FileRecord, Kind, Manifest, read_manifest
-from recaudit.folders.verification import Finding, cut_links, verify
+from recaudit.folders.verification import LostFile, cut_links, verify
 from recaudit.version import __version__
 
 REPORT = "report.html"
@@ -194,7 +194,7 @@ def damaged(path: Path, fault: str) -> DamagedError:
     )
 
 
-def tell_lost(path: Path, lost: Iterable[Finding]) -> None:
+def tell_lost(path: Path, lost: Iterable[LostFile]) -> None:
     """Warn of all files by name, if there are any."""
     named = [f"{finding.name} ({finding.fault})" for finding in lost]
     if named:
@@ -215,13 +215,13 @@ def _as_planned(path: Path, new: Manifest) -> Manifest | None:
         if former is not None:
             check_same(path, former, new.kind, new.plan)
     except InputError:
-        tell_lost(path, [Finding("", MANIFEST, "damaged" if (path / MANIFEST).is_file() else "missing")])
+        tell_lost(path, [LostFile("", MANIFEST, "damaged" if (path / MANIFEST).is_file() else "missing")])
         atomic.discard(path)
         return None
     return former
 
 
-def _take_away(path: Path, finding: Finding) -> None:
+def _take_away(path: Path, finding: LostFile) -> None:
     """A trial is whole or begins anew, and so does a folder without a manifest; elsewhere a file goes alone."""
     inside = path / finding.folder
     manifest = read_manifest(inside) if finding.file != MANIFEST and inside.exists() else None

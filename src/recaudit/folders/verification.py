@@ -14,7 +14,7 @@ from recaudit.folders.manifest import MANIFEST, Fault, FileRecord, Manifest, dec
 
 @final
 @dataclass(frozen=True)
-class Finding:
+class LostFile:
     """A file that is not as it was written."""
 
     folder: str
@@ -39,7 +39,7 @@ class Verdict:
     """None where it is damaged or missing."""
     whole: tuple[str, ...]
     """Files that are as they were written."""
-    lost: tuple[Finding, ...]
+    lost: tuple[LostFile, ...]
     """Files that are not."""
     unknown: tuple[str, ...]
     """Files that no manifest lists: somebody's own, or what a killed run had not finished. Nothing reads them."""
@@ -50,23 +50,23 @@ def verify(path: Path) -> Verdict:
     if not path.is_dir():
         raise InputError("path", received=str(path), expected="a run folder")
     whole: list[str] = []
-    lost: list[Finding] = []
+    lost: list[LostFile] = []
     manifest = _verify(path, "", None, whole, lost)
     known = {*whole, *(finding.name for finding in lost)}
     unknown = sorted(name for name in _files(path, path) if name not in known) if manifest else []
     if not lost and any(Path(name).name == MANIFEST for name in unknown):
         # A run folder inside that this manifest knows nothing of: it is another folder's.
-        return Verdict(path, None, (), (Finding("", MANIFEST, "damaged"),), ())
+        return Verdict(path, None, (), (LostFile("", MANIFEST, "damaged"),), ())
     return Verdict(path, manifest, tuple(whole), tuple(lost), tuple(unknown))
 
 
-def _verify(root: Path, folder: str, digest: str | None, whole: list[str], lost: list[Finding]) -> Manifest | None:
+def _verify(root: Path, folder: str, digest: str | None, whole: list[str], lost: list[LostFile]) -> Manifest | None:
     """One folder and those inside it; `digest` is that of its manifest, where the folder around it knows it."""
     file = root / folder / MANIFEST
     there = file.is_file() and not _leads_away(root, _joined(folder, MANIFEST))
     manifest = decoded(file.read_bytes()) if there else None
     if manifest is None or (digest is not None and FileRecord.of(file).sha256 != digest):
-        lost.append(Finding(folder, MANIFEST, "damaged" if there else "missing"))
+        lost.append(LostFile(folder, MANIFEST, "damaged" if there else "missing"))
         return None
     whole.append(_joined(folder, MANIFEST))
     for name, record in manifest.files.items():
@@ -74,7 +74,7 @@ def _verify(root: Path, folder: str, digest: str | None, whole: list[str], lost:
         if fault is None:
             whole.append(_joined(folder, name))
         else:
-            lost.append(Finding(folder, name, fault))
+            lost.append(LostFile(folder, name, fault))
     for name, inside in manifest.folders.items():
         # Of a run that is not complete, folders that are not begun are not missing.
         place = root / folder / name

@@ -3,12 +3,12 @@
 from recaudit.runs.configuration import Configuration, parse, read
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
-from recaudit.runs.manifest import Manifest
+from recaudit.runs.manifest import AuditRecord
 from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation, read_simulation
 
 __all__ = [
+    "AuditRecord",
     "Configuration",
-    "Manifest",
     "Run",
     "SimulationConfiguration",
     "execute",

@@ -14,7 +14,7 @@ from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.folder import Journal, Run
-from recaudit.runs.manifest import DataRecord, Manifest, ModelRecord, versions
+from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, versions
 from recaudit.specification import as_data
 
 Report = Callable[[Run], str]
@@ -75,8 +75,8 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
         yield
 
 
-def _new_manifest(config: Configuration, data: DataRecord) -> Manifest:
-    return Manifest(
+def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
+    return AuditRecord(
         recaudit=__version__,
         status="running",
         seed=config.seed,

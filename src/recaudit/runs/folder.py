@@ -15,7 +15,7 @@ import polars as pl
 from recaudit.audits.result import Result
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import REPORT, Folder, tell_lost, verify
-from recaudit.runs.manifest import Manifest, SkipRecord, StepRecord
+from recaudit.runs.manifest import AuditRecord, SkipRecord, StepRecord
 
 RESULTS = "results"
 
@@ -38,9 +38,9 @@ class Run:
         return self.folder.path
 
     @cached_property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> AuditRecord:
         """What the folder says about the run."""
-        return Manifest.of(self.folder.manifest)
+        return AuditRecord.of(self.folder.manifest)
 
     @property
     def report(self) -> Path:
@@ -89,12 +89,12 @@ class Journal:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self.manifest = Manifest.of(folder.manifest)
+        self.manifest = AuditRecord.of(folder.manifest)
         self._before = self.manifest.seconds
         self._since = time.perf_counter()
 
     @classmethod
-    def begin(cls, path: Path, new: Manifest, *, fresh: bool) -> Journal:
+    def begin(cls, path: Path, new: AuditRecord, *, fresh: bool) -> Journal:
         """Start in an empty folder or, with `fresh`, over a former run; else go on with the same run.
 
         Steps of which a file is not as it was written are taken back, and done again.

@@ -78,7 +78,7 @@ class SkipRecord(Record):
 
 
 @final
-class Manifest(Record):
+class AuditRecord(Record):
     """What manifest.json says about an audit, besides its files."""
 
     recaudit: str
@@ -102,7 +102,7 @@ class Manifest(Record):
     skipped: tuple[SkipRecord, ...] = ()
 
     @classmethod
-    def of(cls, kept: folders.Manifest) -> Manifest:
+    def of(cls, kept: folders.Manifest) -> AuditRecord:
         """As the folder has kept it."""
         try:
             return cls.model_validate({**kept.record, "recaudit": kept.recaudit, "status": kept.status})
