@@ -9,8 +9,7 @@ from typing import final
 
 from recaudit.metrics.numbers import percent
 from recaudit.report.evidence import QUALITY, Evidence
-from recaudit.report.kit.findings import Finding, of_share
-from recaudit.report.kit.numbers import FEWEST_USERS, count, listing, plural, verb
+from recaudit.report.kit.numbers import FEWEST_USERS, Finding, count, listing, of_share, plural, verb
 from recaudit.report.sections.section import sections_of
 from recaudit.status import Status
 

@@ -1,18 +1,139 @@
-"""Models side by side, over all and group by group: the charts and tables that any audit can have."""
+"""Models side by side, over all and group by group: the tables and charts that any audit can have."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import altair as alt
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
-from recaudit.report.kit.tables import NumberTable, group_tables
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 
-Edge = Literal["right", "left"]
+_NOT_RUN = "this audit was not run for the model"
+MOST_ROWS = 10
+"""How many users or items a table lists."""
+
+Mark = Literal["", "best", "near"]
+
+
+@final
+@dataclass(frozen=True)
+class TableCell:
+    """One number: its text, its interval, whether it is the best of its column, or why there is none."""
+
+    text: str
+    interval: str = ""
+    before: str = ""
+    """What the number was without what is looked at, where that is the comparison."""
+    mark: Mark = ""
+    reason: str = ""
+    few: str = ""
+    """How many users it stands on, where these are too few for a finding."""
+    published: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class TableRow:
+    """A line of a table: what it is about, and its cells."""
+
+    name: str
+    cells: list[TableCell]
+    reference: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class NumberTable:
+    """Lines under headings, the first of which is that of the lines' names."""
+
+    caption: str
+    columns: list[str]
+    rows: list[TableRow]
+
+
+@final
+@dataclass(frozen=True)
+class Overview:
+    """Metrics by model: a column each, under the metric's label and with its definition a click away."""
+
+    metrics: list[str]
+    labels: list[str]
+    rows: list[TableRow]
+
+
+def cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> TableCell:
+    """A number with its interval, or `n/a` with the reason."""
+    if estimate is None or estimate.value is None:
+        return TableCell(NOT_AVAILABLE, reason=reason)
+    return TableCell(estimate.text, estimate.interval, estimate.before, mark)
+
+
+def user_cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> TableCell:
+    """A number over users: with how many they are, where they are too few for a finding."""
+    made = cell(estimate, mark, reason)
+    few = estimate is not None and not made.reason and not estimate.rests_on_enough
+    return replace(made, few=plural(estimate.users, "user")) if few and estimate else made
+
+
+def overview(
+    evidence: Evidence, audit: str, metrics: list[str] | None = None, *, everybody: bool = False, marked: bool = False
+) -> Overview:
+    """A line for each model that was audited, or for `everybody`; the best of a column is `marked`."""
+    metrics = evidence.metrics(audit) if metrics is None else metrics
+    marks = {metric: _marks(evidence, metric, audit) if marked else {} for metric in metrics}
+
+    def made(model: str, metric: str) -> TableCell:
+        found, mark = evidence.overall(model, metric, audit), marks[metric].get(model, "")
+        return user_cell(found, mark, evidence.reason(model, metric, audit))
+
+    rows = [
+        TableRow(model, [made(model, metric) for metric in metrics], everybody and model in evidence.references)
+        for model in evidence.models
+        if everybody or audit in evidence.run.audits(model)
+    ]
+    return Overview(metrics, [evidence.label(metric, audit) for metric in metrics], rows)
+
+
+def _marks(evidence: Evidence, metric: str, audit: str) -> dict[str, Mark]:
+    """The best of several models, and those whose interval overlaps with its."""
+    known = evidence.known(metric, audit)
+    if len(known) < 2 or evidence.definitions[metric].better == "neither":
+        return {}
+    best = known[evidence.ranked(metric, audit)[0]]
+    marks: dict[str, Mark] = {}
+    for model, own in known.items():
+        near = own.interval and best.interval and not own.apart_from(best)
+        marks[model] = "best" if own.text == best.text else "near" if near else ""
+    return marks
+
+
+def group_tables(evidence: Evidence, metrics: list[str], groupings: list[str], audit: str = "") -> list[NumberTable]:
+    """A table for each metric and way of grouping that there are numbers of."""
+    found = [_group_table(evidence, metric, by, audit) for metric in metrics for by in groupings]
+    return [table for table in found if table.rows]
+
+
+def _group_table(evidence: Evidence, metric: str, by: str, audit: str) -> NumberTable:
+    """One metric in every group for every model that has it; with the share of ratings first where it compares."""
+    named: dict[str, dict[str, Estimate]] = {}
+    for model in evidence.models:
+        for group in evidence.groups(model, metric, by, audit):
+            named.setdefault(group.name, {})[model] = group.estimate
+    models = [model for model in evidence.models if any(model in found for found in named.values())]
+    compares = metric == "share"
+    rows = [
+        TableRow(
+            name,
+            [TableCell(own.compared) for own in [*found.values()][:compares]]
+            + [user_cell(found.get(model)) for model in models],
+        )
+        for name, found in named.items()
+    ]
+    headings = [by, "ratings in the data", *models] if compares else [by, *models]
+    return NumberTable(f"{evidence.label(metric, audit)} by {by}", headings, rows)
 
 
 @final
@@ -21,7 +142,6 @@ class ByGroup:
     """One metric by group: a chart for each grouping, and all numbers."""
 
     metric: str
-    label: str
     figures: list[kit.Figure]
     tables: list[NumberTable]
     rival: str | None = None
@@ -32,16 +152,13 @@ class ByGroup:
 
 def by_group(evidence: Evidence, metric: str, groupings: list[str], audit: str = "") -> ByGroup | None:
     """None where there are no numbers."""
-    figures = [figure for by in groupings if (figure := groups_by(evidence, metric, by, audit)) is not None]
     tables = group_tables(evidence, [metric], groupings, audit)
     if not tables:
         return None
-    shown = {model for model in evidence.models if any(evidence.groups(model, metric, by, audit) for by in groupings)}
+    shown = {model for table in tables for model in table.columns[1:] if model in evidence.models}
     rival = evidence.rival if evidence.rival in shown else None
-    others = bool(shown - {evidence.main, rival})
-    return ByGroup(
-        metric, evidence.label(metric, audit), figures, tables, rival, others
-    )
+    figures = kit.existing(groups_by(evidence, metric, by, audit) for by in groupings)
+    return ByGroup(metric, figures, tables, rival, bool(shown - {evidence.main, rival}))
 
 
 def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.Figure | None:
@@ -60,9 +177,7 @@ def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.
     axis, scale = kit.value_axis(evidence.definitions[metric]), alt.Scale(zero=True, nice=True)
     x, lower = kit.across("value", "lower", axis=axis, scale=scale)
     y, told = kit.rows_of("group", names), kit.tooltip("group", "model")
-    others, rival, main = (
-        kit.chart([row for row in rows if row["role"] == role]) for role in ("other", "rival", "main")
-    )
+    others, rival, main = (kit.chart([row for row in rows if row["role"] == own]) for own in ("other", "rival", "main"))
     return kit.figure(
         f"By {by}",
         f"{evidence.label(metric, audit)} of {evidence.main} by {by}: "
@@ -128,13 +243,12 @@ def main_stands_out() -> alt.Color:
     return alt.Color("main:N", scale=alt.Scale(domain=[True, False], range=[kit.ACCENT, kit.INK]), legend=None)
 
 
-def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Edge]:
+def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, str]:
     """References further from the personalised models than twice the range these span, and on which side."""
     values = [known[model].value or 0.0 for model in evidence.personalised if model in known]
     if len(values) < 3:
         return {}
-    low, high = min(values), max(values)
-    reach = 2 * (high - low)
+    reach = 2 * (max(values) - min(values))
+    low, high = min(values) - reach, max(values) + reach
     found = {model: known[model].value or 0.0 for model in evidence.references if model in known}
-    off: dict[str, Edge] = {model: "left" for model, value in found.items() if value < low - reach}
-    return off | {model: "right" for model, value in found.items() if value > high + reach}
+    return {model: "left" if value < low else "right" for model, value in found.items() if not low <= value <= high}

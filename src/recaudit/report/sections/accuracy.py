@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate
-from recaudit.report.kit.comparisons import by_group, figures_by_model
-from recaudit.report.kit.findings import Finding, between
-from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, listing, ordinal, verb
-from recaudit.report.kit.tables import overview
+from recaudit.report.kit.comparisons import by_group, figures_by_model, overview
+from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, Finding, between, listing, ordinal, verb
 from recaudit.report.sections.section import Section
 
 

@@ -19,9 +19,8 @@ from recaudit.metrics.numbers import TIMES, percent, times
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.findings import Finding, against, in_logs
-from recaudit.report.kit.numbers import Estimate, written
-from recaudit.report.kit.tables import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.numbers import Estimate, Finding, against, in_logs, written
 from recaudit.report.sections.section import Section
 
 AUDIT = "agency"

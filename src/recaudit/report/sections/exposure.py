@@ -14,10 +14,17 @@ import polars as pl
 from recaudit.metrics.numbers import TIMES, percent
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.comparisons import figures_by_model, main_stands_out
-from recaudit.report.kit.findings import Finding, against, of_share
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
-from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
+from recaudit.report.kit.comparisons import (
+    MOST_ROWS,
+    NumberTable,
+    TableCell,
+    TableRow,
+    figures_by_model,
+    group_tables,
+    main_stands_out,
+    overview,
+)
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, against, count, of_share, plural
 from recaudit.report.sections.section import Section
 
 ENOUGH_RATINGS = 10

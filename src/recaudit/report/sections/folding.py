@@ -13,8 +13,8 @@ import polars as pl
 from recaudit.audits.folding.fronts import knee
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, figure, in_series, tooltip
-from recaudit.report.kit.findings import Finding, against, between
-from recaudit.report.kit.tables import group_tables, overview
+from recaudit.report.kit.comparisons import group_tables, overview
+from recaudit.report.kit.numbers import Finding, against, between
 from recaudit.report.sections.section import Section
 
 AUDIT = "folding"

@@ -11,8 +11,7 @@ from math import factorial
 from typing import final
 
 from recaudit.report.headlines import Headline
-from recaudit.report.kit.findings import Finding
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, Finding, listing, ordinal, plural, verb
 from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, Study
 from recaudit.report.simulation.terms import OFFLINE, term
 

@@ -13,9 +13,9 @@ from recaudit import atomic
 from recaudit.audits.audit import definitions
 from recaudit.metrics.metric import Metric
 from recaudit.report.kit.charts import Figure
+from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCell, TableRow, cell
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import Estimate, listing, plural
-from recaudit.report.kit.tables import Mark, NumberTable, Overview, TableCell, TableRow, cell
 from recaudit.report.simulation.charts import (
     MOST_BANDS,
     against_rating,

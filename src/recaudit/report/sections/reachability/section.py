@@ -8,10 +8,8 @@ from typing import Any, final
 
 from recaudit.metrics.numbers import TIMES, chance, percent, times
 from recaudit.report.evidence import Evidence, GroupEstimate
-from recaudit.report.kit.comparisons import ByGroup
-from recaudit.report.kit.findings import Finding, in_logs, of_share
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural, standing
-from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
+from recaudit.report.kit.comparisons import MOST_ROWS, ByGroup, NumberTable, TableCell, TableRow, group_tables, overview
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, in_logs, of_share, plural, standing
 from recaudit.report.sections.reachability.pairs import (
     AUDIT,
     SMALLEST_TAIL,
