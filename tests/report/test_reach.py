@@ -9,8 +9,8 @@ import pytest
 
 from recaudit.report import render
 from recaudit.report.evidence import Evidence
-from recaudit.report.sections.reachability import pairs as pairs_module
-from recaudit.report.sections.reachability.pairs import Reach, describe_actions, reach_by_model
+from recaudit.report.sections import reachability as pairs_module
+from recaudit.report.sections.reachability import Reach, describe_actions, reach_by_model
 from report.crafted_runs import Model, Pair, accuracy, reachability, write_run
 
 
@@ -54,8 +54,8 @@ def test_items_that_the_fewest_users_can_make_likelier_than_by_chance_come_first
         Pair("w", "hard", 0.1, 0.5),
     ]
     reach = read(tmp_path, pairs, {"hard": "Hard"})
-    assert reach.hardest["title"].to_list() == ["Hard", "some", "easy"]
-    assert reach.hardest["reached_by"].to_list() == [0, 1, 2]
+    assert reach.items["title"].to_list() == ["Hard", "some", "easy"]
+    assert reach.items["reached_by"].to_list() == [0, 1, 2]
     assert reach.unreached["title"].to_list() == ["Hard"]
 
 

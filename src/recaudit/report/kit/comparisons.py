@@ -150,14 +150,19 @@ class ByGroup:
     """Whether the figures show further models."""
 
 
-def by_group(evidence: Evidence, metric: str, groupings: list[str], audit: str = "") -> ByGroup | None:
-    """None where there are no numbers."""
+def by_group(
+    evidence: Evidence, metric: str, groupings: list[str], audit: str = "", *, before: str = ""
+) -> ByGroup | None:
+    """Charts of all models, or `before` and after of the one that is named; None where there are no numbers."""
     tables = group_tables(evidence, [metric], groupings, audit)
     if not tables:
         return None
     shown = {model for table in tables for model in table.columns[1:] if model in evidence.models}
     rival = evidence.rival if evidence.rival in shown else None
-    figures = kit.existing(groups_by(evidence, metric, by, audit) for by in groupings)
+    figures = kit.existing(
+        before_and_after(evidence, before, metric, by) if before else groups_by(evidence, metric, by, audit)
+        for by in groupings
+    )
     return ByGroup(metric, figures, tables, rival, bool(shown - {evidence.main, rival}))
 
 
@@ -187,6 +192,34 @@ def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.
         rival.mark_point(size=60, shape="diamond", fill=kit.INK).encode(x, y, tooltip=told),
         main.mark_rule(strokeWidth=2, stroke=kit.ACCENT).encode(lower, alt.X2("upper:Q"), y),
         main.mark_point(size=80, fill=kit.ACCENT).encode(x, y, tooltip=told),
+    )
+
+
+def before_and_after(evidence: Evidence, model: str, metric: str, by: str) -> kit.Figure | None:
+    """Without strategy and at best in each group: a ring and a dot (paper 000, Figures 7 and 9)."""
+    groups = [group for group in evidence.groups(model, metric, by) if group.estimate.baseline is not None]
+    if len(groups) < 2:
+        return None
+    groups = groups[: kit.MOST_CATEGORIES]
+    names = [group.name for group in groups]
+    rows: kit.Rows = []
+    for group in groups:
+        own = group.estimate
+        change = {"before": own.baseline, **kit.drawn(own), "told": f"{own.compared} to {own.full}"}
+        rows.append({"group": group.name, **change})
+    axis, scale = alt.Axis(format="%", labelFlush=False), alt.Scale(zero=True, nice=True)
+    y = kit.rows_of("group", names)
+    best, before, ends = kit.across("value", "before", "lower", axis=axis, scale=scale)
+    base, told = kit.chart(rows), kit.tooltip("group")
+    numbers = [f"{row['group']} {row['told']}" for row in rows]
+    return kit.figure(
+        f"By {by}",
+        f"{evidence.label(metric)} with {model} by {by}, without strategy and at best: {'; '.join(numbers)}.",
+        (kit.ROW + 4) * len(names),
+        base.mark_rule(strokeWidth=1, stroke=kit.MUTED).encode(before, alt.X2("value:Q"), y),
+        base.mark_rule(strokeWidth=2, stroke=kit.ACCENT).encode(ends, alt.X2("upper:Q"), y),
+        base.mark_point(size=60, fill=kit.PAPER, stroke=kit.INK, strokeWidth=1.5).encode(before, y, tooltip=told),
+        base.mark_point(size=80, fill=kit.ACCENT).encode(best, y, tooltip=told),
     )
 
 
