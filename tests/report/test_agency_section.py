@@ -127,8 +127,8 @@ class TestWorkedPair:
 
     def test_ratings_by_title_in_fact_and_instead(self, tmp_path: Path) -> None:
         pair = self.agency_by_model(tmp_path).worked["past"]
-        assert (pair.viewer, pair.editor, pair.value) == ("user-017", "user-003", 0.25)
-        assert pair.ratings == (("Alien", 2.0, 5.0), ("b", 4.0, 1.0))
+        assert (pair["viewer"], pair["editor"], pair["value"]) == ("user-017", "user-003", 0.25)
+        assert pair["ratings"] == (("Alien", 2.0, 5.0), ("b", 4.0, 1.0))
 
     def test_it_is_told_on_the_page(self, tmp_path: Path) -> None:
         models = [

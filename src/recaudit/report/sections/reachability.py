@@ -83,7 +83,8 @@ class Reach:
 
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> Reach:
-            pairs = evidence.scan(model, AUDIT, "pairs", _PAIRS)
+        """Read a finished audit."""
+        pairs = evidence.scan(model, AUDIT, "pairs", _PAIRS)
         known = pairs.filter(pl.col("value").is_not_null())
         items = evidence.table(model, AUDIT, "items", _ITEMS).with_columns(pl.coalesce("title", "item"))
         titles = items.select("item", "title")
@@ -113,9 +114,8 @@ def _histogram(known: pl.LazyFrame) -> pl.DataFrame:
     finite = known.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
     step = (pl.col("lift").log10() / STEP).floor().cast(pl.Int64).alias("step")
     counts = finite.group_by(step).agg(pairs=pl.len().cast(pl.Int64)).collect()
-    steps = counts.select(
-        pl.int_ranges(pl.col("step").min(), pl.col("step").max() + 1).explode().alias("step")
-    ).drop_nulls()
+    every = pl.int_ranges(pl.col("step").min(), pl.col("step").max() + 1).explode()
+    steps = counts.select(every.alias("step")).drop_nulls()
     return steps.join(counts, on="step", how="left", maintain_order="left").with_columns(pl.col("pairs").fill_null(0))
 
 
