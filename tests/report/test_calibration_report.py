@@ -14,8 +14,7 @@ import pytest
 from recaudit import report
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of
-from recaudit.report.headlines import headlines_of
+from recaudit.report.findings import findings_of, headlines_of
 from recaudit.report.kit.charts import Figure
 from recaudit.report.kit.numbers import Finding
 from recaudit.report.sections import calibration as charts

@@ -272,9 +272,10 @@ class Evidence:
                 gaps.append((ordered[0], ordered[-1]))
         return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
 
-    def size(self, *estimates: Estimate, value: float = 0.0) -> tuple[float, int]:
-        """How far the farthest of these lies from a value, in standard deviations, and the fewest users of any."""
-        return max(against(own, value, self.confidence) for own in estimates), min(own.users for own in estimates)
+    def size(self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = ()) -> tuple[float, int]:
+        """How far the farthest of these lies from a value, in standard deviations; the fewest users, also `beside`."""
+        users = min(own.users for own in (*estimates, *beside))
+        return max(against(own, value, self.confidence) for own in estimates), users
 
     def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> tuple[float, int]:
         """How far two groups lie apart, in standard deviations, and how many users the smaller one has."""

@@ -151,7 +151,7 @@ class ByGroup:
 
 
 def by_group(
-    evidence: Evidence, metric: str, groupings: list[str], audit: str = "", *, before: str = ""
+    evidence: Evidence, metric: str, groupings: list[str], audit: str = "", before: str = ""
 ) -> ByGroup | None:
     """Charts of all models, or `before` and after of the one that is named; None where there are no numbers."""
     tables = group_tables(evidence, [metric], groupings, audit)
@@ -252,23 +252,14 @@ def models_by(evidence: Evidence, metric: str, audit: str = "") -> kit.Figure:
         base.mark_point(size=70).encode(x, y, main_stands_out(), kit.tooltip("model")),
     ]
     for right, place in ((False, {"x": 4, "align": "left"}), (True, {"x": "width", "align": "right"})):
-        edge: kit.Rows = [
-            {"model": model, "note": notes[model], "right": right}
-            for model in evidence.models
-            if model in notes and (off.get(model) == "right") == right
-        ]
-        if edge:
+        told = [model for model in evidence.models if model in notes and (off.get(model) == "right") == right]
+        if edge := [{"model": model, "note": notes[model], "right": right} for model in told]:
             layers.append(kit.chart(edge).mark_text(fill=kit.MUTED, **place).encode(y, alt.Text("note:N")))
     better = evidence.definitions[metric].better
-    told = [f"{model} {estimate.text}" for model, estimate in known.items()]
+    numbers = ", ".join(f"{model} {estimate.text}" for model, estimate in known.items())
     heading = evidence.label(metric, audit)
-    return kit.figure(
-        heading,
-        f"{heading} of each model{'' if better == 'neither' else f', {better} is better'}: {', '.join(told)}.",
-        kit.ROW * len(rows),
-        *layers,
-        metric=metric,
-    )
+    about = f"{heading} of each model{'' if better == 'neither' else f', {better} is better'}: {numbers}."
+    return kit.figure(heading, about, kit.ROW * len(rows), *layers, metric=metric)
 
 
 def main_stands_out() -> alt.Color:

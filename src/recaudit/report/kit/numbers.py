@@ -187,6 +187,20 @@ class Finding:
     """The fewest users that a number of the claim rests on; None where it is about no users, as what failed is."""
 
 
+@final
+@dataclass(frozen=True)
+class Headline:
+    """One number, and one sentence that says what it means."""
+
+    label: str
+    value: str
+    meaning: str
+    metric: str
+    """The metric behind it, by its name."""
+    interval: str = ""
+    """`[lower, upper]` around the value (around both values of a gap), where there is one."""
+
+
 def against(estimate: Estimate, value: float, confidence: float) -> float:
     """How far a mean lies from a value."""
     return 0.0 if estimate.value is None else _standardised(estimate.value - value, _deviation(estimate, confidence))

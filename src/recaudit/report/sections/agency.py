@@ -73,11 +73,6 @@ class AgencyCurves:
         return found
 
 
-def agency_by_model(evidence: Evidence) -> Mapping[str, AgencyCurves]:
-    """The curves and pairs of the models that were audited."""
-    return evidence.each(AUDIT, AgencyCurves.of)
-
-
 _HEIGHT = 220
 _STEPS = 25
 """Bars of the histogram, at most."""
@@ -94,7 +89,7 @@ _TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes
 def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> kit.Figure | None:
     """One metric along a sweep: a line for each model, its interval as a band."""
     rows: kit.Rows = []
-    for model, agency in agency_by_model(evidence).items():
+    for model, agency in evidence.each(AUDIT, AgencyCurves.of).items():
         for row in agency.curve(over, metric).iter_rows(named=True):
             estimate = Estimate.of(evidence.definitions[metric], row)
             rows.append({**kit.in_series(evidence.models, model), over: row["at"], **kit.drawn(estimate)})
@@ -140,7 +135,7 @@ def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     metric = f"{when}_instability"
     steps = {
         model: found
-        for model, agency in agency_by_model(evidence).items()
+        for model, agency in evidence.each(AUDIT, AgencyCurves.of).items()
         if len(found := agency.curve("instability", metric))
     }
     if not steps:
@@ -153,7 +148,7 @@ def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     written = evidence.definitions[metric].written
     rows: kit.Rows = []
     for model in steps:
-        shares = agency_by_model(evidence)[model].histogram(metric, edges)
+        shares = evidence.each(AUDIT, AgencyCurves.of)[model].histogram(metric, edges)
         for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {written(low)} to {written(high)}"
             place = {"x": (low + high) / 2, "y": round(share, 5)}
@@ -175,6 +170,11 @@ LIFTS, INSTABILITIES = ["past_lift", "future_lift"], ["past_instability", "futur
 MAIN = [*LIFTS, *INSTABILITIES]
 _VERBS = {"lift": ("can lift", "could have lifted"), "instability": ("can move", "could have moved")}
 """Of the future, and of the past."""
+_CONTRASTS = {
+    "lift": (ITEM_CONTRAST, "Lift of popular and of intermediate items", "Popular", "Ratio"),
+    "instability": (EDITOR_CONTRAST, "Instability by active and by intermediate users", "Active", "Difference"),
+}
+"""How each is grouped; the caption of the table, and its columns."""
 
 
 def own_say(evidence: Evidence) -> Iterator[Finding]:
@@ -188,13 +188,10 @@ def own_say(evidence: Evidence) -> Iterator[Finding]:
     verb = "could have made" if strongest == "past" else "can make"
     said = ", ".join(f"{estimate.full} {how[when]}" for when, estimate in lifts.items())
     doubled = [f"{own.full} of items {WHEN[when]}" for when, own in _firm(evidence, "doubled", model)[1].items()]
-    yield Finding(
-        f"With {k} ratings, users of {model} {verb} an item {most.text.lstrip(TIMES)} times as likely at best, "
-        "on average",
-        f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else ""),
-        AUDIT,
-        *evidence.size(in_logs(most)),
-    )
+    claim = f"With {k} ratings, users of {model} {verb} an item {most.text.lstrip(TIMES)} times as likely at best, "
+    claim += "on average"
+    detail = f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else "")
+    yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(most)))
 
 
 def others_say(evidence: Evidence) -> Iterator[Finding]:
@@ -205,7 +202,7 @@ def others_say(evidence: Evidence) -> Iterator[Finding]:
     distance = _distance(evidence)
     means = [f"{own.full} {WHEN[when]}" for when, own in _firm(evidence, "instability", model)[1].items()]
     most = max(shares.values(), key=lambda estimate: estimate.value or 0.0)
-    worked = agency_by_model(evidence)[model].worked
+    worked = evidence.each(AUDIT, AgencyCurves.of)[model].worked
     pairs = [f"{worked[when]['value']:.3f} {WHEN[when]}" for when in shares if when in worked]
     claim = f"With {model}, {most.text} of users' pairs are unstable: one of them can overturn what the other is shown"
     if not most.value:
@@ -213,53 +210,38 @@ def others_say(evidence: Evidence) -> Iterator[Finding]:
         claim = f"No user of {model} who was asked about can overturn what another is shown with {k} ratings"
     average = f"{distance} on average: {', '.join(means)}; " if means else f"{distance}: "
     largest = f" The largest: {', '.join(pairs)}." if pairs else ""
-    yield Finding(
-        claim,
-        f"{average}0.5 would be unstable.{largest}",
-        AUDIT,
-        evidence.size(most)[0],
-        min(estimate.users for estimate in shares.values()),
-    )
+    detail = f"{average}0.5 would be unstable.{largest}"
+    yield Finding(claim, detail, AUDIT, *evidence.size(most, beside=shares.values()))
 
 
 def popular_items_move(evidence: Evidence) -> Iterator[Finding]:
     """Can popular items be lifted further than others, or less far?"""
-    for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", ITEM_CONTRAST, 1.0):
-        yield Finding(
-            f"Users of {model} {verb} popular items {way} than intermediate ones",
-            f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
-            f"{times(ratio.value or 1.0)} {ratio.interval} on the same users.",
-            AUDIT,
-            evidence.size(in_logs(ratio))[0],
-            min(estimate.users for estimate in (popular, between, ratio)),
-        )
+    for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", 1.0):
+        claim = f"Users of {model} {verb} popular items {way} than intermediate ones"
+        detail = f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
+        detail += f"{times(ratio.value or 1.0)} {ratio.interval} on the same users."
+        yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(ratio), beside=(popular, between)))
 
 
 def active_users_move(evidence: Evidence) -> Iterator[Finding]:
     """Do the most active users move others further?"""
-    for model, when, (active, between, gap), verb, way in _contrasts(evidence, "instability", EDITOR_CONTRAST, 0.0):
-        yield Finding(
-            f"The most active users of {model} {verb} others {way} than users in between",
-            f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of {gap.signed} on the "
-            "same users.",
-            AUDIT,
-            evidence.size(gap)[0],
-            min(estimate.users for estimate in (active, between, gap)),
-        )
+    for model, when, (active, between, gap), verb, way in _contrasts(evidence, "instability", 0.0):
+        claim = f"The most active users of {model} {verb} others {way} than users in between"
+        detail = f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of {gap.signed} on the "
+        detail += "same users."
+        yield Finding(claim, detail, AUDIT, *evidence.size(gap, beside=(active, between)))
 
 
 def _distance(evidence: Evidence) -> str:
     return f"{str(evidence.settings[AUDIT]['distance']).capitalize()} distance"
 
 
-def _contrasts(
-    evidence: Evidence, metric: str, by: str, level: float
-) -> Iterator[tuple[str, When, list[Estimate], str, str]]:
+def _contrasts(evidence: Evidence, metric: str, level: float) -> Iterator[tuple[str, When, list[Estimate], str, str]]:
     """Of the model in front: the two groups and how they differ, where that is apart from `level`; the future first."""
     model, _ = _firm(evidence, metric)
     tenses: tuple[When, ...] = ("future", "past")
     for when, verb in zip(tenses, _VERBS[metric], strict=True):
-        groups = [] if model is None else evidence.firm_groups(model, f"{when}_{metric}", by)
+        groups = [] if model is None else evidence.firm_groups(model, f"{when}_{metric}", _CONTRASTS[metric][0])
         estimates = [group.estimate for group in groups]
         if model is not None and len(groups) == 3 and (estimates[2].above(level) or estimates[2].below(level)):
             yield model, when, estimates, verb, "further" if estimates[2].above(level) else "less far"
@@ -287,15 +269,10 @@ class AgencySection(Section):
         metrics = evidence.metrics(AUDIT)
         if not metrics:
             return None
-        settings, found = evidence.settings[AUDIT], agency_by_model(evidence)
+        settings, found = evidence.settings[AUDIT], evidence.each(AUDIT, AgencyCurves.of)
         others = {model for metric in INSTABILITIES for model in evidence.known(metric)}
         worked = ((model, own.worked["past"]) for model, own in found.items() if "past" in own.worked)
-        contrasts = [
-            _contrast_table(evidence, "lift", ITEM_CONTRAST, "Lift of popular and of intermediate items"),
-            _contrast_table(
-                evidence, "instability", EDITOR_CONTRAST, "Instability by active and by intermediate users"
-            ),
-        ]
+        contrasts = [_contrast_table(evidence, metric) for metric in _CONTRASTS]
         rules = {name: settings.get(name, "") for name in ("popular items", "active editors")}
         return {
             "k": settings["k"],
@@ -332,14 +309,14 @@ def _number(some: int | list[object]) -> int:
     return len(some) if isinstance(some, list | tuple) else some
 
 
-def _contrast_table(evidence: Evidence, metric: str, by: str, caption: str) -> NumberTable:
+def _contrast_table(evidence: Evidence, metric: str) -> NumberTable:
     """Two groups on the same users, a line for each model and tense."""
+    by, caption, group, difference = _CONTRASTS[metric]
     found = {
         f"{model}, {tense}": evidence.groups(model, f"{when}_{metric}", by)
-        for model in agency_by_model(evidence)
+        for model in evidence.each(AUDIT, AgencyCurves.of)
         for when, tense in WHEN.items()
     }
     told = {name: [user_cell(group.estimate) for group in groups] for name, groups in found.items()}
     rows = [TableRow(name, cells) for name, cells in told.items() if len(cells) == 3]
-    first, last = ("Popular", "Ratio") if metric == "lift" else ("Active", "Difference")
-    return NumberTable(caption, ["Model", first, "Intermediate", last], rows)
+    return NumberTable(caption, ["Model", group, "Intermediate", difference], rows)

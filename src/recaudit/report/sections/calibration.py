@@ -141,13 +141,9 @@ def divergences(evidence: Evidence, model: str) -> kit.Figure | None:
     color = alt.Color("lists:N", scale=_COLORS, legend=None)
     chart = bars.encode(x, alt.X2("high:Q"), y, alt.Y2Datum(0), color, tooltip=kit.tooltip("lists"))
     own, reranked = np.median(both, axis=0)
-    return kit.figure(
-        "How far lists are from their users' interests",
-        f"Histogram of C_KL of the lists of {model} over users, before and after re-ranking. "
-        f"Median: {OWN} {own:.3f}, {RERANKED} {reranked:.3f}.",
-        _HEIGHT,
-        chart,
-    )
+    about = f"Histogram of C_KL of the lists of {model} over users, before and after re-ranking. "
+    about += f"Median: {OWN} {own:.3f}, {RERANKED} {reranked:.3f}."
+    return kit.figure("How far lists are from their users' interests", about, _HEIGHT, chart)
 
 
 def one_user(evidence: Evidence, model: str) -> kit.Figure | None:
@@ -271,15 +267,12 @@ def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
         return
     overall = evidence.known(KL).get(found.model)
     smoothing = f"(smoothing {settings_of(evidence)['smoothing']:g})"
-    yield Finding(
-        f"{found.model} shows too much {most['category']} and too little {least['category']} to the users whom it fits "
-        "worst",
-        f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}."
-        + (f" {evidence.label(KL)} over all users: {overall.full} {smoothing}." if overall else ""),
-        CALIBRATION,
-        max(of_share(row["shown"], row["history"]) for row in (least, most)),
-        ceil(WORST * found.people[KL].count()),
-    )
+    claim = f"{found.model} shows too much {most['category']} and too little {least['category']} "
+    claim += "to the users whom it fits worst"
+    detail = f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}."
+    detail += f" {evidence.label(KL)} over all users: {overall.full} {smoothing}." if overall else ""
+    effect = max(of_share(row["shown"], row["history"]) for row in (least, most))
+    yield Finding(claim, detail, CALIBRATION, effect, ceil(WORST * found.people[KL].count()))
 
 
 def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
@@ -301,14 +294,10 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     if point is not None:
         parts = ", ".join(evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
         bargain = f" Of the weights tried, {point['at']:g} is the best bargain: {parts}."
-    yield Finding(
-        f"Re-ranked, the lists of {found.model} come closer to what users are interested in, {price}",
-        f"With a weight of {settings['weight']:g} on calibration: {moved[KL]} (smoothing {settings['smoothing']:g}), "
-        f"{moved['ndcg']} and {moved['recall']}.{bargain}",
-        CALIBRATION,
-        evidence.size(gain)[0],
-        min(gain.users, cost.users),
-    )
+    claim = f"Re-ranked, the lists of {found.model} come closer to what users are interested in, {price}"
+    detail = f"With a weight of {settings['weight']:g} on calibration: {moved[KL]} "
+    detail += f"(smoothing {settings['smoothing']:g}), {moved['ndcg']} and {moved['recall']}.{bargain}"
+    yield Finding(claim, detail, CALIBRATION, *evidence.size(gain, beside=[cost]))
 
 
 def _front(evidence: Evidence) -> RerankedLists | None:

@@ -85,13 +85,9 @@ def catalogue(evidence: Evidence) -> Iterator[Finding]:
     none = totals.filter(pl.col("recommended") == 0).height
     if len(shown) > 1 and none:
         sentences.append(f"No model shows {plural(none, 'item')} of the catalogue to anybody.")
-    yield Finding(
-        f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody",
-        " ".join(sentences),
-        "items",
-        of_share(len(hidden) / len(items)),
-        coverage.users,
-    )
+    claim = f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody"
+    detail = " ".join(sentences)
+    yield Finding(claim, detail, "items", of_share(len(hidden) / len(items)), coverage.users)
 
 
 @final
@@ -149,12 +145,9 @@ def popular_items(evidence: Evidence) -> Iterator[Finding]:
         return
     lift = evidence.firm("popularity_lift").get(evidence.main)
     pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
-    yield Finding(
-        f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
-        f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
-        "shown",
-        *evidence.size(most.estimate, value=_baseline(most)),
-    )
+    claim = f"{evidence.main} gives {most.estimate.text} of all places to the most popular items"
+    detail = f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}"
+    yield Finding(claim, detail, "shown", *evidence.size(most.estimate, value=_baseline(most)))
 
 
 def categories(evidence: Evidence) -> Iterator[Finding]:
@@ -169,13 +162,9 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
         if extremes:
             claim = " and ".join(f"{way} {group.name}" for way, group in extremes.items())
             sizes = [evidence.size(group.estimate, value=_baseline(group)) for group in extremes.values()]
-            yield Finding(
-                f"By {by}, {evidence.main} most {claim}",
-                " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes.values()),
-                "shown",
-                max(effect for effect, _ in sizes),
-                min(users for _, users in sizes),
-            )
+            claim = f"By {by}, {evidence.main} most {claim}"
+            detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes.values())
+            yield Finding(claim, detail, "shown", max(effect for effect, _ in sizes), min(users for _, users in sizes))
 
 
 def _against_ratings(group: GroupEstimate) -> str:
@@ -250,14 +239,9 @@ def lorenz(evidence: Evidence) -> kit.Figure | None:
     equal = kit.chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}])
     diagonal = equal.mark_line(stroke=kit.MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]
-    return kit.figure(
-        "How places are spread over items",
-        "Lorenz curve of exposure for each model: the further below the diagonal, the fewer items take all "
-        f"places. {evidence.label('gini')}: {', '.join(told)}.",
-        320,
-        diagonal,
-        curves,
-    )
+    about = "Lorenz curve of exposure for each model: the further below the diagonal, the fewer items take all "
+    about += f"places. {evidence.label('gini')}: {', '.join(told)}."
+    return kit.figure("How places are spread over items", about, 320, diagonal, curves)
 
 
 def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
@@ -343,12 +327,8 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
         tooltip=kit.tooltip("bar", "group"),
     )
     most = [f"{row['bar']} {row['told']}" for row in rows if row["place"] == places[-1]]
-    return kit.figure(
-        "By popularity",
-        f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}.",
-        kit.ROW * (1 + len(quarters)),
-        chart,
-    )
+    about = f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}."
+    return kit.figure("By popularity", about, kit.ROW * (1 + len(quarters)), chart)
 
 
 @final

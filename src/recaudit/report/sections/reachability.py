@@ -99,11 +99,6 @@ class Reach:
         )
 
 
-def reach_by_model(evidence: Evidence) -> Mapping[str, Reach]:
-    """What the models that were audited let users reach."""
-    return evidence.each(AUDIT, Reach.of)
-
-
 def describe_actions(actions: Mapping[str, Any]) -> str:
     """What users may do, as a verb, from the audit's setting `{"kind": "next-k", "k": 10, ...}`."""
     return _ACTIONS.get(actions.get("kind", ""), "change some of their ratings").format(k=actions.get("k"))
@@ -167,7 +162,7 @@ _ENOUGH = 0.5
 
 def chances(evidence: Evidence, model: str) -> kit.Figure | None:
     """The best chance of a pair against its chance without strategy, both logarithmic (paper 000, Figure 5)."""
-    reach = reach_by_model(evidence)[model]
+    reach = evidence.each(AUDIT, Reach.of)[model]
     if reach.points.is_empty() or reach.lifts["pairs"].sum() < _ENOUGH * reach.pairs:
         return None
     rows: kit.Rows = []
@@ -197,7 +192,7 @@ def chances(evidence: Evidence, model: str) -> kit.Figure | None:
 def lifts(evidence: Evidence) -> kit.Figure | None:
     """How many pairs can be lifted how far: a histogram for each model, drawn as a line."""
     rows: kit.Rows = []
-    for model, reach in reach_by_model(evidence).items():
+    for model, reach in evidence.each(AUDIT, Reach.of).items():
         total = reach.lifts["pairs"].sum()
         shares = {step: pairs / total for step, pairs in reach.lifts.iter_rows()}
         high = [step for step, share in shares.items() if share >= SMALLEST_TAIL]
@@ -274,12 +269,9 @@ def least_discovery(evidence: Evidence) -> Iterator[Finding]:
     if gaps:
         least, most = gaps[0]
         numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
-        yield Finding(
-            f"With {model}, {most.people} can discover more than {least.people}",
-            f"Discovery: {'; '.join(numbers)}.",
-            "reach",
-            *evidence.size_of_gap(least, most),
-        )
+        claim = f"With {model}, {most.people} can discover more than {least.people}"
+        detail = f"Discovery: {'; '.join(numbers)}."
+        yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
 
 
 def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
@@ -294,13 +286,10 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
         if most.estimate.before and least.estimate.before:
             before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
             before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
-        yield Finding(
-            f"Even at best, popular items are easier to get from {model}",
-            f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
-            f"{_times_more(most.estimate.value, least.estimate.value)}.{before}",
-            "reach",
-            *evidence.size_of_gap(least, most),
-        )
+        claim = f"Even at best, popular items are easier to get from {model}"
+        detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
+        detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}"
+        yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
 
 
 def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
@@ -308,52 +297,42 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     model = evidence.front("discovery")
     if model is None:
         return
-    reach = reach_by_model(evidence)[model]
+    reach = evidence.each(AUDIT, Reach.of)[model]
     unreached = reach.unreached
     if unreached.is_empty():
         return
     share = percent(len(unreached) / len(reach.items))
     named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
     others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
-    yield Finding(
-        f"With {model}, no user asked can make {share} of the items likelier than by chance",
-        f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
-        f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.",
-        "reach",
-        of_share(len(unreached) / len(reach.items)),
-        len(reach.users),
-    )
+    claim = f"With {model}, no user asked can make {share} of the items likelier than by chance"
+    detail = f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
+    detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
+    yield Finding(claim, detail, "reach", of_share(len(unreached) / len(reach.items)), len(reach.users))
 
 
 def unsettled(evidence: Evidence) -> Iterator[Finding]:
     """For which pairs is the best chance not known?"""
     found: dict[str, float] = {}
-    for model, reach in reach_by_model(evidence).items():
+    for model, reach in evidence.each(AUDIT, Reach.of).items():
         parts = {name: reach.statuses[name] for name in _OPEN if reach.statuses[name]}
         if parts:
             counts = " and ".join(f"{count(number)} {name}" for name, number in parts.items())
             found[f"{model}: {counts} of {plural(reach.pairs, 'pair')}"] = of_share(sum(parts.values()) / reach.pairs)
     if found:
-        yield Finding(
-            "The best chance of some pairs is not known exactly",
-            f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out.",
-            "reach",
-            max(found.values()),
-        )
+        claim = "The best chance of some pairs is not known exactly"
+        detail = f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out."
+        yield Finding(claim, detail, "reach", max(found.values()))
 
 
 def not_applicable(evidence: Evidence) -> Iterator[Finding]:
     """Does reachability leave a notable part of the pairs out?"""
-    for model, reach in reach_by_model(evidence).items():
+    for model, reach in evidence.each(AUDIT, Reach.of).items():
         left = reach.statuses[Status.NOT_APPLICABLE.value]
         if left and left >= NOTABLE * reach.pairs:
-            yield Finding(
-                f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}",
-                f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, or the item is "
-                "not to be chosen from.",
-                "reach",
-                of_share(left / reach.pairs),
-            )
+            claim = f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}"
+            detail = f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, "
+            detail += "or the item is not to be chosen from."
+            yield Finding(claim, detail, "reach", of_share(left / reach.pairs))
 
 
 def _against_before(group: GroupEstimate) -> str:
@@ -382,11 +361,11 @@ class ReachabilitySection(Section):
         return {
             "actions": describe_actions(settings.get("actions", {})),
             "overview": overview(evidence, AUDIT),
-            "models": list(reach_by_model(evidence)),
+            "models": list(evidence.each(AUDIT, Reach.of)),
             "skipped": evidence.unasked(AUDIT),
             "not_ratings": [
                 model
-                for model in reach_by_model(evidence)
+                for model in evidence.each(AUDIT, Reach.of)
                 if evidence.overall(model, "rmse") is not None and model not in evidence.known("rmse")
             ],
             "detail": None if front is None else _detail(evidence, front),
@@ -399,7 +378,7 @@ class ReachabilitySection(Section):
 
 
 def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
-    reach, found = reach_by_model(evidence)[model], evidence.known("discovery")[model]
+    reach, found = evidence.each(AUDIT, Reach.of)[model], evidence.known("discovery")[model]
     groupings = {"discovery": evidence.user_groupings, "availability": evidence.item_groupings}
     users = reach.users.sort("discovery", "user").head(MOST_ROWS)
     settled = reach.statuses[Status.SOLVED.value] == reach.pairs

@@ -47,8 +47,7 @@ def against_rating(
 
     Published numbers are hollow points, tied to ours.
     """
-    titles = (title, study.label("mean_rating"))
-    right, high = arena.known(measure), arena.known(rating)
+    rated, right, high = study.label("mean_rating"), arena.known(measure), arena.known(rating)
     both = [name for name in arena.recommenders if name in right and name in high]
     off = far_off({name: right[name] for name in both})
     drawn = [name for name in both if name not in off]
@@ -56,26 +55,21 @@ def against_rating(
         return None
     beside = _published(arena, drawn, (measure, rating))
     # Who lies far off to the right has a height all the same.
-    width = _domain([*_ends(right[name] for name in drawn), *(row["x"] for row in beside)])
-    height = _domain([*_ends(high[name] for name in both), *(row["y"] for row in beside)])
+    width = _domain([right[name] for name in drawn], [row["x"] for row in beside])
+    height = _domain([high[name] for name in both], [row["y"] for row in beside])
     places = {name: (_unit(right[name].value, width), _unit(high[name].value, height)) for name in drawn}
     crosses = [box for name in drawn for box in _crosses(right[name], high[name], width, height)]
     notes = {f"{name} {estimate.text} →": _unit(high[name].value, height) for name, estimate in off.items()}
     levels = kit.edge_levels(notes, [*crosses, *map(kit.dot, places.values())])
     sides = kit.label_sides(places, [*crosses, *(box for _, box in levels.values())])
-    rows: kit.Rows = [
-        {
-            "recommender": name,
-            **_named("x", right[name]),
-            **_named("y", high[name]),
-            "side": sides[name],
-            "told": f"{titles[0]} {right[name].full}, {titles[1]} {high[name].full}",
-        }
-        for name in drawn
-    ]
+    rows: kit.Rows = []
+    for name in drawn:
+        told = f"{title} {right[name].full}, {rated} {high[name].full}"
+        place = {**_named("x", right[name]), **_named("y", high[name])}
+        rows.append({"recommender": name, **place, "side": sides[name], "told": told})
     scales = [alt.Scale(domain=list(domain), nice=False, zero=False) for domain in (width, height)]
-    x = alt.X("x:Q", title=titles[0], scale=scales[0], axis=alt.Axis(grid=True, tickCount=5))
-    y = alt.Y("y:Q", title=titles[1], scale=scales[1], axis=alt.Axis(grid=True, tickCount=5))
+    x = alt.X("x:Q", title=title, scale=scales[0], axis=alt.Axis(grid=True, tickCount=5))
+    y = alt.Y("y:Q", title=rated, scale=scales[1], axis=alt.Axis(grid=True, tickCount=5))
     color = alt.Color("recommender:N", scale=color_scale(study, study.recommenders), legend=None)
     base = kit.chart(rows)
     layers = _whiskers(rows, x, y, color) + _rings(rows, beside, x, y, color)
@@ -88,10 +82,10 @@ def against_rating(
         for name, (note, (level, _)) in zip(off, levels.items(), strict=True)
     ]
     numbers = [f"{row['recommender']}: {row['told']}" for row in rows]
-    numbers += [f"{name}, beyond the edge: {titles[0]} {estimate.full}" for name, estimate in off.items()]
+    numbers += [f"{name}, beyond the edge: {title} {estimate.full}" for name, estimate in off.items()]
     return kit.figure(
         heading,
-        f"{titles[1]} against {titles[0]} in {arena.name}, a point for each recommender. {'; '.join(numbers)}.",
+        f"{rated} against {title} in {arena.name}, a point for each recommender. {'; '.join(numbers)}.",
         _PLOT,
         *layers,
     )
@@ -110,10 +104,10 @@ def _published(arena: Arena, names: list[str], measures: tuple[str, str]) -> kit
 def _whiskers(rows: kit.Rows, x: alt.X, y: alt.Y, color: alt.Color) -> list[alt.Chart]:
     """Intervals to both sides, where there are any."""
     layers = []
-    if wide := [{**row, "x": row["x_lower"]} for row in rows if row["x_lower"] is not None]:
-        layers.append(kit.chart(wide).mark_rule(strokeWidth=1.5).encode(x, y, color, x2="x_upper:Q"))
-    if tall := [{**row, "y": row["y_lower"]} for row in rows if row["y_lower"] is not None]:
-        layers.append(kit.chart(tall).mark_rule(strokeWidth=1.5).encode(x, y, color, y2="y_upper:Q"))
+    for axis in ("x", "y"):
+        if known := [{**row, axis: row[f"{axis}_lower"]} for row in rows if row[f"{axis}_lower"] is not None]:
+            rules = kit.chart(known).mark_rule(strokeWidth=1.5)
+            layers.append(rules.encode(x, y, color, **{f"{axis}2": f"{axis}_upper:Q"}))
     return layers
 
 
@@ -121,8 +115,8 @@ def _rings(rows: kit.Rows, beside: kit.Rows, x: alt.X, y: alt.Y, color: alt.Colo
     """What was published, and a line from there to ours."""
     if not beside:
         return []
-    ours = {row["recommender"]: (row["x"], row["y"]) for row in rows}
-    ties = [{**row, "x2": ours[row["recommender"]][0], "y2": ours[row["recommender"]][1]} for row in beside]
+    ours = {row["recommender"]: {"x2": row["x"], "y2": row["y"]} for row in rows}
+    ties = [{**row, **ours[row["recommender"]]} for row in beside]
     points = kit.chart(beside).mark_point(size=56, filled=False, strokeWidth=1.5)
     return [
         kit.chart(ties).mark_rule(strokeDash=[2, 2], opacity=0.6).encode(x, y, color, x2="x2:Q", y2="y2:Q"),
@@ -191,13 +185,10 @@ def _named(axis: str, estimate: Estimate) -> dict[str, float | None]:
     return {axis: estimate.value, f"{axis}_lower": estimate.lower, f"{axis}_upper": estimate.upper}
 
 
-def _ends(estimates: Iterable[Estimate]) -> list[float]:
-    found = (end for estimate in estimates for end in (estimate.lower, estimate.value, estimate.upper))
-    return [end for end in found if end is not None]
-
-
-def _domain(values: list[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+def _domain(estimates: Iterable[Estimate], others: Iterable[float]) -> tuple[float, float]:
+    """From the lowest to the highest of all of these, with some room at the ends."""
+    found = [end for own in estimates for end in (own.lower, own.value, own.upper) if end is not None]
+    low, high = min(*found, *others), max(*found, *others)
     room = _ROOM * (high - low) or 0.1
     return low - room, high + room
 
@@ -247,16 +238,8 @@ def drawn_curves(
         return None
     names = [name for name in study.recommenders if name in curves]
     chosen = alt.selection_point("chosen", fields=["recommender"], bind="legend")
-    legend = alt.Legend(
-        title=None,
-        orient="top",
-        columns=3,
-        symbolType="stroke",
-        labelColor=kit.INK,
-        labelLimit=92,
-        symbolSize=140,
-        symbolOpacity=1,
-    )
+    symbols = {"symbolType": "stroke", "symbolSize": 140, "symbolOpacity": 1}
+    legend = alt.Legend(title=None, orient="top", columns=3, labelColor=kit.INK, labelLimit=92, **symbols)
     dashes = alt.Scale(domain=names, range=[_dash(study, name) for name in names])
     color = alt.Color("recommender:N", scale=color_scale(study, names), legend=legend)
     dash = alt.StrokeDash("recommender:N", scale=dashes, legend=legend)
@@ -282,7 +265,6 @@ def drawn_curves(
 def _dash(study: Study, name: str) -> list[int]:
     """Solid for the first eight; whoever shares a colour has a line of its own kind."""
     if name in study.references:
-        oracles = {arena.oracle for arena in study.arenas}
-        others = [reference for reference in study.references if reference not in oracles]
-        return _DASHES[0] if name in oracles else _DASHES[1 + others.index(name) % 2]
+        others = [own for own in study.references if recommender_color(study, own) != kit.INK]
+        return _DASHES[1 + others.index(name) % 2] if name in others else _DASHES[0]
     return _DASHES[study.recommenders.index(name) // kit.SERIES % len(_DASHES)]
