@@ -164,9 +164,8 @@ class Evidence:
     @property
     def rival(self) -> str | None:
         """The reference with the best ranking, where the main model is not a reference itself."""
-        if self.main in self.references:
-            return None
-        return next((model for model in self.known(QUALITY) if model in self.references), None)
+        known = [] if self.main in self.references else self.known(QUALITY)
+        return next((model for model in known if model in self.references), None)
 
     def front(self, metric: str) -> str | None:
         """The model to speak of where this number is meant: the best ranking of those that have it."""
@@ -265,12 +264,13 @@ class Evidence:
 
     def widest_gaps(self, model: str, metric: str) -> list[tuple[GroupEstimate, GroupEstimate]]:
         """The lowest and highest firm group of each grouping of users whose intervals are apart, widest gap first."""
-        gaps = []
-        for by in self.user_groupings:
-            ordered = sorted(self.firm_groups(model, metric, by), key=lambda group: group.estimate.value or 0.0)
-            if len(ordered) > 1 and ordered[0].estimate.apart_from(ordered[-1].estimate):
-                gaps.append((ordered[0], ordered[-1]))
-        return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
+
+        def value(group: GroupEstimate) -> float:
+            return group.estimate.value or 0.0
+
+        found = [sorted(self.firm_groups(model, metric, by), key=value) for by in self.user_groupings]
+        gaps = [(own[0], own[-1]) for own in found if own and own[0].estimate.apart_from(own[-1].estimate)]
+        return sorted(gaps, key=lambda gap: value(gap[0]) - value(gap[1]))
 
     def size(self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = ()) -> tuple[float, int]:
         """How far the farthest of these lies from a value, in standard deviations; the fewest users, also `beside`."""
@@ -285,9 +285,9 @@ class Evidence:
     def difference(self, model: str, other: str, metric: str) -> Estimate | None:
         """How much more the same users get from one model than from the other."""
         schema = columns("user", metric)
-        return self.gain(*(self.table(name, self.owners[metric], "users", schema) for name in (model, other)), metric)
+        return self.gain(metric, *(self.table(own, self.owners[metric], "users", schema) for own in (model, other)))
 
-    def gain(self, one: pl.DataFrame, other: pl.DataFrame, metric: str) -> Estimate | None:
+    def gain(self, metric: str, one: pl.DataFrame, other: pl.DataFrame) -> Estimate | None:
         """How much more the same users have in one of two tables (user, metric), paired; None of fewer than two."""
         found = Estimate.of(self.definitions[metric], paired_difference(one, other, metric, self.confidence))
         return None if found.lower is None else found

@@ -102,7 +102,7 @@ def drawn(estimate: Estimate | None) -> dict[str, Any]:
 def value_axis(metric: Metric, **options: Any) -> alt.Axis:
     """The axis of a metric's values, in percent where they are written so."""
     percent = metric.format in ("share", "chance", "signed share")
-    return alt.Axis(**({"format": "%"} if percent else {}), **options)
+    return alt.Axis(format="%", **options) if percent else alt.Axis(**options)
 
 
 def tick_axis(ticks: Sequence[float], **options: Any) -> alt.Axis:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import altair as alt
 
@@ -34,9 +34,7 @@ class TableCell:
     published: str = ""
 
 
-@final
-@dataclass(frozen=True)
-class TableRow:
+class TableRow(NamedTuple):
     """A line of a table: what it is about, and its cells."""
 
     name: str
@@ -44,9 +42,7 @@ class TableRow:
     reference: bool = False
 
 
-@final
-@dataclass(frozen=True)
-class NumberTable:
+class NumberTable(NamedTuple):
     """Lines under headings, the first of which is that of the lines' names."""
 
     caption: str
@@ -54,9 +50,7 @@ class NumberTable:
     rows: list[TableRow]
 
 
-@final
-@dataclass(frozen=True)
-class Overview:
+class Overview(NamedTuple):
     """Metrics by model: a column each, under the metric's label and with its definition a click away."""
 
     metrics: list[str]
@@ -103,11 +97,9 @@ def _marks(evidence: Evidence, metric: str, audit: str) -> dict[str, Mark]:
     if len(known) < 2 or evidence.definitions[metric].better == "neither":
         return {}
     best = known[evidence.ranked(metric, audit)[0]]
-    marks: dict[str, Mark] = {}
-    for model, own in known.items():
-        near = own.interval and best.interval and not own.apart_from(best)
-        marks[model] = "best" if own.text == best.text else "near" if near else ""
-    return marks
+    near = {model for model, own in known.items() if own.interval and best.interval and not own.apart_from(best)}
+    marks: dict[str, Mark] = {model: "near" if model in near else "" for model in known}
+    return marks | {model: "best" for model, own in known.items() if own.text == best.text}
 
 
 def group_tables(evidence: Evidence, metrics: list[str], groupings: list[str], audit: str = "") -> list[NumberTable]:
@@ -136,9 +128,7 @@ def _group_table(evidence: Evidence, metric: str, by: str, audit: str) -> Number
     return NumberTable(f"{evidence.label(metric, audit)} by {by}", headings, rows)
 
 
-@final
-@dataclass(frozen=True)
-class ByGroup:
+class ByGroup(NamedTuple):
     """One metric by group: a chart for each grouping, and all numbers."""
 
     metric: str
@@ -230,10 +220,7 @@ def figures_by_model(evidence: Evidence, audit: str, metrics: list[str] | None =
 
 
 def models_by(evidence: Evidence, metric: str, audit: str = "") -> kit.Figure:
-    """A dot and its interval for each model.
-
-    A reference that lies so far off that it would press the others together is written at the edge instead.
-    """
+    """A dot and its interval for each model; a reference that would press the others together is written at the edge."""
     known = evidence.known(metric, audit)
     off = _far_off(evidence, known)
     rows: kit.Rows = [

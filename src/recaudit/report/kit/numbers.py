@@ -222,8 +222,9 @@ def of_share(share: float, other: float = 0.0) -> float:
 
 def in_logs(lift: Estimate) -> Estimate:
     """A ratio as its logarithm, so that twice and half are equally far from 1."""
-    ends = (None if end is None else log(max(end, _TINY)) for end in (lift.value, lift.lower, lift.upper))
-    return replace(lift, **dict(zip(("value", "lower", "upper"), ends, strict=True)))
+    ends = (lift.value, lift.lower, lift.upper)
+    value, lower, upper = (None if end is None else log(max(end, _TINY)) for end in ends)
+    return replace(lift, value=value, lower=lower, upper=upper)
 
 
 def _deviation(estimate: Estimate, confidence: float) -> float:
@@ -235,6 +236,5 @@ def _deviation(estimate: Estimate, confidence: float) -> float:
 
 
 def _standardised(difference: float, deviation: float) -> float:
-    if difference == 0:
-        return 0.0
-    return min(LARGEST, abs(difference) / deviation) if deviation > 0 else LARGEST
+    largest = 0.0 if difference == 0 else LARGEST
+    return min(largest, abs(difference) / deviation) if deviation > 0 else largest

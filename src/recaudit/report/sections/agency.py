@@ -44,9 +44,8 @@ class AgencyCurves:
     series: pl.DataFrame
     """Columns as in SERIES_SCHEMA."""
     worked: Mapping[str, Mapping[str, Any]]
-    """By "past" and "future" the pair that moves furthest: viewer, editor (whose ratings move the viewer's
-    recommendations), value, and ratings: the title of each item, the rating given, if any, and the one to give instead.
-    """
+    """By "past" and "future" the pair that moves furthest: viewer, editor (whose ratings move what the viewer is shown),
+    value, and ratings: the title of each item, the rating given, if any, and the one to give instead."""
 
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> AgencyCurves:
@@ -157,13 +156,10 @@ def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, end]))
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
     lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="step")
-    means = [f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items()]
-    return kit.figure(
-        f"How far others can move users {WHEN[when]}",
-        f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {', '.join(means)}.",
-        _HEIGHT,
-        lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model")),
-    )
+    means = ", ".join(f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items())
+    about = f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {means}."
+    chart = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    return kit.figure(f"How far others can move users {WHEN[when]}", about, _HEIGHT, chart)
 
 
 LIFTS, INSTABILITIES = ["past_lift", "future_lift"], ["past_instability", "future_instability"]

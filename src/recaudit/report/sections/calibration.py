@@ -1,7 +1,4 @@
-"""Are interests kept in proportion: lists before and after re-ranking, whom they fail, and what re-ranking costs.
-
-Figures and tables as in paper 004.
-"""
+"""Are interests kept in proportion: lists before and after re-ranking, whom they fail, and what it costs (paper 004)."""
 
 from __future__ import annotations
 
@@ -94,7 +91,7 @@ class RerankedLists:
     def change(self, metric: str) -> Estimate | None:
         """How much re-ranking adds to a metric on average, over the same users."""
         after = self.people.select("user", pl.col(f"{metric}_reranked").alias(metric))
-        return self.evidence.gain(after, self.people, metric)
+        return self.evidence.gain(metric, after, self.people)
 
 
 def reranked_by_model(evidence: Evidence) -> Mapping[str, RerankedLists]:

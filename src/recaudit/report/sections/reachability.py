@@ -1,7 +1,4 @@
-"""What users can reach: how much say they have, who has the least, what stays out of reach, and one example.
-
-Figures as in paper 000.
-"""
+"""What users can reach: how much say they have, who has the least, what stays out of reach, one example."""
 
 from __future__ import annotations
 
@@ -58,13 +55,11 @@ class Reach:
     """A row a user who was asked: user, discovery, baseline_discovery, log_lift."""
     items: pl.DataFrame
     """A row an item that was somebody's target, those that the fewest users can reach first: item, title (the id where
-    there is none), ratings, users (who could have wanted it), best (anybody's best chance), reached_by (how many of the
-    users can make it likelier than by a uniform draw from what the policy chooses from), ruled_out (whether it is
-    certain that none of them can)."""
+    there is none), ratings, users (who could have wanted it), best (anybody's best chance), reached_by (how many of
+    them can make it likelier than by a uniform draw), ruled_out (whether it is certain that none of them can)."""
     example: Mapping[str, Any] | None
-    """One user and one item at its best chance: user, title, baseline, value, lift (None where the item had no chance
-    at all before), places (how many it climbs), candidates (among how many items), ratings (the title of each acted-on
-    item, and the rating to give)."""
+    """One user and one item at its best chance: user, title, baseline, value, lift (None without a chance before),
+    places (how many it climbs), candidates (among how many items), ratings (by title of the items, those to give)."""
 
     @property
     def pairs(self) -> int:
@@ -209,13 +204,10 @@ def lifts(evidence: Evidence) -> kit.Figure | None:
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
     lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="monotone")
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]
-    return kit.figure(
-        "How far a chance can be lifted",
-        f"Histogram of the lift of all pairs for each model. On average: {', '.join(means) or 'not available'}.",
-        320,
-        kit.chart([{"x": 1}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x=x),
-        lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model")),
-    )
+    about = f"Histogram of the lift of all pairs for each model. On average: {', '.join(means) or 'not available'}."
+    rule = kit.chart([{"x": 1}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x=x)
+    curves = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    return kit.figure("How far a chance can be lifted", about, 320, rule, curves)
 
 
 def _log(field: Literal["x", "y"], title: str, low: float, high: float, form: str, sign: str = "") -> alt.X | alt.Y:
@@ -358,15 +350,14 @@ class ReachabilitySection(Section):
         if not evidence.metrics(AUDIT):
             return None
         settings, front = evidence.settings[AUDIT], evidence.front("discovery")
+        models = list(evidence.each(AUDIT, Reach.of))
         return {
             "actions": describe_actions(settings.get("actions", {})),
             "overview": overview(evidence, AUDIT),
-            "models": list(evidence.each(AUDIT, Reach.of)),
+            "models": models,
             "skipped": evidence.unasked(AUDIT),
             "not_ratings": [
-                model
-                for model in evidence.each(AUDIT, Reach.of)
-                if evidence.overall(model, "rmse") is not None and model not in evidence.known("rmse")
+                model for model in models if (own := evidence.overall(model, "rmse")) and own.value is None
             ],
             "detail": None if front is None else _detail(evidence, front),
             "lifts": lifts(evidence),
@@ -380,7 +371,9 @@ class ReachabilitySection(Section):
 def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
     reach, found = evidence.each(AUDIT, Reach.of)[model], evidence.known("discovery")[model]
     groupings = {"discovery": evidence.user_groupings, "availability": evidence.item_groupings}
-    users = reach.users.sort("discovery", "user").head(MOST_ROWS)
+    users = [_user(row) for row in reach.users.sort("discovery", "user").head(MOST_ROWS).iter_rows(named=True)]
+    items = [_item(row) for row in reach.items.head(MOST_ROWS).iter_rows(named=True)]
+    hard = "Items that the fewest users can make likelier than by chance"
     settled = reach.statuses[Status.SOLVED.value] == reach.pairs
     return {
         "model": model,
@@ -389,16 +382,8 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
         "chances": chances(evidence, model),
         "points": len(reach.points),
         "parts": [part for metric, by in groupings.items() if (part := by_group(evidence, metric, by, before=model))],
-        "users": NumberTable(
-            "Users who can discover least",
-            ["User", "Discovery", "Lift"],
-            [_user(row) for row in users.iter_rows(named=True)],
-        ),
-        "hardest": NumberTable(
-            "Items that the fewest users can make likelier than by chance",
-            ["Item", "Reached by", "Best chance", "Ratings"],
-            [_item(row) for row in reach.items.head(MOST_ROWS).iter_rows(named=True)],
-        ),
+        "users": NumberTable("Users who can discover least", ["User", "Discovery", "Lift"], users),
+        "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items),
         "unreached": len(reach.unreached),
         "undecided": reach.undecided,
         "example": reach.example,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -20,6 +21,7 @@ FAR = 4.0
 _ROOM = 0.07
 """Empty space at the ends of an axis."""
 _PLOT = 320
+Ends = tuple[float, float]
 
 
 def recommender_color(study: Study, name: str) -> str:
@@ -43,10 +45,7 @@ def far_off(known: dict[str, Estimate]) -> dict[str, Estimate]:
 def against_rating(
     study: Study, arena: Arena, measure: str, title: str, heading: str, rating: str = "mean_rating"
 ) -> kit.Figure | None:
-    """A measure to the right, the mean rating upwards: a named point for each recommender, with both intervals.
-
-    Published numbers are hollow points, tied to ours.
-    """
+    """A measure to the right, the mean rating upwards: a point for each recommender; what was published is hollow."""
     rated, right, high = study.label("mean_rating"), arena.known(measure), arena.known(rating)
     both = [name for name in arena.recommenders if name in right and name in high]
     off = far_off({name: right[name] for name in both})
@@ -83,12 +82,8 @@ def against_rating(
     ]
     numbers = [f"{row['recommender']}: {row['told']}" for row in rows]
     numbers += [f"{name}, beyond the edge: {title} {estimate.full}" for name, estimate in off.items()]
-    return kit.figure(
-        heading,
-        f"{rated} against {title} in {arena.name}, a point for each recommender. {'; '.join(numbers)}.",
-        _PLOT,
-        *layers,
-    )
+    about = f"{rated} against {title} in {arena.name}, a point for each recommender. {'; '.join(numbers)}."
+    return kit.figure(heading, about, _PLOT, *layers)
 
 
 def _published(arena: Arena, names: list[str], measures: tuple[str, str]) -> kit.Rows:
@@ -143,15 +138,11 @@ def correlations(study: Study, metric: str) -> kit.Figure | None:
         ring = kit.chart(known).mark_point(size=70, filled=False, stroke=kit.INK, strokeWidth=1.5)
         layers.append(ring.encode(other, y, tooltip=alt.Tooltip("published:Q", format=".3f")))
     points = kit.chart(rows).mark_point(size=70, fill=kit.INK)
+    layers.append(points.encode(value, y, tooltip=kit.tooltip("environment")))
     label = study.label(metric)
-    told = [f"{row['environment']} {row['told']}" for row in rows]
-    return kit.figure(
-        f"{label} and mean rating",
-        f"Spearman's rank correlation of {label} with the mean rating, by environment: {'; '.join(told)}.",
-        kit.ROW * max(2, len(rows)),
-        *layers,
-        points.encode(value, y, tooltip=kit.tooltip("environment")),
-    )
+    told = "; ".join(f"{row['environment']} {row['told']}" for row in rows)
+    about = f"Spearman's rank correlation of {label} with the mean rating, by environment: {told}."
+    return kit.figure(f"{label} and mean rating", about, kit.ROW * max(2, len(rows)), *layers)
 
 
 def known_people(study: Study, arena: Arena) -> kit.Figure | None:
@@ -172,20 +163,16 @@ def known_people(study: Study, arena: Arena) -> kit.Figure | None:
     if off:
         edge: kit.Rows = [{"recommender": name, "note": f"{estimate.text} →"} for name, estimate in off.items()]
         layers.append(kit.chart(edge).mark_text(x="width", align="right", fill=kit.MUTED).encode(y, alt.Text("note:N")))
-    return kit.figure(
-        "Error over everybody and everything, at the end",
-        f"Population RMSE at the end in {arena.name}, lower is better: "
-        f"{', '.join(f'{name} {known[name].full}' for name in names)}.",
-        kit.ROW * len(names),
-        *layers,
-    )
+    told = ", ".join(f"{name} {known[name].full}" for name in names)
+    about = f"Population RMSE at the end in {arena.name}, lower is better: {told}."
+    return kit.figure("Error over everybody and everything, at the end", about, kit.ROW * len(names), *layers)
 
 
 def _named(axis: str, estimate: Estimate) -> dict[str, float | None]:
     return {axis: estimate.value, f"{axis}_lower": estimate.lower, f"{axis}_upper": estimate.upper}
 
 
-def _domain(estimates: Iterable[Estimate], others: Iterable[float]) -> tuple[float, float]:
+def _domain(estimates: Iterable[Estimate], others: Iterable[float]) -> Ends:
     """From the lowest to the highest of all of these, with some room at the ends."""
     found = [end for own in estimates for end in (own.lower, own.value, own.upper) if end is not None]
     low, high = min(*found, *others), max(*found, *others)
@@ -193,13 +180,11 @@ def _domain(estimates: Iterable[Estimate], others: Iterable[float]) -> tuple[flo
     return low - room, high + room
 
 
-def _unit(value: float | None, domain: tuple[float, float]) -> float:
+def _unit(value: float | None, domain: Ends) -> float:
     return ((value or 0.0) - domain[0]) / (domain[1] - domain[0])
 
 
-def _crosses(
-    right: Estimate, high: Estimate, width: tuple[float, float], height: tuple[float, float]
-) -> Iterator[kit.Box]:
+def _crosses(right: Estimate, high: Estimate, width: Ends, height: Ends) -> Iterator[kit.Box]:
     """Where the intervals of a point lie."""
     x, y = kit.WIDTH * _unit(right.value, width), kit.HEIGHT * (1 - _unit(high.value, height))
     if right.lower is not None:
@@ -225,10 +210,7 @@ def over_time(study: Study, arena: Arena, measure: str, heading: str, *, zero: b
 def drawn_curves(
     study: Study, arena: Arena, curves: Mapping[str, pl.DataFrame], metric: Metric, heading: str, *, zero: bool = False
 ) -> kit.Figure | None:
-    """A line for each recommender (columns step, value, lower, upper), its interval as a band; names can be clicked.
-
-    None where there is but one step.
-    """
+    """A line and a band for each recommender (step, value, lower, upper); names can be clicked. None with one step."""
     rows: kit.Rows = [
         {"recommender": name, "step": row["step"], **kit.drawn(Estimate.around(metric, row, 0))}
         for name, curve in curves.items()
@@ -238,7 +220,7 @@ def drawn_curves(
         return None
     names = [name for name in study.recommenders if name in curves]
     chosen = alt.selection_point("chosen", fields=["recommender"], bind="legend")
-    symbols = {"symbolType": "stroke", "symbolSize": 140, "symbolOpacity": 1}
+    symbols: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 140, "symbolOpacity": 1}
     legend = alt.Legend(title=None, orient="top", columns=3, labelColor=kit.INK, labelLimit=92, **symbols)
     dashes = alt.Scale(domain=names, range=[_dash(study, name) for name in names])
     color = alt.Color("recommender:N", scale=color_scale(study, names), legend=legend)

@@ -188,9 +188,8 @@ def explored(study: Study, arena: Arena) -> Iterator[Finding]:
         told = []
         for name, gain in gains.items():
             error = arena.difference(name, greedy, "population_rmse")
-            told.append(
-                f"{name} {gain.signed}{f' (population RMSE {error.signed})' if error.value is not None else ''}"
-            )
+            known = "" if error.value is None else f" (population RMSE {error.signed})"
+            told.append(f"{name} {gain.signed}{known}")
         detail = f"Against {greedy}, over the last {plural(arena.last, 'rating')}: {'; '.join(told)}."
         yield Finding(claim, detail, arena.anchor)
 

@@ -16,15 +16,7 @@ from recaudit.report.kit.charts import existing
 from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCell, TableRow, cell
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import listing, plural, written
-from recaudit.report.simulation.charts import (
-    MOST_BANDS,
-    against_rating,
-    correlations,
-    drawn_curves,
-    far_off,
-    known_people,
-    over_time,
-)
+from recaudit.report.simulation import charts
 from recaudit.report.simulation.evidence import LAST, Arena, Correlation, Published, Study, estimated, with_intervals
 from recaudit.report.simulation.findings import findings_of, headlines_of, p_value_text
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS, term
@@ -88,7 +80,7 @@ _PARTS = (("recommender", ""), ("policy", {"kind": "top-1"}))
 
 def overview_of(study: Study) -> dict[str, Any] | None:
     """Offline against online, over all environments; None where no order can be compared with another."""
-    figures = existing(correlations(study, metric) for metric in OFFLINE)
+    figures = existing(charts.correlations(study, metric) for metric in OFFLINE)
     if not figures:
         return None
     rows = []
@@ -119,22 +111,22 @@ def section_of(study: Study, arena: Arena) -> dict[str, Any]:
     for metric in OFFLINE:
         label, hint = study.label(metric), _HINTS[term(metric).better]
         heading = f"{label} and what people thought"
-        foreseen.append(against_rating(study, arena, metric, f"{label} ({hint})", heading))
+        foreseen.append(charts.against_rating(study, arena, metric, f"{label} ({hint})", heading))
     steps = [
-        over_time(study, arena, "mean_rating", "Mean rating, step by step"),
-        over_time(study, arena, "shown_rmse", "Error of what was taken, step by step", zero=True),
+        charts.over_time(study, arena, "mean_rating", "Mean rating, step by step"),
+        charts.over_time(study, arena, "shown_rmse", "Error of what was taken, step by step", zero=True),
     ]
     error = "RMSE of what was taken (further left: better)"
     last = f"Error and mean rating of the last {plural(arena.last, 'rating')}"
     knowledge = [
-        known_people(study, arena),
-        against_rating(study, arena, "final_shown_rmse", error, last, "final_mean_rating"),
+        charts.known_people(study, arena),
+        charts.against_rating(study, arena, "final_shown_rmse", error, last, "final_mean_rating"),
     ]
     heading = "Distinct items and mean rating"
-    shown = [against_rating(study, arena, "distinct_items", "distinct items at a step", heading)]
+    shown = [charts.against_rating(study, arena, "distinct_items", "distinct items at a step", heading)]
     if arena.drifts:
-        shown.append(over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True))
-    off = far_off(arena.known("shown_rmse"))
+        shown.append(charts.over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True))
+    off = charts.far_off(arena.known("shown_rmse"))
     rows = [
         TableRow(name, [_number(arena, name, measure) for measure in measures], name in arena.references)
         for name in arena.recommenders
@@ -143,9 +135,9 @@ def section_of(study: Study, arena: Arena) -> dict[str, Any]:
         "arena": arena,
         "length": _length_text([arena]),
         "foreseen": existing(foreseen),  # Figures 1 and 3 of the paper
-        "far_off": any(far_off(arena.known(metric)) for metric in OFFLINE),
+        "far_off": any(charts.far_off(arena.known(metric)) for metric in OFFLINE),
         "over_time": existing(steps),  # Figure 2
-        "bands": len(arena.recommenders) <= MOST_BANDS,
+        "bands": len(arena.recommenders) <= charts.MOST_BANDS,
         "not_drawn": listing([f"{name} ({estimate.text})" for name, estimate in off.items()]) if off else "",
         "known_people": existing(knowledge) if arena.known("population_rmse") else [],  # Figure 5
         "shown": existing(shown),  # Figure 6
@@ -196,7 +188,7 @@ def _audit(study: Study, arena: Arena, audit: tuple[object, ...], table: pl.Data
         own = table.filter((pl.col("metric") == metric.name) & pl.col("value").is_finite())
         asked = [name for name in arena.recommenders if name in own["recommender"]]
         curves = {name: with_intervals(own.filter(recommender=name), pl.col("step") + 1) for name in asked}
-        figures.append(drawn_curves(study, arena, curves, metric, metric.titled()))
+        figures.append(charts.drawn_curves(study, arena, curves, metric, metric.titled()))
     last = table.filter(pl.col("step") == pl.col("step").max())
     rows = [
         TableRow(name, [_last(metric, last.filter(recommender=name, metric=metric.name)) for metric in metrics])
@@ -221,10 +213,8 @@ def study_summary(study: Study) -> str:
     met = f"{count} met the simulated people {where}: {_length_text(list(study.arenas))}."
     if not folds:
         return f"{met} Nothing was measured beforehand on the log that they began with."
-    return (
-        f"{met} Before that, each was measured on the log that it began with, over {plural(folds, 'fold')}: do such "
-        "metrics foresee what people think of what they are shown?"
-    )
+    asked = "do such metrics foresee what people think of what they are shown?"
+    return f"{met} Before that, each was measured on the log that it began with, over {plural(folds, 'fold')}: {asked}"
 
 
 def _length_text(arenas: list[Arena]) -> str:
