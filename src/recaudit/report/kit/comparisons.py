@@ -115,17 +115,12 @@ def _group_table(evidence: Evidence, metric: str, by: str, audit: str) -> Number
         for group in evidence.groups(model, metric, by, audit):
             named.setdefault(group.name, {})[model] = group.estimate
     models = [model for model in evidence.models if any(model in found for found in named.values())]
-    compares = metric == "share"
-    rows = [
-        TableRow(
-            name,
-            [TableCell(own.compared) for own in [*found.values()][:compares]]
-            + [user_cell(found.get(model)) for model in models],
-        )
-        for name, found in named.items()
-    ]
-    headings = [by, "ratings in the data", *models] if compares else [by, *models]
-    return NumberTable(f"{evidence.label(metric, audit)} by {by}", headings, rows)
+    compares = ["ratings in the data"] if metric == "share" else []
+    rows = []
+    for name, found in named.items():
+        baseline = [TableCell(next(iter(found.values())).compared) for _ in compares]
+        rows.append(TableRow(name, [*baseline, *(user_cell(found.get(model)) for model in models)]))
+    return NumberTable(f"{evidence.label(metric, audit)} by {by}", [by, *compares, *models], rows)
 
 
 class ByGroup(NamedTuple):
@@ -220,7 +215,7 @@ def figures_by_model(evidence: Evidence, audit: str, metrics: list[str] | None =
 
 
 def models_by(evidence: Evidence, metric: str, audit: str = "") -> kit.Figure:
-    """A dot and its interval for each model; a reference that would press the others together is written at the edge."""
+    """A dot and its interval for each model; a reference too far off to be drawn with the others stands at the edge."""
     known = evidence.known(metric, audit)
     off = _far_off(evidence, known)
     rows: kit.Rows = [

@@ -44,7 +44,7 @@ class AgencyCurves:
     series: pl.DataFrame
     """Columns as in SERIES_SCHEMA."""
     worked: Mapping[str, Mapping[str, Any]]
-    """By "past" and "future" the pair that moves furthest: viewer, editor (whose ratings move what the viewer is shown),
+    """By "past" and "future" the pair that moves furthest: viewer, editor (whose ratings move what viewers are shown),
     value, and ratings: the title of each item, the rating given, if any, and the one to give instead."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Are interests kept in proportion: lists before and after re-ranking, whom they fail, and what it costs (paper 004)."""
+"""Are interests kept in proportion: lists before and after re-ranking, whom they fail, what it costs (paper 004)."""
 
 from __future__ import annotations
 

@@ -160,9 +160,9 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
         extremes = {"amplifies": max(up, key=_ratio)} if up else {}
         extremes |= {"dampens": min(down, key=_ratio)} if down else {}
         if extremes:
-            claim = " and ".join(f"{way} {group.name}" for way, group in extremes.items())
+            most = " and ".join(f"{way} {group.name}" for way, group in extremes.items())
             sizes = [evidence.size(group.estimate, value=_baseline(group)) for group in extremes.values()]
-            claim = f"By {by}, {evidence.main} most {claim}"
+            claim = f"By {by}, {evidence.main} most {most}"
             detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes.values())
             yield Finding(claim, detail, "shown", max(effect for effect, _ in sizes), min(users for _, users in sizes))
 
