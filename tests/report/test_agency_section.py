@@ -13,7 +13,7 @@ from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps
 from recaudit.report.page import render
 from recaudit.report.sections import agency as charts
-from recaudit.report.sections.agency import AgencyCurves, AgencySection, agency_by_model
+from recaudit.report.sections.agency import AgencyCurves, AgencySection
 from report.crafted_runs import AGENCY, Model, Moved, Number, accuracy, agency, curve, groups, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -102,7 +102,7 @@ class TestCurves:
 class TestMovedPairs:
     def test_steps_are_added_up_to_bars(self, tmp_path: Path) -> None:
         series = [curve("instability", "past_instability", {0.0: 0.5, 0.003: 0.2, 0.004: 0.2, 0.01: 0.1})]
-        found = agency_by_model(evidence_of(tmp_path, [Model("A", [agency(series=series)])]))["A"]
+        found = AgencyCurves.of(evidence_of(tmp_path, [Model("A", [agency(series=series)])]), "A")
         assert found.histogram("past_instability", np.array([0, 0.004, 0.008, 0.012])) == pytest.approx([0.7, 0.2, 0.1])
 
     def test_the_axis_ends_where_hardly_any_pair_lies_beyond(self, tmp_path: Path) -> None:
@@ -121,14 +121,14 @@ class TestMovedPairs:
 class TestWorkedPair:
     MOVED = Moved("user-017", "user-003", 0.25, {"a": (2.0, 5.0), "b": (4.0, 1.0)})
 
-    def agency_by_model(self, path: Path) -> AgencyCurves:
+    def curves(self, path: Path) -> AgencyCurves:
         models = [Model("A", [agency(worked=[self.MOVED], titles={"a": "Alien"})])]
-        return agency_by_model(evidence_of(path, models))["A"]
+        return AgencyCurves.of(evidence_of(path, models), "A")
 
     def test_ratings_by_title_in_fact_and_instead(self, tmp_path: Path) -> None:
-        pair = self.agency_by_model(tmp_path).worked["past"]
-        assert (pair.viewer, pair.editor, pair.value) == ("user-017", "user-003", 0.25)
-        assert pair.ratings == (("Alien", 2.0, 5.0), ("b", 4.0, 1.0))
+        pair = self.curves(tmp_path).worked["past"]
+        assert (pair["viewer"], pair["editor"], pair["value"]) == ("user-017", "user-003", 0.25)
+        assert pair["ratings"] == (("Alien", 2.0, 5.0), ("b", 4.0, 1.0))
 
     def test_it_is_told_on_the_page(self, tmp_path: Path) -> None:
         models = [

@@ -14,12 +14,11 @@ import pytest
 from recaudit import report
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of
-from recaudit.report.headlines import headlines_of
+from recaudit.report.findings import findings_of, headlines_of
 from recaudit.report.kit.charts import Figure
-from recaudit.report.kit.findings import Finding
-from recaudit.report.sections.calibration import reranked as charts
-from recaudit.report.sections.calibration.section import CalibrationSection
+from recaudit.report.kit.numbers import Finding
+from recaudit.report.sections import calibration as charts
+from recaudit.report.sections.calibration import CalibrationSection
 from report.crafted_runs import Crafted, Model, Number, accuracy, cells, groups, write_run
 from report.test_page import Page
 

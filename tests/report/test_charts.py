@@ -11,9 +11,9 @@ import vl_convert
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.charts import THEME, Figure
-from recaudit.report.kit.comparisons import groups_by, models_by
+from recaudit.report.kit.comparisons import before_and_after, groups_by, models_by
 from recaudit.report.sections.exposure import amplification, lorenz, popularity_shares, tradeoff
-from recaudit.report.sections.reachability.pairs import before_and_after, chances, lifts
+from recaudit.report.sections.reachability import chances, lifts
 from report.crafted_runs import Data, Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
 
 FILMS = [Film("A", 20, 4.0, 0), Film("B", 20, 3.0, 1), Film("C", 20, 3.0, 1), Film("D", 20, 3.0, 2)]

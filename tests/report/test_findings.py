@@ -9,7 +9,7 @@ import pytest
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit.findings import Finding
+from recaudit.report.kit.numbers import Finding
 from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"

@@ -13,7 +13,7 @@ from recaudit import report
 from recaudit.audits.audit import definitions
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit import findings as effects
+from recaudit.report.kit import numbers as effects
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate
 from recaudit.report.page import FIRST_FINDINGS
 from report.crafted_runs import AGENCY, Data, Film, Model, accuracy, agency, cells, exposure, groups, write_run

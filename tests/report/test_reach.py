@@ -9,13 +9,13 @@ import pytest
 
 from recaudit.report import render
 from recaudit.report.evidence import Evidence
-from recaudit.report.sections.reachability import pairs as pairs_module
-from recaudit.report.sections.reachability.pairs import Reach, describe_actions, reach_by_model
+from recaudit.report.sections import reachability as pairs_module
+from recaudit.report.sections.reachability import AUDIT, Reach, describe_actions
 from report.crafted_runs import Model, Pair, accuracy, reachability, write_run
 
 
 def read(path: Path, pairs: Sequence[Pair], titles: dict[str, str] | None = None) -> Reach:
-    return reach_by_model(Evidence(write_run(path, [Model("A", [reachability(pairs, titles)])])))["A"]
+    return Reach.of(Evidence(write_run(path, [Model("A", [reachability(pairs, titles)])])), "A")
 
 
 def test_pairs_are_counted_by_status(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_items_that_the_fewest_users_can_make_likelier_than_by_chance_come_first
         Pair("w", "hard", 0.1, 0.5),
     ]
     reach = read(tmp_path, pairs, {"hard": "Hard"})
-    assert reach.hardest["title"].to_list() == ["Hard", "some", "easy"]
-    assert reach.hardest["reached_by"].to_list() == [0, 1, 2]
+    assert reach.items["title"].to_list() == ["Hard", "some", "easy"]
+    assert reach.items["reached_by"].to_list() == [0, 1, 2]
     assert reach.unreached["title"].to_list() == ["Hard"]
 
 
@@ -108,7 +108,7 @@ def test_the_model_in_front_is_the_best_ranking_of_those_that_can_be_asked(tmp_p
     evidence = Evidence(write_run(tmp_path, models))
     assert evidence.main == "Best"
     assert evidence.front("discovery") == "Second"
-    assert list(reach_by_model(evidence)) == ["Second", "Third"]
+    assert list(evidence.each(AUDIT, Reach.of)) == ["Second", "Third"]
     assert evidence.absence("Best", "reachability") == "no response"
     assert Evidence(write_run(tmp_path, [Model("A", [accuracy()])])).front("discovery") is None
 
@@ -133,7 +133,7 @@ def test_what_users_may_do_in_words(actions: dict[str, object], told: str) -> No
 def test_an_item_that_may_be_within_reach_is_neither_reached_nor_out_of_it(tmp_path: Path) -> None:
     pairs = [Pair("u", "a", 0.1, 0.9), Pair("u", "b", 0.1, 0.2, "bounded", 0.8)]
     run = write_run(tmp_path, [Model("A", [reachability(pairs)])])
-    reach = reach_by_model(Evidence(run))["A"]
+    reach = Reach.of(Evidence(run), "A")
     assert (len(reach.unreached), reach.undecided) == (0, 1)
     text = " ".join(render(run).split())
     assert "Of 1 item it is not known whether any of them can." in text

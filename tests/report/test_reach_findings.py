@@ -10,7 +10,7 @@ import pytest
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit.findings import Finding
+from recaudit.report.kit.numbers import Finding
 from report.crafted_runs import Data, Model, Number, Pair, accuracy, groups, reachability, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"

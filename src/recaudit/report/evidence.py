@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, cast, final
 
 import polars as pl
 
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
+from recaudit.metrics.intervals import paired_difference
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.registry import AUDITS
-from recaudit.report.kit.findings import against, between
-from recaudit.report.kit.numbers import Estimate
+from recaudit.report.kit.numbers import Estimate, against, between
 from recaudit.runs import Run
 from recaudit.status import Status
 
@@ -62,8 +62,6 @@ class Evidence:
     run: Run
     _read: dict[object, Any] = field(default_factory=dict)
 
-    # ---- tables ----------------------------------------------------------------------------------------
-
     def table(self, model: str, audit: str, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
         """The named columns of a table, ids as text whatever they were; no rows where there is no such table."""
         try:
@@ -81,8 +79,7 @@ class Evidence:
         """What `read` takes from the tables of each model that has this audit, in the order of `models`; read once."""
         if read not in self._read:
             self._read[read] = {model: read(self, model) for model in self.models if audit in self.run.audits(model)}
-        found: Mapping[str, Read] = self._read[read]
-        return found
+        return cast("Mapping[str, Read]", self._read[read])
 
     def curve(self, model: str, audit: str, over: str, metrics: list[str]) -> pl.DataFrame:
         """The points of a series at which all of these were measured: columns `at` and the metrics."""
@@ -133,8 +130,6 @@ class Evidence:
         """Why there is no answer, by (model, audit) that was skipped."""
         return {(skip.model, skip.audit): skip.reason for skip in self.run.manifest.skipped}
 
-    # ---- models ----------------------------------------------------------------------------------------
-
     @cached_property
     def references(self) -> tuple[str, ...]:
         """The models that do not personalise: what every other model has to beat."""
@@ -169,9 +164,8 @@ class Evidence:
     @property
     def rival(self) -> str | None:
         """The reference with the best ranking, where the main model is not a reference itself."""
-        if self.main in self.references:
-            return None
-        return next((model for model in self.known(QUALITY) if model in self.references), None)
+        known = [] if self.main in self.references else self.known(QUALITY)
+        return next((model for model in known if model in self.references), None)
 
     def front(self, metric: str) -> str | None:
         """The model to speak of where this number is meant: the best ranking of those that have it."""
@@ -180,8 +174,6 @@ class Evidence:
     def unasked(self, *audits: str) -> list[str]:
         """The models for which one of these audits was skipped."""
         return [model for model in self.models if any((model, audit) in self.skipped for audit in audits)]
-
-    # ---- numbers ---------------------------------------------------------------------------------------
 
     def overall(self, model: str, metric: str, audit: str = "") -> Estimate | None:
         """The overall number of a model; of `audit` where two have measured it."""
@@ -241,19 +233,16 @@ class Evidence:
         """Why this model has no numbers of this audit."""
         return self.skipped.get((model, audit), f"the {audit} audit of this model has not been run")
 
-    # ---- groups ----------------------------------------------------------------------------------------
-
     def groups(self, model: str, metric: str, by: str, audit: str = "") -> list[GroupEstimate]:
         """The number of every group that has one, in the table's order."""
         of = {"model": model, "audit": audit or self.owners[metric], "metric": metric, "by": by}
         rows = self.grouped.filter(**of).to_dicts()
         # Numbers that only keep groups in order ("1: 3-9 ratings", "2: ...") are no part of their names.
         numbered = all(row["group"].startswith(f"{place}: ") for place, row in enumerate(rows, start=1))
-        found = [
-            GroupEstimate(by, name.split(": ", 1)[1] if numbered else name, Estimate.of(self.definitions[metric], row))
-            for name, row in ((row["group"], row) for row in rows)
-        ]
-        return [group for group in found if group.estimate.value is not None]
+        names = [row["group"].split(": ", 1)[1] if numbered else row["group"] for row in rows]
+        estimates = [Estimate.of(self.definitions[metric], row) for row in rows]
+        found = zip(names, estimates, strict=True)
+        return [GroupEstimate(by, name, estimate) for name, estimate in found if estimate.value is not None]
 
     def firm_groups(self, model: str, metric: str, by: str) -> list[GroupEstimate]:
         """Of `groups`, those with enough users to be spoken of in a finding."""
@@ -262,49 +251,46 @@ class Evidence:
     @property
     def user_groupings(self) -> list[str]:
         """The ways in which users are grouped, the length of their history first."""
-        return self._groupings({"history", *self.run.manifest.data.attributes})
+        return self._groupings("history", self.run.manifest.data.attributes)
 
     @property
     def item_groupings(self) -> list[str]:
         """The ways in which items are grouped, popularity first."""
-        return self._groupings({"popularity", *self.run.manifest.data.categories})
+        return self._groupings("popularity", self.run.manifest.data.categories)
 
-    def _groupings(self, wanted: set[str]) -> list[str]:
-        found = [by for by in self.grouped["by"].unique(maintain_order=True) if by in wanted]
-        return sorted(found, key=lambda by: by not in ("history", "popularity"))
+    def _groupings(self, first: str, others: Iterable[str]) -> list[str]:
+        found = self.grouped["by"].unique(maintain_order=True)
+        return sorted((by for by in found if by in {first, *others}), key=lambda by: by != first)
 
     def widest_gaps(self, model: str, metric: str) -> list[tuple[GroupEstimate, GroupEstimate]]:
-        """The lowest and highest group of users of every grouping where their intervals are apart, widest gap first.
+        """The lowest and highest firm group of each grouping of users whose intervals are apart, widest gap first."""
 
-        Groups with too few users for a finding are not looked at.
-        """
-        gaps = []
-        for by in self.user_groupings:
-            ordered = sorted(self.firm_groups(model, metric, by), key=lambda group: group.estimate.value or 0.0)
-            if len(ordered) > 1 and ordered[0].estimate.apart_from(ordered[-1].estimate):
-                gaps.append((ordered[0], ordered[-1]))
-        return sorted(gaps, key=lambda gap: (gap[0].estimate.value or 0.0) - (gap[1].estimate.value or 0.0))
+        def value(group: GroupEstimate) -> float:
+            return group.estimate.value or 0.0
 
-    def size(self, *estimates: Estimate, value: float = 0.0) -> tuple[float, int]:
-        """How far the farthest of these lies from a value, in standard deviations, and the fewest users of any."""
-        return max(against(own, value, self.confidence) for own in estimates), min(own.users for own in estimates)
+        found = [sorted(self.firm_groups(model, metric, by), key=value) for by in self.user_groupings]
+        gaps = [(own[0], own[-1]) for own in found if own and own[0].estimate.apart_from(own[-1].estimate)]
+        return sorted(gaps, key=lambda gap: value(gap[0]) - value(gap[1]))
+
+    def size(self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = ()) -> tuple[float, int]:
+        """How far the farthest of these lies from a value, in standard deviations; the fewest users, also `beside`."""
+        users = min(own.users for own in (*estimates, *beside))
+        return max(against(own, value, self.confidence) for own in estimates), users
 
     def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> tuple[float, int]:
         """How far two groups lie apart, in standard deviations, and how many users the smaller one has."""
-        apart = between(low.estimate, high.estimate, self.confidence)
-        return apart, min(low.estimate.users, high.estimate.users)
-
-    # ---- differences -----------------------------------------------------------------------------------
+        one, other = low.estimate, high.estimate
+        return between(one, other, self.confidence), min(one.users, other.users)
 
     def difference(self, model: str, other: str, metric: str) -> Estimate | None:
-        """How much more the same users get from one model than from the other, with a paired interval.
+        """How much more the same users get from one model than from the other."""
+        schema = columns("user", metric)
+        return self.gain(metric, *(self.table(own, self.owners[metric], "users", schema) for own in (model, other)))
 
-        Two models are compared on the same people, so this interval is tighter than the two separate ones suggest.
-        """
-        schema = {"user": pl.String, metric: pl.Float64}
-        left, right = (self.table(name, self.owners[metric], "users", schema) for name in (model, other))
-        gains = left.join(right, on="user").select(pl.col(metric) - pl.col(f"{metric}_right")).to_series()
-        return Estimate.mean(self.definitions[metric], gains.drop_nulls().to_numpy(), self.confidence)
+    def gain(self, metric: str, one: pl.DataFrame, other: pl.DataFrame) -> Estimate | None:
+        """How much more the same users have in one of two tables (user, metric), paired; None of fewer than two."""
+        found = Estimate.of(self.definitions[metric], paired_difference(one, other, metric, self.confidence))
+        return None if found.lower is None else found
 
     def predicts_better(self, model: str, other: str) -> bool:
         """Whether the same users' ratings are predicted better by one model than by the other, beyond chance."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from markupsafe import Markup
-
 from recaudit.folders import REPORT, keep
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of, gaps, left_out_lines
-from recaudit.report.headlines import Headline, headlines_of
+from recaudit.report.findings import findings_of, gaps, headlines_of, left_out_lines
 from recaudit.report.kit.charts import series_color
-from recaudit.report.kit.document import part, rendered
-from recaudit.report.kit.numbers import FEWEST_USERS, listing
+from recaudit.report.kit.document import rendered
+from recaudit.report.kit.numbers import FEWEST_USERS, Headline, listing
 from recaudit.report.sections.exposure import SMALLEST_SHARE
 from recaudit.report.sections.section import sections_of
 from recaudit.runs import Run
@@ -35,19 +32,11 @@ def write(run: Run) -> Path:
 def render(run: Run) -> str:
     """The page as text."""
     evidence = Evidence(run)
-    colors = {model: series_color(place) for place, model in enumerate(evidence.models)}
-    shown = {metric for _, _, metric in evidence.summaries} | set(evidence.grouped["metric"])
-    contents: dict[str, str] = {}
-    sections: list[Markup] = []
-    methods: list[str] = []
-    for section in sections_of(evidence):
-        content = section.content()
-        if content is not None:
-            contents[section.anchor] = section.title
-            sections.append(part(section.template, evidence=evidence, section=content, colors=colors))
-            methods += [content["methods"]] if "methods" in content else []
-            shown |= set(content.get("metrics", ()))
+    found = {section: content for section in sections_of(evidence) if (content := section.content()) is not None}
+    contents = {section.anchor: section.title for section in found}
     contents |= {"methods": "Definitions", "gaps": "Gaps", "run": "This run"}
+    shown = {metric for _, _, metric in evidence.summaries} | set(evidence.grouped["metric"])
+    shown |= {metric for content in found.values() for metric in content.get("metrics", ())}
     first, findings = headlines_of(evidence), findings_of(evidence)
     shown |= {headline.metric for headline in first}
     later = findings[FIRST_FINDINGS:]
@@ -64,8 +53,9 @@ def render(run: Run) -> str:
         findings=findings[:FIRST_FINDINGS],
         more={title: own for title, own in more.items() if own},
         fewest_users=FEWEST_USERS,
-        sections=sections,
-        methods=methods,
+        sections=[(section.template, content) for section, content in found.items()],
+        colors={model: series_color(place) for place, model in enumerate(evidence.models)},
+        methods=[content["methods"] for content in found.values() if "methods" in content],
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),
         defined=[(name, evidence.label(name), "", own) for name, own in evidence.definitions.items() if name in shown],
@@ -75,10 +65,7 @@ def render(run: Run) -> str:
 
 def _missing(run: Run) -> list[str]:
     """What an unfinished run has not come to, audits of the same models together: `accuracy of ALS and EASE`."""
-    models: dict[str, list[str]] = {}
-    for model, audit in run.missing:
-        models.setdefault(audit, []).append(model)
     audits: dict[str, list[str]] = {}
-    for audit, names in models.items():
-        audits.setdefault(listing(names), []).append(audit)
+    for missing in dict.fromkeys(audit for _, audit in run.missing):
+        audits.setdefault(listing([model for model, audit in run.missing if audit == missing]), []).append(missing)
     return [f"{listing(same)} of {names}" for names, same in audits.items()]

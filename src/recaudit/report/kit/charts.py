@@ -7,7 +7,7 @@ The data in a chart is what is drawn, never the raw tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -81,6 +81,11 @@ def figure(heading: str, description: str, height: int, *layers: alt.Chart, metr
         return Figure(heading, whole.to_dict(), description, metric)
 
 
+def existing(figures: Iterable[Figure | None]) -> list[Figure]:
+    """Those for which there was something to draw."""
+    return [figure for figure in figures if figure is not None]
+
+
 def across(*fields: str, **options: Any) -> list[alt.X]:
     """The same axis to the right for several fields."""
     return [alt.X(f"{field}:Q", title=None, **options) for field in fields]
@@ -88,9 +93,10 @@ def across(*fields: str, **options: Any) -> list[alt.X]:
 
 def drawn(estimate: Estimate | None) -> dict[str, Any]:
     """What a chart needs of an estimate: numbers to draw, nulls where there are none, and the text to tell."""
+    ends = ("value", "lower", "upper")
     if estimate is None or estimate.value is None:
-        return {"value": None, "lower": None, "upper": None, "told": NOT_AVAILABLE}
-    return {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "told": estimate.full}
+        return {**dict.fromkeys(ends), "told": NOT_AVAILABLE}
+    return {**{end: getattr(estimate, end) for end in ends}, "told": estimate.full}
 
 
 def value_axis(metric: Metric, **options: Any) -> alt.Axis:
@@ -109,20 +115,13 @@ def tooltip(*fields: str) -> list[alt.Tooltip]:
     return [*(alt.Tooltip(f"{field}:N", title=field) for field in fields), alt.Tooltip("told:N", title="value")]
 
 
-def rows_of(field: str, names: Sequence[str], scale: alt.Scale | None = None) -> alt.Y:
+def rows_of(field: str, names: Sequence[str], **options: Any) -> alt.Y:
     """A row of the chart for each name, the first on top.
 
     The order is the domain of the scale, where names are values. An order given as `sort` is compiled into an
     expression with the names spelt out in it: data in code, and a name such as "constructor" stops the chart.
     """
-    scale = alt.Scale() if scale is None else scale.copy()
-    scale["domain"] = list(names)
-    return alt.Y(f"{field}:N", title=None, scale=scale)
-
-
-def series_color(place: int) -> str:
-    """The colour of the model at this place of the order; the colours repeat after the last."""
-    return f"var(--series-{place % SERIES + 1})"
+    return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(names), **options))
 
 
 def in_series(models: Sequence[str], model: str) -> dict[str, Any]:
@@ -141,20 +140,22 @@ def by_series(models: Sequence[str]) -> alt.Color:
     return alt.Color("series:O", scale=colors, legend=None)
 
 
+def series_color(place: int) -> str:
+    """The colour of the model at this place of the order; the colours repeat after the last."""
+    return f"var(--series-{place % SERIES + 1})"
+
+
 def step_color(place: int, steps: int) -> str:
     """The colour of the step at this place, from light to dark; the last step is the darkest."""
     return f"var(--step-{max(1, STEPS - steps + place + 1)})"
 
 
-# ---- labels of points ----------------------------------------------------------------------------------
-
 Align = Literal["left", "right", "center"]
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, in pixels."""
 
-WIDTH, HEIGHT = 400, 300
-"""The plot that places are reckoned for, with letters of 6.5 by 13 pixels: close enough on any screen."""
-_LETTER = 6.5
+WIDTH, HEIGHT, _LETTER = 400, 300, 6.5
+"""The plot that places are reckoned for, and the width of a letter, in pixels: close enough on any screen."""
 
 PLACES: tuple[tuple[str, Align, int, int], ...] = (
     ("right", "left", 9, 0),
@@ -183,11 +184,10 @@ def labels(points: alt.Chart, field: str) -> list[alt.Chart]:
 
 def label_sides(points: Mapping[str, tuple[float, float]], taken: Sequence[Box] = ()) -> dict[str, str]:
     """For each point, in the unit square, the first side on which its label hides nothing, else as little as may be."""
-    centres = {name: (WIDTH * x, HEIGHT * (1 - y)) for name, (x, y) in points.items()}
     covered = [*taken, *map(dot, points.values())]
     sides: dict[str, str] = {}
-    for name, (x, y) in centres.items():
-        boxes = {side: _box(name, align, x + dx, y + dy) for side, align, dx, dy in PLACES}
+    for name, (x, y) in points.items():
+        boxes = {side: _box(name, align, WIDTH * x + dx, HEIGHT * (1 - y) + dy) for side, align, dx, dy in PLACES}
         sides[name] = min(boxes, key=lambda side: _hidden(boxes[side], covered))
         covered.append(boxes[sides[name]])
     return sides
@@ -205,8 +205,7 @@ def edge_levels(notes: Mapping[str, float], taken: Sequence[Box]) -> dict[str, t
     for note, height in notes.items():
         covered = [*taken, *(box for _, box in levels.values())]
         boxes = {level: _box(note, "right", WIDTH, HEIGHT * (1 - height) + level) for level in _LEVELS}
-        level = min(boxes, key=lambda level: _hidden(boxes[level], covered))
-        levels[note] = level, boxes[level]
+        levels[note] = min(boxes.items(), key=lambda made: _hidden(made[1], covered))
     return levels
 
 

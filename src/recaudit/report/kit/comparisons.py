@@ -1,27 +1,132 @@
-"""Models side by side, over all and group by group: the charts and tables that any audit can have."""
+"""Models side by side, over all and group by group: the tables and charts that any audit can have."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, final
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, final
 
 import altair as alt
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
-from recaudit.report.kit.tables import NumberTable, group_tables
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 
-Edge = Literal["right", "left"]
+_NOT_RUN = "this audit was not run for the model"
+MOST_ROWS = 10
+"""How many users or items a table lists."""
+
+Mark = Literal["", "best", "near"]
 
 
 @final
 @dataclass(frozen=True)
-class ByGroup:
+class TableCell:
+    """One number: its text, its interval, whether it is the best of its column, or why there is none."""
+
+    text: str
+    interval: str = ""
+    before: str = ""
+    """What the number was without what is looked at, where that is the comparison."""
+    mark: Mark = ""
+    reason: str = ""
+    few: str = ""
+    """How many users it stands on, where these are too few for a finding."""
+    published: str = ""
+
+
+class TableRow(NamedTuple):
+    """A line of a table: what it is about, and its cells."""
+
+    name: str
+    cells: list[TableCell]
+    reference: bool = False
+
+
+class NumberTable(NamedTuple):
+    """Lines under headings, the first of which is that of the lines' names."""
+
+    caption: str
+    columns: list[str]
+    rows: list[TableRow]
+
+
+class Overview(NamedTuple):
+    """Metrics by model: a column each, under the metric's label and with its definition a click away."""
+
+    metrics: list[str]
+    labels: list[str]
+    rows: list[TableRow]
+
+
+def cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> TableCell:
+    """A number with its interval, or `n/a` with the reason."""
+    if estimate is None or estimate.value is None:
+        return TableCell(NOT_AVAILABLE, reason=reason)
+    return TableCell(estimate.text, estimate.interval, estimate.before, mark)
+
+
+def user_cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> TableCell:
+    """A number over users: with how many they are, where they are too few for a finding."""
+    made = cell(estimate, mark, reason)
+    few = estimate is not None and not made.reason and not estimate.rests_on_enough
+    return replace(made, few=plural(estimate.users, "user")) if few and estimate else made
+
+
+def overview(
+    evidence: Evidence, audit: str, metrics: list[str] | None = None, *, everybody: bool = False, marked: bool = False
+) -> Overview:
+    """A line for each model that was audited, or for `everybody`; the best of a column is `marked`."""
+    metrics = evidence.metrics(audit) if metrics is None else metrics
+    marks = {metric: _marks(evidence, metric, audit) if marked else {} for metric in metrics}
+
+    def made(model: str, metric: str) -> TableCell:
+        found, mark = evidence.overall(model, metric, audit), marks[metric].get(model, "")
+        return user_cell(found, mark, evidence.reason(model, metric, audit))
+
+    rows = [
+        TableRow(model, [made(model, metric) for metric in metrics], everybody and model in evidence.references)
+        for model in evidence.models
+        if everybody or audit in evidence.run.audits(model)
+    ]
+    return Overview(metrics, [evidence.label(metric, audit) for metric in metrics], rows)
+
+
+def _marks(evidence: Evidence, metric: str, audit: str) -> dict[str, Mark]:
+    """The best of several models, and those whose interval overlaps with its."""
+    known = evidence.known(metric, audit)
+    if len(known) < 2 or evidence.definitions[metric].better == "neither":
+        return {}
+    best = known[evidence.ranked(metric, audit)[0]]
+    near = {model for model, own in known.items() if own.interval and best.interval and not own.apart_from(best)}
+    marks: dict[str, Mark] = {model: "near" if model in near else "" for model in known}
+    return marks | {model: "best" for model, own in known.items() if own.text == best.text}
+
+
+def group_tables(evidence: Evidence, metrics: list[str], groupings: list[str], audit: str = "") -> list[NumberTable]:
+    """A table for each metric and way of grouping that there are numbers of."""
+    found = [_group_table(evidence, metric, by, audit) for metric in metrics for by in groupings]
+    return [table for table in found if table.rows]
+
+
+def _group_table(evidence: Evidence, metric: str, by: str, audit: str) -> NumberTable:
+    """One metric in every group for every model that has it; with the share of ratings first where it compares."""
+    named: dict[str, dict[str, Estimate]] = {}
+    for model in evidence.models:
+        for group in evidence.groups(model, metric, by, audit):
+            named.setdefault(group.name, {})[model] = group.estimate
+    models = [model for model in evidence.models if any(model in found for found in named.values())]
+    compares = ["ratings in the data"] if metric == "share" else []
+    rows = []
+    for name, found in named.items():
+        baseline = [TableCell(next(iter(found.values())).compared) for _ in compares]
+        rows.append(TableRow(name, [*baseline, *(user_cell(found.get(model)) for model in models)]))
+    return NumberTable(f"{evidence.label(metric, audit)} by {by}", [by, *compares, *models], rows)
+
+
+class ByGroup(NamedTuple):
     """One metric by group: a chart for each grouping, and all numbers."""
 
     metric: str
-    label: str
     figures: list[kit.Figure]
     tables: list[NumberTable]
     rival: str | None = None
@@ -30,16 +135,20 @@ class ByGroup:
     """Whether the figures show further models."""
 
 
-def by_group(evidence: Evidence, metric: str, groupings: list[str], audit: str = "") -> ByGroup | None:
-    """None where there are no numbers."""
-    figures = [figure for by in groupings if (figure := groups_by(evidence, metric, by, audit)) is not None]
+def by_group(
+    evidence: Evidence, metric: str, groupings: list[str], audit: str = "", before: str = ""
+) -> ByGroup | None:
+    """Charts of all models, or `before` and after of the one that is named; None where there are no numbers."""
     tables = group_tables(evidence, [metric], groupings, audit)
     if not tables:
         return None
-    shown = {model for model in evidence.models if any(evidence.groups(model, metric, by, audit) for by in groupings)}
+    shown = {model for table in tables for model in table.columns[1:] if model in evidence.models}
     rival = evidence.rival if evidence.rival in shown else None
-    others = bool(shown - {evidence.main, rival})
-    return ByGroup(metric, evidence.label(metric, audit), figures, tables, rival, others)
+    figures = kit.existing(
+        before_and_after(evidence, before, metric, by) if before else groups_by(evidence, metric, by, audit)
+        for by in groupings
+    )
+    return ByGroup(metric, figures, tables, rival, bool(shown - {evidence.main, rival}))
 
 
 def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.Figure | None:
@@ -58,9 +167,7 @@ def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.
     axis, scale = kit.value_axis(evidence.definitions[metric]), alt.Scale(zero=True, nice=True)
     x, lower = kit.across("value", "lower", axis=axis, scale=scale)
     y, told = kit.rows_of("group", names), kit.tooltip("group", "model")
-    others, rival, main = (
-        kit.chart([row for row in rows if row["role"] == role]) for role in ("other", "rival", "main")
-    )
+    others, rival, main = (kit.chart([row for row in rows if row["role"] == own]) for own in ("other", "rival", "main"))
     return kit.figure(
         f"By {by}",
         f"{evidence.label(metric, audit)} of {evidence.main} by {by}: "
@@ -73,6 +180,34 @@ def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.
     )
 
 
+def before_and_after(evidence: Evidence, model: str, metric: str, by: str) -> kit.Figure | None:
+    """Without strategy and at best in each group: a ring and a dot (paper 000, Figures 7 and 9)."""
+    groups = [group for group in evidence.groups(model, metric, by) if group.estimate.baseline is not None]
+    if len(groups) < 2:
+        return None
+    groups = groups[: kit.MOST_CATEGORIES]
+    names = [group.name for group in groups]
+    rows: kit.Rows = []
+    for group in groups:
+        own = group.estimate
+        change = {"before": own.baseline, **kit.drawn(own), "told": f"{own.compared} to {own.full}"}
+        rows.append({"group": group.name, **change})
+    axis, scale = alt.Axis(format="%", labelFlush=False), alt.Scale(zero=True, nice=True)
+    y = kit.rows_of("group", names)
+    best, before, ends = kit.across("value", "before", "lower", axis=axis, scale=scale)
+    base, told = kit.chart(rows), kit.tooltip("group")
+    numbers = [f"{row['group']} {row['told']}" for row in rows]
+    return kit.figure(
+        f"By {by}",
+        f"{evidence.label(metric)} with {model} by {by}, without strategy and at best: {'; '.join(numbers)}.",
+        (kit.ROW + 4) * len(names),
+        base.mark_rule(strokeWidth=1, stroke=kit.MUTED).encode(before, alt.X2("value:Q"), y),
+        base.mark_rule(strokeWidth=2, stroke=kit.ACCENT).encode(ends, alt.X2("upper:Q"), y),
+        base.mark_point(size=60, fill=kit.PAPER, stroke=kit.INK, strokeWidth=1.5).encode(before, y, tooltip=told),
+        base.mark_point(size=80, fill=kit.ACCENT).encode(best, y, tooltip=told),
+    )
+
+
 def figures_by_model(evidence: Evidence, audit: str, metrics: list[str] | None = None) -> list[kit.Figure]:
     """A chart for each metric of the audit that any model has a value of."""
     wanted = evidence.metrics(audit) if metrics is None else metrics
@@ -80,10 +215,7 @@ def figures_by_model(evidence: Evidence, audit: str, metrics: list[str] | None =
 
 
 def models_by(evidence: Evidence, metric: str, audit: str = "") -> kit.Figure:
-    """A dot and its interval for each model.
-
-    A reference that lies so far off that it would press the others together is written at the edge instead.
-    """
+    """A dot and its interval for each model; a reference too far off to be drawn with the others stands at the edge."""
     known = evidence.known(metric, audit)
     off = _far_off(evidence, known)
     rows: kit.Rows = [
@@ -102,23 +234,14 @@ def models_by(evidence: Evidence, metric: str, audit: str = "") -> kit.Figure:
         base.mark_point(size=70).encode(x, y, main_stands_out(), kit.tooltip("model")),
     ]
     for right, place in ((False, {"x": 4, "align": "left"}), (True, {"x": "width", "align": "right"})):
-        edge: kit.Rows = [
-            {"model": model, "note": notes[model], "right": right}
-            for model in evidence.models
-            if model in notes and (off.get(model) == "right") == right
-        ]
-        if edge:
+        told = [model for model in evidence.models if model in notes and (off.get(model) == "right") == right]
+        if edge := [{"model": model, "note": notes[model], "right": right} for model in told]:
             layers.append(kit.chart(edge).mark_text(fill=kit.MUTED, **place).encode(y, alt.Text("note:N")))
     better = evidence.definitions[metric].better
-    told = [f"{model} {estimate.text}" for model, estimate in known.items()]
+    numbers = ", ".join(f"{model} {estimate.text}" for model, estimate in known.items())
     heading = evidence.label(metric, audit)
-    return kit.figure(
-        heading,
-        f"{heading} of each model{'' if better == 'neither' else f', {better} is better'}: {', '.join(told)}.",
-        kit.ROW * len(rows),
-        *layers,
-        metric=metric,
-    )
+    about = f"{heading} of each model{'' if better == 'neither' else f', {better} is better'}: {numbers}."
+    return kit.figure(heading, about, kit.ROW * len(rows), *layers, metric=metric)
 
 
 def main_stands_out() -> alt.Color:
@@ -126,13 +249,12 @@ def main_stands_out() -> alt.Color:
     return alt.Color("main:N", scale=alt.Scale(domain=[True, False], range=[kit.ACCENT, kit.INK]), legend=None)
 
 
-def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, Edge]:
+def _far_off(evidence: Evidence, known: dict[str, Estimate]) -> dict[str, str]:
     """References further from the personalised models than twice the range these span, and on which side."""
     values = [known[model].value or 0.0 for model in evidence.personalised if model in known]
     if len(values) < 3:
         return {}
-    low, high = min(values), max(values)
-    reach = 2 * (high - low)
+    reach = 2 * (max(values) - min(values))
+    low, high = min(values) - reach, max(values) + reach
     found = {model: known[model].value or 0.0 for model in evidence.references if model in known}
-    off: dict[str, Edge] = {model: "left" for model, value in found.items() if value < low - reach}
-    return off | {model: "right" for model, value in found.items() if value > high + reach}
+    return {model: "left" if value < low else "right" for model, value in found.items() if not low <= value <= high}

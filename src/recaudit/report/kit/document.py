@@ -24,13 +24,11 @@ from recaudit.report.kit.numbers import count, duration, listing, plural, settin
 def rendered(template: str, **content: Any) -> str:
     """A page from its template: with the style, the script and the theme of all pages, and what is its own."""
     script = _script()
-    shared = {"theme": THEME, "style": Markup(_file("style.css")), "script": Markup(script)}
-    return _environment().get_template(template).render(content_policy=_content_policy(script), **shared, **content)
-
-
-def part(template: str, **content: Any) -> Markup:
-    """A part of a page from its template, to stand in another."""
-    return Markup(_environment().get_template(template).render(**content))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # What the browser may do: run this very script and no other, and load nothing from anywhere.
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+    shared = {"theme": THEME, "style": Markup(_file("style.css")), "script": Markup(script), "content_policy": policy}
+    return _environment().get_template(template).render(**shared, **content)
 
 
 def script_json(value: object) -> Markup:
@@ -39,12 +37,6 @@ def script_json(value: object) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _content_policy(script: str) -> str:
-    """What the browser may do: run this very script and no other, and load nothing from anywhere."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
 
 
 @cache

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate
-from recaudit.report.kit.comparisons import by_group, figures_by_model
-from recaudit.report.kit.findings import Finding, between
-from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, listing, ordinal, verb
-from recaudit.report.kit.tables import overview
+from recaudit.report.kit.comparisons import by_group, figures_by_model, overview
+from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, Finding, between, listing, ordinal, verb
 from recaudit.report.sections.section import Section
 
 
@@ -32,13 +30,9 @@ def beats_reference(evidence: Evidence) -> Iterator[Finding]:
         claim = f"{listing(ahead)} {verb(ahead, 'ranks', 'rank')} better than {rival}"
         claim += f"; {listing(behind)} {verb(behind, 'ranks', 'rank')} worse" if behind else ""
         claim += f"; for {listing(level)} it cannot be told" if level else ""
-    yield Finding(
-        claim,
-        f"{rival} reaches {evidence.label(QUALITY)} {known[rival].full}. Difference to it on the same users: "
-        f"{_each(gains, [*ahead, *level, *behind])}.",
-        "accuracy",
-        *evidence.size(*gains.values()),
-    )
+    detail = f"{rival} reaches {evidence.label(QUALITY)} {known[rival].full}. Difference to it on the same users: "
+    detail += f"{_each(gains, [*ahead, *level, *behind])}."
+    yield Finding(claim, detail, "accuracy", *evidence.size(*gains.values()))
 
 
 def lead(evidence: Evidence) -> Iterator[Finding]:
@@ -48,13 +42,10 @@ def lead(evidence: Evidence) -> Iterator[Finding]:
     found = {model: gap for model in others if (gap := evidence.difference(first, model, QUALITY)) is not None}
     ties = {model: gap for model, gap in found.items() if not (gap.above(0) or gap.below(0))}
     if ties:
-        yield Finding(
-            f"{first} and {listing(list(ties))} cannot be told apart at ranking",
-            f"{first} has {evidence.label(QUALITY)} {known[first].full}. Its difference on the same users, with an "
-            f"interval that holds zero: {_each(ties, list(ties), 'to ')}.",
-            "accuracy",
-            *evidence.size(*ties.values()),
-        )
+        claim = f"{first} and {listing(list(ties))} cannot be told apart at ranking"
+        detail = f"{first} has {evidence.label(QUALITY)} {known[first].full}. Its difference on the same users, with "
+        detail += f"an interval that holds zero: {_each(ties, list(ties), 'to ')}."
+        yield Finding(claim, detail, "accuracy", *evidence.size(*ties.values()))
 
 
 def two_orders(evidence: Evidence) -> Iterator[Finding]:
@@ -69,14 +60,11 @@ def two_orders(evidence: Evidence) -> Iterator[Finding]:
     if gap is None or not gap.above(0) or (ranks in error and not evidence.predicts_better(predicts, ranks)):
         return
     other = f"RMSE {error[ranks].full}" if ranks in error else "which predicts no ratings"
-    yield Finding(
-        "The best model at predicting ratings is not the best at ranking",
-        f"{predicts} has the lowest RMSE, {error[predicts].full}, but comes "
-        f"{ordinal(by_ranking.index(predicts) + 1)} of {len(by_ranking)} by {evidence.label(QUALITY)}: "
-        f"{quality[predicts].full}, against {quality[ranks].full} for {ranks} ({other}).",
-        "accuracy",
-        *evidence.size(gap),
-    )
+    claim = "The best model at predicting ratings is not the best at ranking"
+    detail = f"{predicts} has the lowest RMSE, {error[predicts].full}, but comes "
+    detail += f"{ordinal(by_ranking.index(predicts) + 1)} of {len(by_ranking)} by {evidence.label(QUALITY)}: "
+    detail += f"{quality[predicts].full}, against {quality[ranks].full} for {ranks} ({other})."
+    yield Finding(claim, detail, "accuracy", *evidence.size(gap))
 
 
 def _each(gains: dict[str, Estimate], models: list[str], to: str = "") -> str:
@@ -88,12 +76,9 @@ def best_and_worst_served(evidence: Evidence) -> Iterator[Finding]:
     gaps = evidence.widest_gaps(evidence.main, QUALITY)
     if gaps:
         worst, best = gaps[0]
-        yield Finding(
-            f"{evidence.main} ranks better for {best.people} than for {worst.people}",
-            f"{evidence.label(QUALITY)}: {_numbers(gaps)}.",
-            "people",
-            *evidence.size_of_gap(worst, best),
-        )
+        claim = f"{evidence.main} ranks better for {best.people} than for {worst.people}"
+        detail = f"{evidence.label(QUALITY)}: {_numbers(gaps)}."
+        yield Finding(claim, detail, "people", *evidence.size_of_gap(worst, best))
 
 
 def no_gain(evidence: Evidence) -> Iterator[Finding]:
@@ -108,14 +93,12 @@ def no_gain(evidence: Evidence) -> Iterator[Finding]:
         if without and len(without) < len(groups):
             numbers = [f"{group.name} {group.estimate.full} against {beside[group.name].full}" for group in without]
             named = listing([group.people for group in without])
-            yield Finding(
-                f"{evidence.main} is no clear gain over {rival} for {named}",
-                f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by} of "
-                f"{FEWEST_USERS} users or more.",
-                "people",
-                max(between(own.estimate, beside[own.name], evidence.confidence) for own in without),
-                min(min(own.estimate.users, beside[own.name].users) for own in without),
-            )
+            claim = f"{evidence.main} is no clear gain over {rival} for {named}"
+            detail = f"{evidence.label(QUALITY)}: {listing(numbers)}. It is one for every other group by {by} of "
+            detail += f"{FEWEST_USERS} users or more."
+            effect = max(between(own.estimate, beside[own.name], evidence.confidence) for own in without)
+            users = min(min(own.estimate.users, beside[own.name].users) for own in without)
+            yield Finding(claim, detail, "people", effect, users)
 
 
 def rare_items(evidence: Evidence) -> Iterator[Finding]:
@@ -125,12 +108,9 @@ def rare_items(evidence: Evidence) -> Iterator[Finding]:
         return
     least, most = groups[0], groups[-1]
     if most.estimate.exceeds(least.estimate):
-        yield Finding(
-            f"{evidence.main} finds {least.things} less often than {most.things}",
-            f"{evidence.label('recall')}: {least.estimate.full} against {most.estimate.full}.",
-            "accuracy",
-            *evidence.size_of_gap(least, most),
-        )
+        claim = f"{evidence.main} finds {least.things} less often than {most.things}"
+        detail = f"{evidence.label('recall')}: {least.estimate.full} against {most.estimate.full}."
+        yield Finding(claim, detail, "accuracy", *evidence.size_of_gap(least, most))
 
 
 def pushed_most(evidence: Evidence) -> Iterator[Finding]:
@@ -138,12 +118,9 @@ def pushed_most(evidence: Evidence) -> Iterator[Finding]:
     gaps = evidence.widest_gaps(evidence.main, "popularity_lift")
     if gaps:
         least, most = gaps[0]
-        yield Finding(
-            f"{evidence.main} {_pulled(least, most)}",
-            f"{evidence.label('popularity_lift')}: {_numbers(gaps)}.",
-            "people",
-            *evidence.size_of_gap(least, most),
-        )
+        claim = f"{evidence.main} {_pulled(least, most)}"
+        detail = f"{evidence.label('popularity_lift')}: {_numbers(gaps)}."
+        yield Finding(claim, detail, "people", *evidence.size_of_gap(least, most))
 
 
 def _pulled(least: GroupEstimate, most: GroupEstimate) -> str:
@@ -159,9 +136,8 @@ def _pulled(least: GroupEstimate, most: GroupEstimate) -> str:
 
 
 def _numbers(gaps: list[tuple[GroupEstimate, GroupEstimate]]) -> str:
-    return "; ".join(
-        f"{low.estimate.full} for {low.people}, {high.estimate.full} for {high.people}" for low, high in gaps
-    )
+    said = [(f"{own.estimate.full} for {own.people}" for own in gap) for gap in gaps]
+    return "; ".join(", ".join(both) for both in said)
 
 
 @final

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import floor, log10
-from typing import Any, Literal, final
+from operator import itemgetter
+from typing import Any, Literal, cast, final
 
 import altair as alt
 import numpy as np
@@ -19,9 +20,8 @@ from recaudit.metrics.numbers import TIMES, percent, times
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.findings import Finding, against, in_logs
-from recaudit.report.kit.numbers import Estimate, written
-from recaudit.report.kit.tables import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.numbers import Estimate, Finding, in_logs, written
 from recaudit.report.sections.section import Section
 
 AUDIT = "agency"
@@ -29,24 +29,11 @@ AUDIT = "agency"
 When = Literal["past", "future"]
 WHEN: Mapping[When, str] = {"past": "in hindsight", "future": "from now on"}
 
-_ACTIONS = {
+_PAIRS = {
+    **columns("when viewer editor", "value"),
     "action_items": pl.List(pl.String),
-    "given_ratings": pl.List(pl.Float64),
-    "action_ratings": pl.List(pl.Float64),
+    **dict.fromkeys(["given_ratings", "action_ratings"], pl.List(pl.Float64)),
 }
-_PAIRS = {**columns("when viewer editor", "value"), **_ACTIONS}
-
-
-@final
-@dataclass(frozen=True)
-class Worked:
-    """The pair that moves furthest: whose recommendations, by whose ratings, and by which."""
-
-    viewer: str
-    editor: str
-    value: float
-    ratings: tuple[tuple[str, float | None, float], ...]
-    """The title of each item, the rating that was given, if any, and the one that would be given instead."""
 
 
 @final
@@ -56,24 +43,20 @@ class AgencyCurves:
 
     series: pl.DataFrame
     """Columns as in SERIES_SCHEMA."""
-    worked: Mapping[str, Worked]
-    """By "past" and "future"."""
+    worked: Mapping[str, Mapping[str, Any]]
+    """By "past" and "future" the pair that moves furthest: viewer, editor (whose ratings move what viewers are shown),
+    value, and ratings: the title of each item, the rating given, if any, and the one to give instead."""
 
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> AgencyCurves:
         """Read a finished audit."""
         items = evidence.table(model, AUDIT, "items", columns("item title"))
         titles = dict(items.select("item", pl.coalesce("title", "item")).iter_rows())
-        pairs = evidence.table(model, AUDIT, "pairs", _PAIRS)
-        worked = {
-            when: Worked(
-                viewer,
-                editor,
-                value,
-                tuple((titles.get(item, item), *ratings) for item, *ratings in zip(acted, given, instead, strict=True)),
-            )
-            for when, viewer, editor, value, acted, given, instead in pairs.iter_rows()
-        }
+        worked = {}
+        for row in evidence.table(model, AUDIT, "pairs", _PAIRS).iter_rows(named=True):
+            acted = [titles.get(item, item) for item in row["action_items"]]
+            ratings = tuple(zip(acted, row["given_ratings"], row["action_ratings"], strict=True))
+            worked[row["when"]] = {**row, "ratings": ratings}
         return cls(evidence.table(model, AUDIT, "series", SERIES_SCHEMA), worked)
 
     def curve(self, over: str, metric: str) -> pl.DataFrame:
@@ -83,15 +66,10 @@ class AgencyCurves:
 
     def histogram(self, metric: str, edges: FloatArray) -> list[float]:
         """(len(edges) - 1,): the share of pairs whose instability lies between two edges."""
-        steps = self.curve("instability", metric)
+        starts, shares = self.curve("instability", metric).select("at", "value").to_numpy().T
         # A step belongs to the bin that starts where it does, whichever way the two were rounded.
-        starts = steps["at"].to_numpy() * (1 + 1e-9)
-        return [float(share) for share in np.histogram(starts, edges, weights=steps["value"].to_numpy())[0]]
-
-
-def agency_by_model(evidence: Evidence) -> Mapping[str, AgencyCurves]:
-    """The curves and pairs of the models that were audited."""
-    return evidence.each(AUDIT, AgencyCurves.of)
+        found: list[float] = np.histogram(starts * (1 + 1e-9), edges, weights=shares)[0].tolist()
+        return found
 
 
 _HEIGHT = 220
@@ -104,19 +82,13 @@ _TAIL = 0.001
 _WIDE = 8
 """From this ratio on between its ends, an axis of lifts is logarithmic."""
 
-_HEADINGS = {
-    "past_lift": "Lift in hindsight",
-    "future_lift": "Lift from now on",
-    "past_instability": "Instability in hindsight",
-    "future_instability": "Instability from now on",
-}
 _TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes to the top item alone"}
 
 
 def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> kit.Figure | None:
     """One metric along a sweep: a line for each model, its interval as a band."""
     rows: kit.Rows = []
-    for model, agency in agency_by_model(evidence).items():
+    for model, agency in evidence.each(AUDIT, AgencyCurves.of).items():
         for row in agency.curve(over, metric).iter_rows(named=True):
             estimate = Estimate.of(evidence.definitions[metric], row)
             rows.append({**kit.in_series(evidence.models, model), over: row["at"], **kit.drawn(estimate)})
@@ -128,14 +100,11 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
     x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
     axis, scale = _level(rows, evidence.definitions[metric])
     value, lower = (alt.Y(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "lower"))
-    color = kit.by_series(evidence.models)
-    base = kit.chart(rows)
-    ends = [
-        f"{model} {own[0]['told']} to {own[-1]['told']}"
-        for model in agency_by_model(evidence)
-        if (own := [row for row in rows if row["model"] == model])
-    ]
-    heading = _HEADINGS[metric]
+    base, color = kit.chart(rows), kit.by_series(evidence.models)
+    lines = [[*own] for _, own in groupby(rows, itemgetter("model"))]
+    ends = [f"{own[0]['model']} {own[0]['told']} to {own[-1]['told']}" for own in lines]
+    when, _, name = metric.partition("_")
+    heading = f"{name.capitalize()} {WHEN[cast('When', when)]}"
     return kit.figure(
         heading,
         f"{heading} of each model over {over}, from {points[0]:g} to {points[-1]:g}: {'; '.join(ends)}.",
@@ -152,15 +121,12 @@ def _level(rows: kit.Rows, metric: Metric) -> tuple[alt.Axis, alt.Scale]:
         return alt.Axis(grid=True, tickCount=4), alt.Scale(zero=True, nice=True)
     ends = [end for row in rows for end in (row["lower"], row["value"], row["upper"]) if end is not None]
     low, high = min(1.0, *ends), max(1.0, *ends)
-    wide = high >= _WIDE * low
-    powers = range(floor(log10(low)), floor(log10(high)) + 1)
-    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5) if low <= step * 10.0**power <= 1.05 * high]
     label = f"'{TIMES}' + format(datum.value, '~r')"
-    if not wide:
+    if high < _WIDE * low:
         return alt.Axis(labelExpr=label, grid=True, tickCount=4), alt.Scale(domain=[low, high], nice=True)
-    return kit.tick_axis(ticks, labelExpr=label, grid=True), alt.Scale(
-        type="log", domain=[low, 1.05 * high], nice=False
-    )
+    top, powers = 1.05 * high, range(floor(log10(low)), floor(log10(high)) + 1)
+    ticks = [tick for power in powers for tick in (10.0**power, 2 * 10.0**power, 5 * 10.0**power) if low <= tick <= top]
+    return kit.tick_axis(ticks, labelExpr=label, grid=True), alt.Scale(type="log", domain=[low, top], nice=False)
 
 
 def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
@@ -168,7 +134,7 @@ def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     metric = f"{when}_instability"
     steps = {
         model: found
-        for model, agency in agency_by_model(evidence).items()
+        for model, agency in evidence.each(AUDIT, AgencyCurves.of).items()
         if len(found := agency.curve("instability", metric))
     }
     if not steps:
@@ -181,28 +147,30 @@ def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     written = evidence.definitions[metric].written
     rows: kit.Rows = []
     for model in steps:
-        shares = agency_by_model(evidence)[model].histogram(metric, edges)
+        shares = evidence.each(AUDIT, AgencyCurves.of)[model].histogram(metric, edges)
         for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {written(low)} to {written(high)}"
-            middle = float((low + high) / 2)
-            rows.append({**kit.in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
-    distance = str(evidence.settings["agency"]["distance"]).capitalize()
-    x = alt.X("x:Q", title=f"how far another can move a user ({distance} distance)", scale=alt.Scale(domain=[0, end]))
+            place = {"x": (low + high) / 2, "y": round(share, 5)}
+            rows.append({**kit.in_series(evidence.models, model), **place, "told": told})
+    title = f"how far another can move a user ({_distance(evidence)})"
+    x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, end]))
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
     lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="step")
-    means = [f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items()]
-    return kit.figure(
-        f"How far others can move users {WHEN[when]}",
-        f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {', '.join(means)}.",
-        _HEIGHT,
-        lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model")),
-    )
+    means = ", ".join(f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items())
+    about = f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {means}."
+    chart = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    return kit.figure(f"How far others can move users {WHEN[when]}", about, _HEIGHT, chart)
 
 
 LIFTS, INSTABILITIES = ["past_lift", "future_lift"], ["past_instability", "future_instability"]
 MAIN = [*LIFTS, *INSTABILITIES]
 _VERBS = {"lift": ("can lift", "could have lifted"), "instability": ("can move", "could have moved")}
 """Of the future, and of the past."""
+_CONTRASTS = {
+    "lift": (ITEM_CONTRAST, "Lift of popular and of intermediate items", "Popular", "Ratio"),
+    "instability": (EDITOR_CONTRAST, "Instability by active and by intermediate users", "Active", "Difference"),
+}
+"""How each is grouped; the caption of the table, and its columns."""
 
 
 def own_say(evidence: Evidence) -> Iterator[Finding]:
@@ -216,13 +184,10 @@ def own_say(evidence: Evidence) -> Iterator[Finding]:
     verb = "could have made" if strongest == "past" else "can make"
     said = ", ".join(f"{estimate.full} {how[when]}" for when, estimate in lifts.items())
     doubled = [f"{own.full} of items {WHEN[when]}" for when, own in _firm(evidence, "doubled", model)[1].items()]
-    yield Finding(
-        f"With {k} ratings, users of {model} {verb} an item {most.text.lstrip(TIMES)} times as likely at best, "
-        "on average",
-        f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else ""),
-        AUDIT,
-        *evidence.size(in_logs(most)),
-    )
+    claim = f"With {k} ratings, users of {model} {verb} an item {most.text.lstrip(TIMES)} times as likely at best, "
+    claim += "on average"
+    detail = f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else "")
+    yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(most)))
 
 
 def others_say(evidence: Evidence) -> Iterator[Finding]:
@@ -230,62 +195,49 @@ def others_say(evidence: Evidence) -> Iterator[Finding]:
     model, shares = _firm(evidence, "unstable_share")
     if model is None:
         return
-    distance = f"{str(evidence.settings[AUDIT]['distance']).capitalize()} distance"
+    distance = _distance(evidence)
     means = [f"{own.full} {WHEN[when]}" for when, own in _firm(evidence, "instability", model)[1].items()]
     most = max(shares.values(), key=lambda estimate: estimate.value or 0.0)
-    worked = agency_by_model(evidence)[model].worked
-    pairs = [f"{worked[when].value:.3f} {WHEN[when]}" for when in shares if when in worked]
+    worked = evidence.each(AUDIT, AgencyCurves.of)[model].worked
+    pairs = [f"{worked[when]['value']:.3f} {WHEN[when]}" for when in shares if when in worked]
     claim = f"With {model}, {most.text} of users' pairs are unstable: one of them can overturn what the other is shown"
     if not most.value:
-        claim = f"No user of {model} who was asked about can overturn what another is shown with "
-        claim += f"{evidence.list_length(AUDIT)} ratings"
+        k = evidence.list_length(AUDIT)
+        claim = f"No user of {model} who was asked about can overturn what another is shown with {k} ratings"
     average = f"{distance} on average: {', '.join(means)}; " if means else f"{distance}: "
     largest = f" The largest: {', '.join(pairs)}." if pairs else ""
-    yield Finding(
-        claim,
-        f"{average}0.5 would be unstable.{largest}",
-        AUDIT,
-        against(most, 0.0, evidence.confidence),
-        min(estimate.users for estimate in shares.values()),
-    )
+    detail = f"{average}0.5 would be unstable.{largest}"
+    yield Finding(claim, detail, AUDIT, *evidence.size(most, beside=shares.values()))
 
 
 def popular_items_move(evidence: Evidence) -> Iterator[Finding]:
     """Can popular items be lifted further than others, or less far?"""
-    for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", ITEM_CONTRAST, 1.0):
-        yield Finding(
-            f"Users of {model} {verb} popular items {way} than intermediate ones",
-            f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
-            f"{times(ratio.value or 1.0)} {ratio.interval} on the same users.",
-            AUDIT,
-            against(in_logs(ratio), 0.0, evidence.confidence),
-            min(estimate.users for estimate in (popular, between, ratio)),
-        )
+    for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", 1.0):
+        claim = f"Users of {model} {verb} popular items {way} than intermediate ones"
+        detail = f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
+        detail += f"{times(ratio.value or 1.0)} {ratio.interval} on the same users."
+        yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(ratio), beside=(popular, between)))
 
 
 def active_users_move(evidence: Evidence) -> Iterator[Finding]:
     """Do the most active users move others further?"""
-    for model, when, (active, between, difference), verb, way in _contrasts(
-        evidence, "instability", EDITOR_CONTRAST, 0.0
-    ):
-        yield Finding(
-            f"The most active users of {model} {verb} others {way} than users in between",
-            f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of "
-            f"{difference.signed} on the same users.",
-            AUDIT,
-            against(difference, 0.0, evidence.confidence),
-            min(estimate.users for estimate in (active, between, difference)),
-        )
+    for model, when, (active, between, gap), verb, way in _contrasts(evidence, "instability", 0.0):
+        claim = f"The most active users of {model} {verb} others {way} than users in between"
+        detail = f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of {gap.signed} on the "
+        detail += "same users."
+        yield Finding(claim, detail, AUDIT, *evidence.size(gap, beside=(active, between)))
 
 
-def _contrasts(
-    evidence: Evidence, metric: str, by: str, level: float
-) -> Iterator[tuple[str, When, list[Estimate], str, str]]:
+def _distance(evidence: Evidence) -> str:
+    return f"{str(evidence.settings[AUDIT]['distance']).capitalize()} distance"
+
+
+def _contrasts(evidence: Evidence, metric: str, level: float) -> Iterator[tuple[str, When, list[Estimate], str, str]]:
     """Of the model in front: the two groups and how they differ, where that is apart from `level`; the future first."""
     model, _ = _firm(evidence, metric)
     tenses: tuple[When, ...] = ("future", "past")
     for when, verb in zip(tenses, _VERBS[metric], strict=True):
-        groups = [] if model is None else evidence.firm_groups(model, f"{when}_{metric}", by)
+        groups = [] if model is None else evidence.firm_groups(model, f"{when}_{metric}", _CONTRASTS[metric][0])
         estimates = [group.estimate for group in groups]
         if model is not None and len(groups) == 3 and (estimates[2].above(level) or estimates[2].below(level)):
             yield model, when, estimates, verb, "further" if estimates[2].above(level) else "less far"
@@ -313,21 +265,10 @@ class AgencySection(Section):
         metrics = evidence.metrics(AUDIT)
         if not metrics:
             return None
-        settings, found = evidence.settings[AUDIT], agency_by_model(evidence)
+        settings, found = evidence.settings[AUDIT], evidence.each(AUDIT, AgencyCurves.of)
         others = {model for metric in INSTABILITIES for model in evidence.known(metric)}
         worked = ((model, own.worked["past"]) for model, own in found.items() if "past" in own.worked)
-        contrasts = [
-            NumberTable(
-                "Lift of popular and of intermediate items",
-                ["Model", "Popular", "Intermediate", "Ratio"],
-                _contrast_rows(evidence, "lift", ITEM_CONTRAST),
-            ),
-            NumberTable(
-                "Instability by active and by intermediate users",
-                ["Model", "Active", "Intermediate", "Difference"],
-                _contrast_rows(evidence, "instability", EDITOR_CONTRAST),
-            ),
-        ]
+        contrasts = [_contrast_table(evidence, metric) for metric in _CONTRASTS]
         rules = {name: settings.get(name, "") for name in ("popular items", "active editors")}
         return {
             "k": settings["k"],
@@ -341,9 +282,9 @@ class AgencySection(Section):
             "skipped": evidence.unasked(AUDIT),
             "movers": [model for model in found if model in others],
             "own_only": [model for model in found if model not in others],
-            "horizons": [figure for metric in MAIN if (figure := curve(evidence, "horizon", metric)) is not None],
-            "betas": [figure for metric in MAIN if (figure := curve(evidence, "beta", metric)) is not None],
-            "moved": [figure for when in WHEN if (figure := instability_histogram(evidence, when)) is not None],
+            "horizons": kit.existing(curve(evidence, "horizon", metric) for metric in MAIN),
+            "betas": kit.existing(curve(evidence, "beta", metric) for metric in MAIN),
+            "moved": kit.existing(instability_histogram(evidence, when) for when in WHEN),
             "contrasts": [table for table in contrasts if table.rows],
             "groups": [
                 *group_tables(evidence, MAIN, ["history"]),
@@ -364,15 +305,14 @@ def _number(some: int | list[object]) -> int:
     return len(some) if isinstance(some, list | tuple) else some
 
 
-def _contrast_rows(evidence: Evidence, metric: str, by: str) -> list[TableRow]:
+def _contrast_table(evidence: Evidence, metric: str) -> NumberTable:
     """Two groups on the same users, a line for each model and tense."""
+    by, caption, group, difference = _CONTRASTS[metric]
     found = {
         f"{model}, {tense}": evidence.groups(model, f"{when}_{metric}", by)
-        for model in agency_by_model(evidence)
+        for model in evidence.each(AUDIT, AgencyCurves.of)
         for when, tense in WHEN.items()
     }
-    return [
-        TableRow(name, [user_cell(group.estimate) for group in groups])
-        for name, groups in found.items()
-        if len(groups) == 3
-    ]
+    told = {name: [user_cell(group.estimate) for group in groups] for name, groups in found.items()}
+    rows = [TableRow(name, cells) for name, cells in told.items() if len(cells) == 3]
+    return NumberTable(caption, ["Model", group, "Intermediate", difference], rows)

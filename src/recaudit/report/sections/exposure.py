@@ -14,10 +14,17 @@ import polars as pl
 from recaudit.metrics.numbers import TIMES, percent
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.comparisons import figures_by_model, main_stands_out
-from recaudit.report.kit.findings import Finding, against, of_share
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
-from recaudit.report.kit.tables import MOST_ROWS, NumberTable, TableCell, TableRow, group_tables, overview
+from recaudit.report.kit.comparisons import (
+    MOST_ROWS,
+    NumberTable,
+    TableCell,
+    TableRow,
+    figures_by_model,
+    group_tables,
+    main_stands_out,
+    overview,
+)
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, of_share, plural
 from recaudit.report.sections.section import Section
 
 ENOUGH_RATINGS = 10
@@ -38,9 +45,8 @@ def _items(evidence: Evidence, model: str) -> pl.DataFrame:
 
 def best_hidden(items: pl.DataFrame) -> pl.DataFrame:
     """Items in nobody's list with enough ratings to judge them, best first by the `pulled` mean."""
-    pulled = (pl.col("ratings") * pl.col("mean_rating") + ENOUGH_RATINGS * _mean_rating(items, "ratings")) / (
-        pl.col("ratings") + ENOUGH_RATINGS
-    )
+    rated, average = pl.col("ratings"), _mean_rating(items, "ratings")
+    pulled = (rated * pl.col("mean_rating") + ENOUGH_RATINGS * average) / (rated + ENOUGH_RATINGS)
     hidden = items.filter((pl.col("recommended") == 0) & (pl.col("ratings") >= ENOUGH_RATINGS))
     return hidden.with_columns(pulled=pulled).sort("pulled", "ratings", "item", descending=[True, True, False])
 
@@ -79,13 +85,9 @@ def catalogue(evidence: Evidence) -> Iterator[Finding]:
     none = totals.filter(pl.col("recommended") == 0).height
     if len(shown) > 1 and none:
         sentences.append(f"No model shows {plural(none, 'item')} of the catalogue to anybody.")
-    yield Finding(
-        f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody",
-        " ".join(sentences),
-        "items",
-        of_share(len(hidden) / len(items)),
-        coverage.users,
-    )
+    claim = f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody"
+    detail = " ".join(sentences)
+    yield Finding(claim, detail, "items", of_share(len(hidden) / len(items)), coverage.users)
 
 
 @final
@@ -106,17 +108,10 @@ class ItemsSection(Section):
         shown = items.filter(pl.col("recommended") > 0)
         most = shown.sort("recommended", "ratings", "item", descending=[True, True, False])
         best = best_hidden(items)
-        rows = [
-            TableRow(
-                row["title"],
-                [
-                    TableCell(count(row["recommended"])),
-                    TableCell(percent(row["recommended"] / users) if users else NOT_AVAILABLE),
-                    *_rated(row),
-                ],
-            )
-            for row in most.head(MOST_ROWS).iter_rows(named=True)
-        ]
+        rows = []
+        for row in most.head(MOST_ROWS).iter_rows(named=True):
+            share = percent(row["recommended"] / users) if users else NOT_AVAILABLE
+            rows.append(TableRow(row["title"], [TableCell(count(row["recommended"])), TableCell(share), *_rated(row)]))
         hidden = [TableRow(row["title"], _rated(row)) for row in best.head(MOST_ROWS).iter_rows(named=True)]
         rated = ["Ratings", "Mean rating"]
         return {
@@ -150,36 +145,26 @@ def popular_items(evidence: Evidence) -> Iterator[Finding]:
         return
     lift = evidence.firm("popularity_lift").get(evidence.main)
     pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
-    yield Finding(
-        f"{evidence.main} gives {most.estimate.text} of all places to the most popular items",
-        f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}",
-        "shown",
-        *evidence.size(most.estimate, value=_baseline(most)),
-    )
+    claim = f"{evidence.main} gives {most.estimate.text} of all places to the most popular items"
+    detail = f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}"
+    yield Finding(claim, detail, "shown", *evidence.size(most.estimate, value=_baseline(most)))
 
 
 def categories(evidence: Evidence) -> Iterator[Finding]:
     """Which category is amplified most, which dampened most?"""
     for by in evidence.item_groupings:
-        if by == "popularity":
-            continue
-        groups = [
-            group for group in evidence.firm_groups(evidence.main, "share", by) if _baseline(group) >= SMALLEST_SHARE
-        ]
+        groups = [] if by == "popularity" else evidence.firm_groups(evidence.main, "share", by)
+        groups = [group for group in groups if _baseline(group) >= SMALLEST_SHARE]
         up = [group for group in groups if group.estimate.above(_baseline(group))]
         down = [group for group in groups if group.estimate.below(_baseline(group))]
-        extremes = [("amplifies", max(up, key=_ratio))] if up else []
-        extremes += [("dampens", min(down, key=_ratio))] if down else []
+        extremes = {"amplifies": max(up, key=_ratio)} if up else {}
+        extremes |= {"dampens": min(down, key=_ratio)} if down else {}
         if extremes:
-            claim = " and ".join(f"{way} {group.name}" for way, group in extremes)
-            detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for _, group in extremes)
-            yield Finding(
-                f"By {by}, {evidence.main} most {claim}",
-                detail,
-                "shown",
-                max(against(group.estimate, _baseline(group), evidence.confidence) for _, group in extremes),
-                min(group.estimate.users for _, group in extremes),
-            )
+            most = " and ".join(f"{way} {group.name}" for way, group in extremes.items())
+            sizes = [evidence.size(group.estimate, value=_baseline(group)) for group in extremes.values()]
+            claim = f"By {by}, {evidence.main} most {most}"
+            detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes.values())
+            yield Finding(claim, detail, "shown", max(effect for effect, _ in sizes), min(users for _, users in sizes))
 
 
 def _against_ratings(group: GroupEstimate) -> str:
@@ -204,24 +189,17 @@ def _times(ratio: float) -> str:
 def tradeoff(evidence: Evidence) -> kit.Figure | None:
     """Ranking quality against coverage, a labelled point for each model."""
     quality, coverage = evidence.known(QUALITY), evidence.known("coverage")
-    points = {
-        model: (coverage[model].value or 0.0, quality[model].value or 0.0) for model in quality if model in coverage
-    }
+    both = [model for model in quality if model in coverage]
+    points = {model: (coverage[model].value or 0.0, quality[model].value or 0.0) for model in both}
     if len(points) < 2:
         return None
     top = max(height for _, height in points.values()) or 1.0
     sides = kit.label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
-    rows: kit.Rows = [
-        {
-            "model": model,
-            "main": model == evidence.main,
-            "x": x,
-            "y": y,
-            "side": sides[model],
-            "told": f"{evidence.label(QUALITY)} {quality[model].full}, coverage {coverage[model].full}",
-        }
-        for model, (x, y) in points.items()
-    ]
+    rows: kit.Rows = []
+    for model, (x, y) in points.items():
+        told = f"{evidence.label(QUALITY)} {quality[model].full}, coverage {coverage[model].full}"
+        main = model == evidence.main
+        rows.append({"model": model, "main": main, "x": x, "y": y, "side": sides[model], "told": told})
     base = kit.chart(rows).encode(
         x=alt.X("x:Q", title=evidence.label("coverage"), scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         y=alt.Y("y:Q", title=evidence.label(QUALITY), scale=alt.Scale(domain=[0, top * 1.08], nice=False)),
@@ -261,14 +239,9 @@ def lorenz(evidence: Evidence) -> kit.Figure | None:
     equal = kit.chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}])
     diagonal = equal.mark_line(stroke=kit.MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]
-    return kit.figure(
-        "How places are spread over items",
-        "Lorenz curve of exposure for each model: the further below the diagonal, the fewer items take all "
-        f"places. {evidence.label('gini')}: {', '.join(told)}.",
-        320,
-        diagonal,
-        curves,
-    )
+    about = "Lorenz curve of exposure for each model: the further below the diagonal, the fewer items take all "
+    about += f"places. {evidence.label('gini')}: {', '.join(told)}."
+    return kit.figure("How places are spread over items", about, 320, diagonal, curves)
 
 
 def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
@@ -287,9 +260,8 @@ def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
     steps = [abs(log2(max(row["value"], 1 / _LARGEST_RATIO))) for row in rows]
     edge = 2 ** min(max(1.0, *steps), log2(_LARGEST_RATIO))
     for row in rows:
-        row |= {
-            end: None if row[end] is None else min(max(row[end], 1 / edge), edge) for end in ("value", "lower", "upper")
-        }
+        ends = {end: row[end] for end in ("value", "lower", "upper") if row[end] is not None}
+        row |= {end: min(max(at, 1 / edge), edge) for end, at in ends.items()}
     scale = alt.Scale(type="log", base=2, domain=[1 / edge, edge], nice=False)
     ticks = [tick for tick in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8) if 1 / edge <= tick <= edge]
     axis = kit.tick_axis(ticks, labelExpr=f"'{TIMES}' + datum.value")
@@ -335,14 +307,19 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
         return None
     first = next(iter(quarters.values()))
     names = [group.name for group in first]
-    rows = _bar(_DATA_BAR, [(place, group, group.estimate.baseline or 0.0) for place, group in enumerate(first)])
+    bars = {_DATA_BAR: [(group, group.estimate.baseline or 0.0) for group in first]}
     for model, groups in quarters.items():
-        known = [group for group in groups if group.name in names]
-        rows += _bar(model, [(names.index(group.name), group, group.estimate.value or 0.0) for group in known])
+        bars[model] = [(group, group.estimate.value or 0.0) for group in groups if group.name in names]
+    rows: kit.Rows = []
+    for bar, parts in bars.items():
+        ends = pairwise(accumulate((share for _, share in parts), initial=0.0))
+        for (group, share), (start, end) in zip(parts, ends, strict=True):
+            own = {"bar": bar, "place": names.index(group.name), "group": group.things}
+            rows.append({**own, "start": start, "end": end, "told": percent(share)})
     places = list(range(len(names)))
     steps = alt.Scale(domain=places, range=[kit.step_color(place, len(names)) for place in places])
-    bars = kit.chart(rows).mark_bar(height=16, stroke=kit.PAPER, strokeWidth=1)
-    chart = bars.encode(
+    chart = kit.chart(rows).mark_bar(height=16, stroke=kit.PAPER, strokeWidth=1)
+    chart = chart.encode(
         x=alt.X("start:Q", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),
         x2=alt.X2("end:Q"),
         y=kit.rows_of("bar", [_DATA_BAR, *quarters]),
@@ -350,21 +327,8 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
         tooltip=kit.tooltip("bar", "group"),
     )
     most = [f"{row['bar']} {row['told']}" for row in rows if row["place"] == places[-1]]
-    return kit.figure(
-        "By popularity",
-        f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}.",
-        kit.ROW * (1 + len(quarters)),
-        chart,
-    )
-
-
-def _bar(bar: str, parts: list[tuple[int, GroupEstimate, float]]) -> kit.Rows:
-    """The segments of one bar, one after the other: (place of the group, group, share) each."""
-    ends = list(accumulate((share for _, _, share in parts), initial=0.0))
-    return [
-        {"bar": bar, "place": place, "group": group.things, "start": start, "end": end, "told": percent(share)}
-        for (place, group, share), (start, end) in zip(parts, pairwise(ends), strict=True)
-    ]
+    about = f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}."
+    return kit.figure("By popularity", about, kit.ROW * (1 + len(quarters)), chart)
 
 
 @final
@@ -391,7 +355,7 @@ class ExposureSection(Section):
             "tradeoff": tradeoff(evidence),
             "popularity": popularity_shares(evidence),
             "quarters": {name: kit.step_color(place, len(quarters)) for place, name in enumerate(quarters)},
-            "amplification": [figure for by in kinds if (figure := amplification(evidence, by)) is not None],
+            "amplification": kit.existing(amplification(evidence, by) for by in kinds),
             "most_categories": kit.MOST_CATEGORIES,
             "shares": group_tables(evidence, ["share"], evidence.item_groupings),
         }

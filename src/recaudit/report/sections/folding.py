@@ -12,9 +12,9 @@ import polars as pl
 
 from recaudit.audits.folding.fronts import knee
 from recaudit.report.evidence import Evidence, columns
-from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, figure, in_series, tooltip
-from recaudit.report.kit.findings import Finding, against, between
-from recaudit.report.kit.tables import group_tables, overview
+from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, existing, figure, in_series, tooltip
+from recaudit.report.kit.comparisons import group_tables, overview
+from recaudit.report.kit.numbers import Finding, between
 from recaudit.report.sections.section import Section
 
 AUDIT = "folding"
@@ -48,21 +48,15 @@ class Folded:
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> Folded:
         """Read a finished audit."""
-        cases = evidence.table(model, AUDIT, "spurious", _CASES_KEPT).with_columns(
-            _listed(pl.col("categories")), pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([])
-        )
+        nearest = pl.col("nearest_by_model").list.eval(_listed(pl.element())).fill_null([])
+        cases = evidence.table(model, AUDIT, "spurious", _CASES_KEPT)
         folds = evidence.table(model, AUDIT, "co_clusters", _FOLDS_KEPT).sort("overshoot", descending=True)
         named = folds.with_columns(_listed(pl.col("users", "items"))).to_dicts()
         return cls(
-            cases.to_dicts(),
+            cases.with_columns(_listed(pl.col("categories")), nearest).to_dicts(),
             [fold for fold in named if not _kinds(fold["users"]) & _kinds(fold["items"])],
             evidence.curve(model, AUDIT, "unobserved_weight", ["rmse", "folding", "shown_folding"]),
         )
-
-
-def folding_by_model(evidence: Evidence) -> Mapping[str, Folded]:
-    """What the models that were audited fold."""
-    return evidence.each(AUDIT, Folded.of)
 
 
 def _listed(kinds: pl.Expr) -> pl.Expr:
@@ -91,13 +85,10 @@ def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
         return
     model = ranked[-1]
     numbers = ", ".join(f"{name} {shares[name].full}" for name in reversed(ranked))
-    cases = folding_by_model(evidence)[model].cases
-    yield Finding(
-        f"{shares[model].text} of what {model} shows has hardly anything to do with the user",
-        f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}",
-        AUDIT,
-        *evidence.size(shares[model]),
-    )
+    cases = evidence.each(AUDIT, Folded.of)[model].cases
+    claim = f"{shares[model].text} of what {model} shows has hardly anything to do with the user"
+    detail = f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}"
+    yield Finding(claim, detail, AUDIT, *evidence.size(shares[model]))
 
 
 def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
@@ -108,43 +99,34 @@ def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
     if len(by_error) < 2:
         return
     precise, least = by_error[0], by_folding[0]
-    if precise == least or not evidence.predicts_better(precise, least):
-        return
-    if folded[precise].apart_from(folded[least]):
-        yield Finding(
-            f"{precise} predicts ratings better than {least}, but folds more",
-            f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
-            f"{error[least].full}.",
-            AUDIT,
-            between(folded[precise], folded[least], evidence.confidence),
-            min(estimate[model].users for estimate in (folded, error) for model in (precise, least)),
-        )
+    if evidence.predicts_better(precise, least) and folded[precise].apart_from(folded[least]):
+        claim = f"{precise} predicts ratings better than {least}, but folds more"
+        detail = f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
+        detail += f"{error[least].full}."
+        users = min(estimate[model].users for estimate in (folded, error) for model in (precise, least))
+        yield Finding(claim, detail, AUDIT, between(folded[precise], folded[least], evidence.confidence), users)
 
 
 def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
     """Would a model fold less if what users did not rate counted for something?"""
-    for model, own in folding_by_model(evidence).items():
+    for model, own in evidence.each(AUDIT, Folded.of).items():
         error, now = evidence.firm("rmse").get(model), evidence.firm("folding").get(model)
         if error is None or now is None:
             continue
         points = own.curve.to_dicts()
         less = [point for point in points if now.above(point["folding"])]
         free = [point for point in less if point["rmse"] <= (error.value or 0.0)]
-        knee_at = knee(own.curve["rmse"].to_numpy(), own.curve["folding"].to_numpy()) if points else None
-        bargain = None if knee_at is None else points[knee_at]
-        point = min(free, key=lambda point: float(point["folding"])) if free else bargain
-        if point is None or point not in less:
+        at = knee(own.curve["rmse"].to_numpy(), own.curve["folding"].to_numpy()) if points else None
+        bargain = [] if at is None or points[at] not in less else [points[at]]
+        point = min(free or bargain, key=lambda point: float(point["folding"]), default=None)
+        if point is None:
             continue
         written = {name: evidence.definitions[name].written(point[name]) for name in ("folding", "rmse")}
         verdict = "RMSE gets no worse." if free else "Of the weights tried, it is the best bargain."
-        yield Finding(
-            f"{model} would fold less if what users left unrated counted for something",
-            f"With a weight of {point['at']:g} on unrated pairs, folding goes from {now.text} to {written['folding']} "
-            f"and RMSE from {error.text} to {written['rmse']}. {verdict}",
-            AUDIT,
-            against(now, point["folding"], evidence.confidence),
-            min(error.users, now.users),
-        )
+        claim = f"{model} would fold less if what users left unrated counted for something"
+        detail = f"With a weight of {point['at']:g} on unrated pairs, folding goes from {now.text} to "
+        detail += f"{written['folding']} and RMSE from {error.text} to {written['rmse']}. {verdict}"
+        yield Finding(claim, detail, AUDIT, *evidence.size(now, value=point["folding"], beside=[error]))
 
 
 def _example(case: Mapping[str, Any]) -> str:
@@ -157,21 +139,16 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
     """RMSE to the right, folding upwards: a dot for each model, a line along the weights of a model that has them."""
     error, folded = evidence.known("rmse"), evidence.known(metric)
     label = evidence.label(metric)
-    models: Rows = [
-        {
-            **in_series(evidence.models, model),
-            "x": error[model].value,
-            "y": folded[model].value,
-            "told": f"RMSE {error[model].full}, {label} {folded[model].full}",
-        }
-        for model in folding_by_model(evidence)
-        if model in error and model in folded
-    ]
+    models: Rows = []
     steps: Rows = []
-    for model, own in folding_by_model(evidence).items():
+    for model, own in evidence.each(AUDIT, Folded.of).items():
+        named = in_series(evidence.models, model)
+        if model in error and model in folded:
+            told = f"RMSE {error[model].full}, {label} {folded[model].full}"
+            models.append({**named, "x": error[model].value, "y": folded[model].value, "told": told})
         for weight, rmse, height in own.curve.select("at", "rmse", metric).iter_rows():
             told = f"{evidence.said('rmse', rmse)}, {evidence.said(metric, height)}"
-            row = {**in_series(evidence.models, model), "weight": f"{weight:g}", "order": weight}
+            row = {**named, "weight": f"{weight:g}", "order": weight}
             steps.append({**row, "x": rmse, "y": height, "told": told})
     if len(models) + len(steps) < 2:
         return None
@@ -190,9 +167,8 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
         layers.append(chart(models).mark_point(size=110).encode(x, y, color, tooltip=tooltip("model")))
     numbers = [f"{row['model']}: {row['told']}" for row in models]
     numbers += [f"{row['model']} with weight {row['weight']}: {row['told']}" for row in steps]
-    return figure(
-        f"{label} against RMSE", f"{label} against RMSE, lower is better for both. {'; '.join(numbers)}.", 320, *layers
-    )
+    heading = f"{label} against RMSE"
+    return figure(heading, f"{heading}, lower is better for both. {'; '.join(numbers)}.", 320, *layers)
 
 
 @final
@@ -212,11 +188,11 @@ class FoldingSection(Section):
         details = [
             {"model": model, "cases": own.cases[:_CASES], "folds": own.folds[:_FOLDS]}
             for model in sorted(spurious, key=lambda model: -(spurious[model].value or 0.0))
-            if (own := folding_by_model(evidence)[model]).cases
+            if (own := evidence.each(AUDIT, Folded.of)[model]).cases
         ]
         system = _category_system(evidence)
         groupings = [*evidence.user_groupings, *evidence.item_groupings]
-        figures = [folding_against_error(evidence, metric) for metric in ("folding", "shown_folding")]
+        figures = (folding_against_error(evidence, metric) for metric in ("folding", "shown_folding"))
         return {
             "relatedness": f"{system}: how much of what a user rated is of the item's kind"
             if system
@@ -224,9 +200,9 @@ class FoldingSection(Section):
             "kind": system or next(iter(evidence.run.manifest.data.categories), "category"),
             "overview": overview(evidence, AUDIT),
             "skipped": evidence.unasked(AUDIT),
-            "figures": [figure for figure in figures if figure],
-            "drawn": [model for model in folding_by_model(evidence) if model in evidence.known("rmse")],
-            "curves": [model for model, own in folding_by_model(evidence).items() if len(own.curve)],
+            "figures": existing(figures),
+            "drawn": [model for model in evidence.each(AUDIT, Folded.of) if model in evidence.known("rmse")],
+            "curves": [model for model, own in evidence.each(AUDIT, Folded.of).items() if len(own.curve)],
             "details": details,
             "groups": [
                 *group_tables(evidence, ["folding"], ["relatedness"]),

@@ -10,10 +10,8 @@ from typing import Any, ClassVar, final
 
 from recaudit.registry import AUDITS, SECTIONS
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.comparisons import by_group, figures_by_model
-from recaudit.report.kit.findings import Finding
-from recaudit.report.kit.numbers import standing
-from recaudit.report.kit.tables import overview
+from recaudit.report.kit.comparisons import by_group, figures_by_model, overview
+from recaudit.report.kit.numbers import Finding, standing
 
 Question = Callable[[Evidence], Iterator[Finding]]
 
@@ -21,9 +19,8 @@ Question = Callable[[Evidence], Iterator[Finding]]
 class Section(ABC):
     """How an audit, or a few that belong together, are shown: a part of the page, and what is found in it.
 
-    A section is registered by an entry point of the group "recaudit.sections". Its template gets `section`, which is
-    what `content` gives, and `evidence`; what the content holds under `metrics` is defined on the page, and what it
-    holds under `methods` is said among the methods.
+    Its template gets `section`, which is what `content` gives, and `evidence`; what the content holds under `metrics`
+    is defined on the page, and what it holds under `methods` is said among the methods.
     """
 
     audits: ClassVar[tuple[str, ...]]
@@ -67,6 +64,7 @@ class GenericSection(Section):
         ways = evidence.grouped.filter(audit=audit)["by"].unique(maintain_order=True).to_list()
         statuses = Counter(own.status for (_, name, _), own in evidence.summaries.items() if name == audit)
         return {
+            "audit": audit,
             "anchor": self.anchor,
             "title": self.title,
             "about": (inspect.getdoc(AUDITS[audit]) or self.title).splitlines()[0],
@@ -74,7 +72,6 @@ class GenericSection(Section):
             "statuses": standing(statuses),
             "figures": figures_by_model(evidence, audit),
             "parts": [part for metric in metrics if (part := by_group(evidence, metric, ways, audit)) is not None],
-            "skipped": evidence.unasked(audit),
             "metrics": metrics,
         }
 

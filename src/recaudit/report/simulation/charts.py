@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -20,6 +21,7 @@ FAR = 4.0
 _ROOM = 0.07
 """Empty space at the ends of an axis."""
 _PLOT = 320
+Ends = tuple[float, float]
 
 
 def recommender_color(study: Study, name: str) -> str:
@@ -43,12 +45,8 @@ def far_off(known: dict[str, Estimate]) -> dict[str, Estimate]:
 def against_rating(
     study: Study, arena: Arena, measure: str, title: str, heading: str, rating: str = "mean_rating"
 ) -> kit.Figure | None:
-    """A measure to the right, the mean rating upwards: a named point for each recommender, with both intervals.
-
-    Published numbers are hollow points, tied to ours.
-    """
-    titles = (title, study.label("mean_rating"))
-    right, high = arena.known(measure), arena.known(rating)
+    """A measure to the right, the mean rating upwards: a point for each recommender; what was published is hollow."""
+    rated, right, high = study.label("mean_rating"), arena.known(measure), arena.known(rating)
     both = [name for name in arena.recommenders if name in right and name in high]
     off = far_off({name: right[name] for name in both})
     drawn = [name for name in both if name not in off]
@@ -56,26 +54,21 @@ def against_rating(
         return None
     beside = _published(arena, drawn, (measure, rating))
     # Who lies far off to the right has a height all the same.
-    width = _domain([*_ends(right[name] for name in drawn), *(row["x"] for row in beside)])
-    height = _domain([*_ends(high[name] for name in both), *(row["y"] for row in beside)])
+    width = _domain([right[name] for name in drawn], [row["x"] for row in beside])
+    height = _domain([high[name] for name in both], [row["y"] for row in beside])
     places = {name: (_unit(right[name].value, width), _unit(high[name].value, height)) for name in drawn}
     crosses = [box for name in drawn for box in _crosses(right[name], high[name], width, height)]
     notes = {f"{name} {estimate.text} →": _unit(high[name].value, height) for name, estimate in off.items()}
     levels = kit.edge_levels(notes, [*crosses, *map(kit.dot, places.values())])
     sides = kit.label_sides(places, [*crosses, *(box for _, box in levels.values())])
-    rows: kit.Rows = [
-        {
-            "recommender": name,
-            **_named("x", right[name]),
-            **_named("y", high[name]),
-            "side": sides[name],
-            "told": f"{titles[0]} {right[name].full}, {titles[1]} {high[name].full}",
-        }
-        for name in drawn
-    ]
+    rows: kit.Rows = []
+    for name in drawn:
+        told = f"{title} {right[name].full}, {rated} {high[name].full}"
+        place = {**_named("x", right[name]), **_named("y", high[name])}
+        rows.append({"recommender": name, **place, "side": sides[name], "told": told})
     scales = [alt.Scale(domain=list(domain), nice=False, zero=False) for domain in (width, height)]
-    x = alt.X("x:Q", title=titles[0], scale=scales[0], axis=alt.Axis(grid=True, tickCount=5))
-    y = alt.Y("y:Q", title=titles[1], scale=scales[1], axis=alt.Axis(grid=True, tickCount=5))
+    x = alt.X("x:Q", title=title, scale=scales[0], axis=alt.Axis(grid=True, tickCount=5))
+    y = alt.Y("y:Q", title=rated, scale=scales[1], axis=alt.Axis(grid=True, tickCount=5))
     color = alt.Color("recommender:N", scale=color_scale(study, study.recommenders), legend=None)
     base = kit.chart(rows)
     layers = _whiskers(rows, x, y, color) + _rings(rows, beside, x, y, color)
@@ -88,13 +81,9 @@ def against_rating(
         for name, (note, (level, _)) in zip(off, levels.items(), strict=True)
     ]
     numbers = [f"{row['recommender']}: {row['told']}" for row in rows]
-    numbers += [f"{name}, beyond the edge: {titles[0]} {estimate.full}" for name, estimate in off.items()]
-    return kit.figure(
-        heading,
-        f"{titles[1]} against {titles[0]} in {arena.name}, a point for each recommender. {'; '.join(numbers)}.",
-        _PLOT,
-        *layers,
-    )
+    numbers += [f"{name}, beyond the edge: {title} {estimate.full}" for name, estimate in off.items()]
+    about = f"{rated} against {title} in {arena.name}, a point for each recommender. {'; '.join(numbers)}."
+    return kit.figure(heading, about, _PLOT, *layers)
 
 
 def _published(arena: Arena, names: list[str], measures: tuple[str, str]) -> kit.Rows:
@@ -110,10 +99,10 @@ def _published(arena: Arena, names: list[str], measures: tuple[str, str]) -> kit
 def _whiskers(rows: kit.Rows, x: alt.X, y: alt.Y, color: alt.Color) -> list[alt.Chart]:
     """Intervals to both sides, where there are any."""
     layers = []
-    if wide := [{**row, "x": row["x_lower"]} for row in rows if row["x_lower"] is not None]:
-        layers.append(kit.chart(wide).mark_rule(strokeWidth=1.5).encode(x, y, color, x2="x_upper:Q"))
-    if tall := [{**row, "y": row["y_lower"]} for row in rows if row["y_lower"] is not None]:
-        layers.append(kit.chart(tall).mark_rule(strokeWidth=1.5).encode(x, y, color, y2="y_upper:Q"))
+    for axis in ("x", "y"):
+        if known := [{**row, axis: row[f"{axis}_lower"]} for row in rows if row[f"{axis}_lower"] is not None]:
+            rules = kit.chart(known).mark_rule(strokeWidth=1.5)
+            layers.append(rules.encode(x, y, color, **{f"{axis}2": f"{axis}_upper:Q"}))
     return layers
 
 
@@ -121,8 +110,8 @@ def _rings(rows: kit.Rows, beside: kit.Rows, x: alt.X, y: alt.Y, color: alt.Colo
     """What was published, and a line from there to ours."""
     if not beside:
         return []
-    ours = {row["recommender"]: (row["x"], row["y"]) for row in rows}
-    ties = [{**row, "x2": ours[row["recommender"]][0], "y2": ours[row["recommender"]][1]} for row in beside]
+    ours = {row["recommender"]: {"x2": row["x"], "y2": row["y"]} for row in rows}
+    ties = [{**row, **ours[row["recommender"]]} for row in beside]
     points = kit.chart(beside).mark_point(size=56, filled=False, strokeWidth=1.5)
     return [
         kit.chart(ties).mark_rule(strokeDash=[2, 2], opacity=0.6).encode(x, y, color, x2="x2:Q", y2="y2:Q"),
@@ -149,15 +138,11 @@ def correlations(study: Study, metric: str) -> kit.Figure | None:
         ring = kit.chart(known).mark_point(size=70, filled=False, stroke=kit.INK, strokeWidth=1.5)
         layers.append(ring.encode(other, y, tooltip=alt.Tooltip("published:Q", format=".3f")))
     points = kit.chart(rows).mark_point(size=70, fill=kit.INK)
+    layers.append(points.encode(value, y, tooltip=kit.tooltip("environment")))
     label = study.label(metric)
-    told = [f"{row['environment']} {row['told']}" for row in rows]
-    return kit.figure(
-        f"{label} and mean rating",
-        f"Spearman's rank correlation of {label} with the mean rating, by environment: {'; '.join(told)}.",
-        kit.ROW * max(2, len(rows)),
-        *layers,
-        points.encode(value, y, tooltip=kit.tooltip("environment")),
-    )
+    told = "; ".join(f"{row['environment']} {row['told']}" for row in rows)
+    about = f"Spearman's rank correlation of {label} with the mean rating, by environment: {told}."
+    return kit.figure(f"{label} and mean rating", about, kit.ROW * max(2, len(rows)), *layers)
 
 
 def known_people(study: Study, arena: Arena) -> kit.Figure | None:
@@ -178,37 +163,28 @@ def known_people(study: Study, arena: Arena) -> kit.Figure | None:
     if off:
         edge: kit.Rows = [{"recommender": name, "note": f"{estimate.text} →"} for name, estimate in off.items()]
         layers.append(kit.chart(edge).mark_text(x="width", align="right", fill=kit.MUTED).encode(y, alt.Text("note:N")))
-    return kit.figure(
-        "Error over everybody and everything, at the end",
-        f"Population RMSE at the end in {arena.name}, lower is better: "
-        f"{', '.join(f'{name} {known[name].full}' for name in names)}.",
-        kit.ROW * len(names),
-        *layers,
-    )
+    told = ", ".join(f"{name} {known[name].full}" for name in names)
+    about = f"Population RMSE at the end in {arena.name}, lower is better: {told}."
+    return kit.figure("Error over everybody and everything, at the end", about, kit.ROW * len(names), *layers)
 
 
 def _named(axis: str, estimate: Estimate) -> dict[str, float | None]:
     return {axis: estimate.value, f"{axis}_lower": estimate.lower, f"{axis}_upper": estimate.upper}
 
 
-def _ends(estimates: Iterable[Estimate]) -> list[float]:
-    found = (end for estimate in estimates for end in (estimate.lower, estimate.value, estimate.upper))
-    return [end for end in found if end is not None]
-
-
-def _domain(values: list[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+def _domain(estimates: Iterable[Estimate], others: Iterable[float]) -> Ends:
+    """From the lowest to the highest of all of these, with some room at the ends."""
+    found = [end for own in estimates for end in (own.lower, own.value, own.upper) if end is not None]
+    low, high = min(*found, *others), max(*found, *others)
     room = _ROOM * (high - low) or 0.1
     return low - room, high + room
 
 
-def _unit(value: float | None, domain: tuple[float, float]) -> float:
+def _unit(value: float | None, domain: Ends) -> float:
     return ((value or 0.0) - domain[0]) / (domain[1] - domain[0])
 
 
-def _crosses(
-    right: Estimate, high: Estimate, width: tuple[float, float], height: tuple[float, float]
-) -> Iterator[kit.Box]:
+def _crosses(right: Estimate, high: Estimate, width: Ends, height: Ends) -> Iterator[kit.Box]:
     """Where the intervals of a point lie."""
     x, y = kit.WIDTH * _unit(right.value, width), kit.HEIGHT * (1 - _unit(high.value, height))
     if right.lower is not None:
@@ -234,10 +210,7 @@ def over_time(study: Study, arena: Arena, measure: str, heading: str, *, zero: b
 def drawn_curves(
     study: Study, arena: Arena, curves: Mapping[str, pl.DataFrame], metric: Metric, heading: str, *, zero: bool = False
 ) -> kit.Figure | None:
-    """A line for each recommender (columns step, value, lower, upper), its interval as a band; names can be clicked.
-
-    None where there is but one step.
-    """
+    """A line and a band for each recommender (step, value, lower, upper); names can be clicked. None with one step."""
     rows: kit.Rows = [
         {"recommender": name, "step": row["step"], **kit.drawn(Estimate.around(metric, row, 0))}
         for name, curve in curves.items()
@@ -247,16 +220,8 @@ def drawn_curves(
         return None
     names = [name for name in study.recommenders if name in curves]
     chosen = alt.selection_point("chosen", fields=["recommender"], bind="legend")
-    legend = alt.Legend(
-        title=None,
-        orient="top",
-        columns=3,
-        symbolType="stroke",
-        labelColor=kit.INK,
-        labelLimit=92,
-        symbolSize=140,
-        symbolOpacity=1,
-    )
+    symbols: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 140, "symbolOpacity": 1}
+    legend = alt.Legend(title=None, orient="top", columns=3, labelColor=kit.INK, labelLimit=92, **symbols)
     dashes = alt.Scale(domain=names, range=[_dash(study, name) for name in names])
     color = alt.Color("recommender:N", scale=color_scale(study, names), legend=legend)
     dash = alt.StrokeDash("recommender:N", scale=dashes, legend=legend)
@@ -282,7 +247,6 @@ def drawn_curves(
 def _dash(study: Study, name: str) -> list[int]:
     """Solid for the first eight; whoever shares a colour has a line of its own kind."""
     if name in study.references:
-        oracles = {arena.oracle for arena in study.arenas}
-        others = [reference for reference in study.references if reference not in oracles]
-        return _DASHES[0] if name in oracles else _DASHES[1 + others.index(name) % 2]
+        others = [own for own in study.references if recommender_color(study, own) != kit.INK]
+        return _DASHES[1 + others.index(name) % 2] if name in others else _DASHES[0]
     return _DASHES[study.recommenders.index(name) // kit.SERIES % len(_DASHES)]

@@ -22,7 +22,7 @@ from recaudit.errors import InputError
 from recaudit.metrics.metric import Metric
 from recaudit.registry import MODELS
 from recaudit.report.evidence import IMPERSONAL
-from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb, written
+from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
 from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
@@ -88,16 +88,15 @@ class Arena:
     """Their means and intervals."""
     last: int
     """How many ratings are the last."""
-    settings: Mapping[str, tuple[str, bool, str]]
-    """How each recommender was set, whether that was tuned, and which settings ended at an edge of what was tried."""
+    tuned: Mapping[str, str]
+    """Which recommenders were tuned, and which of their settings ended at an edge of what was tried."""
     published: Mapping[str, Mapping[str, float]]
     """What was published, by recommender."""
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlation]:
         """By metric on the log."""
-        models = self.comparison.models
-        return {metric: _correlation(metric, models, self.values, self.published) for metric in OFFLINE}
+        return {metric: _correlation(metric, self) for metric in OFFLINE}
 
     def known(self, measure: str) -> dict[str, Estimate]:
         """The number of each recommender that has one, in their order."""
@@ -137,26 +136,22 @@ class Arena:
         kind = MODELS.kind_of(Oracle)
         return next((name for name in self.references if _kind(self.comparison[name]) == kind), None)
 
-    def policy(self, name: str) -> str:
-        """How it turns scores into what is shown, in words."""
-        return written(self.comparison[name].settings.get("policy", {"kind": "top-1"}))
-
     @cached_property
     def explorers(self) -> Mapping[str, list[str]]:
         """For each recommender that always shows the highest score: the same one with policies that explore."""
-        same = {name: self.comparison[name].settings.get("recommender") for name in self.recommenders}
-        explore = {name: self.comparison[name].explores for name in self.recommenders}
+        runs = {name: self.comparison[name] for name in self.recommenders}
+        explorers = {name: run.settings.get("recommender") for name, run in runs.items() if run.explores}
         found = {
-            name: [other for other in explore if explore[other] and same[other] == same[name]]
-            for name in explore
-            if not explore[name]
+            name: [other for other, same in explorers.items() if same == run.settings.get("recommender")]
+            for name, run in runs.items()
+            if not run.explores
         }
         return {name: others for name, others in found.items() if others}
 
     @property
     def drifts(self) -> bool:
         """Whether anybody's tastes moved."""
-        return any((estimate.value or 0.0) > 0 for estimate in self.known("drift").values())
+        return any((own.value or 0.0) > 0 for own in self.known("drift").values())
 
     def curve(self, name: str, measure: str) -> pl.DataFrame:
         """A row for every `stride` steps: step (the middle one, from 1), value, lower, upper.
@@ -168,18 +163,12 @@ class Arena:
         if measure in ("mean_rating", "shown_rmse"):
             power = 2 if measure == "shown_rmse" else 1
             mean = ((column**power * weight).sum() / weight.filter(column.is_not_null()).sum()) ** (1 / power)
-        part = pl.col("step") // self.stride
-        by_trial = (
+        parts = (
             self.comparison[name]
-            .steps.group_by(part.alias("part"), "trial", maintain_order=True)
-            .agg(mean.cast(pl.Float64).fill_null(np.nan).alias("value"), step=pl.col("step").mean() + 1)
+            .steps.group_by(pl.col("step") // self.stride * self.stride, "trial")
+            .agg(mean.cast(pl.Float64).fill_null(np.nan).alias("value"), middle=pl.col("step").mean() + 1)
         )
-        rows = [
-            {"step": group["step"].mean(), **interval(group["value"].to_numpy())}
-            for _, group in by_trial.sort("part", "trial").group_by("part", maintain_order=True)
-        ]
-        kinds = dict.fromkeys(("step", "value", "lower", "upper"), pl.Float64)
-        return pl.DataFrame(rows, {**kinds, "trials": pl.Int64}).drop_nulls("value")
+        return with_intervals(parts.sort("step", "trial"), pl.col("middle")).drop_nulls("value")
 
 
 @final
@@ -224,8 +213,8 @@ class Study:
                 *(
                     f"{arena.name}: {name} was tuned to {edge}. It might do better beyond."
                     for arena in arenas
-                    for name, (_, _, edge) in arena.settings.items()
-                    if edge
+                    for name in arena.comparison.simulations
+                    if (edge := arena.tuned.get(name))
                 ),
             ),
         )
@@ -259,25 +248,18 @@ def _finished(environment: str, comparison: Comparison) -> tuple[Comparison, lis
     begun = {trial for trials in lengths.values() for trial in trials}
     left_out = []
     if missing := [name for name in simulations if name not in kept]:
+        who = f"{listing(missing)} {verb(missing, 'has', 'have')}"
         left_out.append(
-            f"{environment}: {listing(missing)} {verb(missing, 'has', 'have')} not finished the trials that "
-            "the others have, and cannot be compared yet."
+            f"{environment}: {who} not finished the trials that the others have, and cannot be compared yet."
         )
     if len(common) < len(begun):
-        left_out.append(
-            f"{environment}: numbers are those of the {plural(len(common), 'trial')} that everybody on this page has "
-            f"finished, of {len(begun)} begun."
-        )
-    kept_trials = pl.col("trial").is_in(common)
-    ended_parts = {
-        name: replace(
-            simulations[name],
-            steps=simulations[name].steps.filter(kept_trials).sort("trial", "step"),
-            audits=simulations[name].audits.filter(kept_trials),
-        )
-        for name in kept
-    }
-    return Comparison(ended_parts), left_out
+        which = f"the {plural(len(common), 'trial')} that everybody on this page has finished, of {len(begun)} begun"
+        left_out.append(f"{environment}: numbers are those of {which}.")
+    shared_trials, parts = pl.col("trial").is_in(common), {}
+    for name in kept:
+        steps, audits = (own.filter(shared_trials) for own in (simulations[name].steps, simulations[name].audits))
+        parts[name] = replace(simulations[name], steps=steps.sort("trial", "step"), audits=audits)
+    return Comparison(parts), left_out
 
 
 def _arena(anchor: str, where: str, comparison: Comparison, result: OfflineOnline, published: Published) -> Arena:
@@ -285,11 +267,13 @@ def _arena(anchor: str, where: str, comparison: Comparison, result: OfflineOnlin
     folds = result.folds.filter(environment=where)
     given = next(iter(simulations.values())).steps.group_by("trial").agg(pl.col("ratings").sum())["ratings"].min()
     last = max(1, min(LAST, int(given) // 2 if isinstance(given, int) else 1))
-    values = {
-        (name, measure): _values(simulation, folds, name, measure, last)
-        for name, simulation in simulations.items()
-        for measure in (*OFFLINE, *ONLINE, "final_mean_rating", "final_shown_rmse")
-    }
+    values: dict[tuple[str, str], FloatArray] = {}
+    for name, simulation in simulations.items():
+        log = folds.filter(recommender=name).select(pl.col(OFFLINE).cast(pl.Float64).fill_null(np.nan))
+        values |= {(name, measure): log[measure].to_numpy() for measure in OFFLINE}
+        values |= {(name, measure): simulation.by_trial(column) for measure, column in ONLINE.items()}
+        final = ("mean_rating", "shown_rmse")
+        values |= {(name, f"final_{own}"): simulation.by_trial(ONLINE[own], last=last) for own in final}
     estimates = {(name, measure): estimated(term(measure), own) for (name, measure), own in values.items()}
     beside = (MODELS.kind_of(Oracle), *IMPERSONAL)
     references = [name for name, simulation in simulations.items() if _kind(simulation) in beside]
@@ -298,8 +282,6 @@ def _arena(anchor: str, where: str, comparison: Comparison, result: OfflineOnlin
         value = estimates[name, "mean_rating"].value
         return name in references, value is None, -(value or 0.0)
 
-    rows = result.recommenders.filter(environment=where).iter_rows(named=True)
-    tuned = {row["recommender"]: (bool(row["tuned"]), str(row["edge"])) for row in rows}
     return Arena(
         name=where,
         anchor=anchor,
@@ -310,10 +292,7 @@ def _arena(anchor: str, where: str, comparison: Comparison, result: OfflineOnlin
         values=values,
         estimates=estimates,
         last=last,
-        settings={
-            name: (written(simulation.settings.get("recommender", "")), *tuned.get(name, (False, "")))
-            for name, simulation in simulations.items()
-        },
+        tuned=dict(result.recommenders.filter(pl.col("tuned"), environment=where)["recommender", "edge"].iter_rows()),
         published={name: row for (place, name), row in published.items() if place == where},
     )
 
@@ -323,13 +302,13 @@ def _kind(simulation: Simulation) -> str:
     return str(recommender["kind"]) if isinstance(recommender, Mapping) else ""
 
 
-def _values(simulation: Simulation, folds: pl.DataFrame, name: str, measure: str, last: int) -> FloatArray:
-    """(folds,) or (trials,)"""
-    if measure in OFFLINE:
-        return folds.filter(pl.col("recommender") == name)[measure].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    if measure.startswith("final_"):
-        return simulation.by_trial(ONLINE[measure.removeprefix("final_")], last=last)
-    return simulation.by_trial(ONLINE[measure])
+def with_intervals(values: pl.DataFrame, at: pl.Expr) -> pl.DataFrame:
+    """The means over trials, a row a step in order: step (the mean of `at`), value, lower, upper."""
+    rows = [
+        {"step": part.select(at.mean()).item(), **interval(part["value"].to_numpy())}
+        for _, part in values.sort("step", maintain_order=True).group_by("step", maintain_order=True)
+    ]
+    return pl.DataFrame(rows, dict.fromkeys(("step", "value", "lower", "upper"), pl.Float64))
 
 
 def estimated(metric: Metric, values: FloatArray) -> Estimate:
@@ -338,15 +317,12 @@ def estimated(metric: Metric, values: FloatArray) -> Estimate:
     return Estimate.around(metric, found, int(found["trials"] or 0))
 
 
-def _correlation(
-    metric: str,
-    models: list[str],
-    values: Mapping[tuple[str, str], FloatArray],
-    published: Mapping[str, Mapping[str, float]],
-) -> Correlation:
+def _correlation(metric: str, arena: Arena) -> Correlation:
     """Over the models that were measured on all folds, and rated in all trials."""
-    offline = {name: values[name, metric][np.isfinite(values[name, metric])] for name in models}
-    online = {name: values[name, "mean_rating"] for name in models}
+    models = arena.comparison.models
+    measured = {name: arena.values[name, metric] for name in models}
+    offline = {name: own[np.isfinite(own)] for name, own in measured.items()}
+    online = {name: arena.values[name, "mean_rating"] for name in models}
     folds = max(map(len, offline.values()))
     names = [name for name in offline if folds and len(offline[name]) == folds and np.isfinite(online[name]).all()]
     found: dict[str, float | int | None] = dict.fromkeys(("value", "lower", "upper", "p_value"))
@@ -360,7 +336,7 @@ def _correlation(
         p_value=finite(found["p_value"]),
         recommenders=len(names),
         better=-1 if term(metric).better == "lower" else 1,
-        published=_published_correlation(metric, [published.get(name, {}) for name in names]),
+        published=_published_correlation(metric, [arena.published.get(name, {}) for name in names]),
     )
 
 

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from math import factorial
 from typing import final
 
-from recaudit.report.headlines import Headline
-from recaudit.report.kit.findings import Finding
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, Finding, Headline, listing, ordinal, plural, verb
 from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, Study
 from recaudit.report.simulation.terms import OFFLINE, term
 
@@ -56,16 +54,11 @@ def liked_best(study: Study, arena: Arena) -> Iterator[Finding]:
 
 
 def _ends_of_the_scale(arena: Arena, liked: dict[str, Estimate]) -> str:
-    told = ""
-    if arena.oracle in liked:
-        told += (
-            f" {arena.oracle}, which knows what everybody would rate everything, reaches {liked[arena.oracle].text}."
-        )
-    others = [name for name in arena.references if name != arena.oracle and name in liked]
-    if others:
-        reached = [f"{name} {liked[name].text}" for name in others]
-        told += f" Without personalising: {listing(reached)}."
-    return told
+    reached = {name: liked[name].text for name in arena.references if name in liked}
+    best = reached.pop(arena.oracle or "", "")
+    told = f" {arena.oracle}, which knows what everybody would rate everything, reaches {best}." if best else ""
+    others = [f"{name} {text}" for name, text in reached.items()]
+    return f"{told} Without personalising: {listing(others)}." if others else told
 
 
 def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
@@ -83,8 +76,8 @@ def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
     if arena.trials == 1:
         claim = f"One trial of {arena.name} shows how offline metrics and people order recommenders, not how firmly"
     elif 2 / factorial(many) >= CHANCE:  # not even the same order would be more than chance
-        claim = f"{plural(many, 'recommender')} are too few to say whether offline metrics foresee the order in "
-        claim += arena.name
+        too_few = f"{plural(many, 'recommender')} are too few to say"
+        claim = f"{too_few} whether offline metrics foresee the order in {arena.name}"
     else:
         claim = f"In {arena.name}, {_verdicts(study, found)}"
     yield Finding(claim, detail, arena.anchor)
@@ -109,9 +102,7 @@ def _verdict(own: Correlation) -> str:
 
 def p_value_text(p_value: float | None) -> str:
     """A p-value as a person reads it."""
-    if p_value is None:
-        return "no p-value"
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    return "no p-value" if p_value is None else "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 @final
@@ -145,14 +136,14 @@ def most_misjudged(arena: Arena) -> Misjudged | None:
 
 def _turned(arena: Arena, metric: str, name: str, others: list[str]) -> str | None:
     """The one whom people put furthest on the other side of it, beyond chance twice."""
-    sign = -1 if term(metric).better == "lower" else 1
     turned: dict[str, float] = {}
     for other in others:
-        if other != name:
-            before, after = (arena.difference(name, other, measure) for measure in (metric, "mean_rating"))
-            over, under = (before.above(0), before.below(0)) if sign > 0 else (before.below(0), before.above(0))
-            if (over and after.below(0)) or (under and after.above(0)):
-                turned[other] = abs(after.value or 0.0)
+        before, after = (arena.difference(name, other, measure) for measure in (metric, "mean_rating"))
+        better, worse = before.above(0), before.below(0)
+        if term(metric).better == "lower":
+            better, worse = worse, better
+        if (better and after.below(0)) or (worse and after.above(0)):
+            turned[other] = abs(after.value or 0.0)
     return max(turned, key=lambda other: turned[other], default=None)
 
 
@@ -165,9 +156,8 @@ def misjudged(study: Study, arena: Arena) -> Iterator[Finding]:
     places = f"{ordinal(most.offline)} by {label}, {ordinal(most.online)} by mean rating"
     if most.other is None:
         claim = f"{name} stands furthest apart offline and with people in {arena.name}: {places}"
-        detail = "One trial cannot tell that from chance."
-        if arena.trials > 1:
-            detail = "No two recommenders change their order beyond chance, though."
+        several = "No two recommenders change their order beyond chance, though."
+        detail = several if arena.trials > 1 else "One trial cannot tell that from chance."
     else:
         way = "underrates" if most.offline > most.online else "overrates"
         before = arena.difference(name, most.other, most.metric)
@@ -189,21 +179,19 @@ def explored(study: Study, arena: Arena) -> Iterator[Finding]:
         if arena.trials == 1:
             claim = f"In the one trial of {arena.name}, {greedy} was run with and without exploring"
         elif better:
-            claim = (
-                f"Exploring paid for {greedy} in {arena.name}: {listing(better)} {verb(better, 'ends', 'end')} higher"
-            )
+            ends = verb(better, "ends", "end")
+            claim = f"Exploring paid for {greedy} in {arena.name}: {listing(better)} {ends} higher"
         elif len(worse) == len(gains):
             claim = f"Exploring did not pay for {greedy} in {arena.name}"
         else:
             claim = f"Whether exploring pays for {greedy} in {arena.name} cannot be told from chance"
-        told = [f"{name} {gain.signed}{_population_error(arena, name, greedy)}" for name, gain in gains.items()]
+        told = []
+        for name, gain in gains.items():
+            error = arena.difference(name, greedy, "population_rmse")
+            known = "" if error.value is None else f" (population RMSE {error.signed})"
+            told.append(f"{name} {gain.signed}{known}")
         detail = f"Against {greedy}, over the last {plural(arena.last, 'rating')}: {'; '.join(told)}."
         yield Finding(claim, detail, arena.anchor)
-
-
-def _population_error(arena: Arena, name: str, greedy: str) -> str:
-    known = arena.difference(name, greedy, "population_rmse")
-    return "" if known.value is None else f" (population RMSE {known.signed})"
 
 
 def moved(study: Study, arena: Arena) -> Iterator[Finding]:
@@ -217,11 +205,9 @@ def moved(study: Study, arena: Arena) -> Iterator[Finding]:
     detail = f"Root mean square over all users and items at the end: {most} {drift[most].full}"
     if len(ordered) > 1:
         gap = arena.difference(most, least, "drift")
-        detail += f", {least}, the least, {drift[least].full}: {gap.full} apart"
-        if gap.above(0):
-            claim = f"Tastes in {arena.name} moved most with {most}"
-        else:
-            detail += ", which may be chance"
+        claim = f"Tastes in {arena.name} moved most with {most}" if gap.above(0) else claim
+        chance = "" if gap.above(0) else ", which may be chance"
+        detail += f", {least}, the least, {drift[least].full}: {gap.full} apart{chance}"
     yield Finding(claim, f"{detail}.", arena.anchor)
 
 
@@ -264,13 +250,8 @@ def _foreseen(study: Study, metric: str) -> Headline:
         return Headline(title, NOT_AVAILABLE, meaning, "spearman")
     same = "1" if own.better > 0 else "\N{MINUS SIGN}1"
     meaning = f"Spearman with the mean rating in {study.main.name}, over {plural(own.recommenders, 'recommender')}; "
-    meaning += f"{same}: the same order. "
-    if study.main.trials == 1:
-        meaning += "One trial: no interval."
-    elif own.beyond_chance:
-        meaning += f"More than chance ({p_value_text(own.p_value)})."
-    else:
-        meaning += f"It may be chance ({p_value_text(own.p_value)})."
+    verdict = f"{'More than' if own.beyond_chance else 'It may be'} chance ({p_value_text(own.p_value)})."
+    meaning += f"{same}: the same order. {'One trial: no interval.' if study.main.trials == 1 else verdict}"
     others = [arena.correlations[metric].estimate for arena in study.arenas[1:]]
     if known := sorted((other for other in others if other.value is not None), key=lambda other: other.value or 0.0):
         ends = known[0].text if len(known) == 1 else f"{known[0].text} to {known[-1].text}"

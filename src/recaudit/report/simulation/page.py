@@ -12,23 +12,14 @@ import polars as pl
 from recaudit import atomic
 from recaudit.audits.audit import definitions
 from recaudit.metrics.metric import Metric
-from recaudit.report.kit.charts import Figure
+from recaudit.report.kit.charts import existing
+from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCell, TableRow, cell
 from recaudit.report.kit.document import rendered
-from recaudit.report.kit.numbers import Estimate, listing, plural
-from recaudit.report.kit.tables import Mark, NumberTable, Overview, TableCell, TableRow, cell
-from recaudit.report.simulation.charts import (
-    MOST_BANDS,
-    against_rating,
-    correlations,
-    drawn_curves,
-    far_off,
-    known_people,
-    over_time,
-)
-from recaudit.report.simulation.evidence import LAST, Arena, Published, Study, estimated
+from recaudit.report.kit.numbers import listing, plural, written
+from recaudit.report.simulation import charts
+from recaudit.report.simulation.evidence import LAST, Arena, Correlation, Published, Study, estimated, with_intervals
 from recaudit.report.simulation.findings import findings_of, headlines_of, p_value_text
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS, term
-from recaudit.simulate.loop.simulation import interval
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.status import Status
 from recaudit.version import __version__
@@ -83,17 +74,19 @@ def render_simulation(result: OfflineOnline, *, title: str = TITLE, published: P
 
 _HINTS = {"higher": "further right: better", "lower": "further left: better"}
 _NOTHING = "there was nothing to measure"
+_PARTS = (("recommender", ""), ("policy", {"kind": "top-1"}))
+"""What a recommender is set by, and what stands where a simulation does not say."""
 
 
 def overview_of(study: Study) -> dict[str, Any] | None:
     """Offline against online, over all environments; None where no order can be compared with another."""
-    figures = [figure for metric in OFFLINE if (figure := correlations(study, metric)) is not None]
+    figures = existing(charts.correlations(study, metric) for metric in OFFLINE)
     if not figures:
         return None
     rows = []
     for arena in study.arenas:
         own = [arena.correlations[metric] for metric in OFFLINE]
-        cells = [made for each in own for made in (_told(each.estimate), _p_value(each.p_value, arena.trials))]
+        cells = [made for each in own for made in (cell(each.estimate, "", _NOTHING), _p_value(each, arena.trials))]
         rows.append(TableRow(arena.name, [*cells, TableCell(str(max(each.recommenders for each in own)))]))
     headings = [heading for metric in OFFLINE for heading in (study.label(metric), "p-value")]
     published = [own.published for arena in study.arenas for own in arena.correlations.values()]
@@ -104,38 +97,36 @@ def overview_of(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _p_value(p_value: float | None, trials: int) -> TableCell:
-    if p_value is None or trials == 1:
+def _p_value(own: Correlation, trials: int) -> TableCell:
+    if own.p_value is None or trials == 1:
         return cell(None, reason="one trial is not enough" if trials == 1 else _NOTHING)
-    return TableCell(p_value_text(p_value).removeprefix("p ").removeprefix("= "))
+    return TableCell(p_value_text(own.p_value).removeprefix("p ").removeprefix("= "))
 
 
 def section_of(study: Study, arena: Arena) -> dict[str, Any]:
     """Everything that is known of one environment."""
     known = [measure for measure in (*OFFLINE, *ONLINE) if arena.known(measure)]
     measures = [measure for measure in known if measure != "drift" or arena.drifts]
-    labels = {metric: study.label(metric) for metric in OFFLINE}
-    foreseen = [
-        against_rating(
-            study, arena, metric, f"{label} ({_HINTS[term(metric).better]})", f"{label} and what people thought"
-        )
-        for metric, label in labels.items()
-    ]
+    foreseen = []
+    for metric in OFFLINE:
+        label, hint = study.label(metric), _HINTS[term(metric).better]
+        heading = f"{label} and what people thought"
+        foreseen.append(charts.against_rating(study, arena, metric, f"{label} ({hint})", heading))
     steps = [
-        over_time(study, arena, "mean_rating", "Mean rating, step by step"),
-        over_time(study, arena, "shown_rmse", "Error of what was taken, step by step", zero=True),
+        charts.over_time(study, arena, "mean_rating", "Mean rating, step by step"),
+        charts.over_time(study, arena, "shown_rmse", "Error of what was taken, step by step", zero=True),
     ]
     error = "RMSE of what was taken (further left: better)"
     last = f"Error and mean rating of the last {plural(arena.last, 'rating')}"
     knowledge = [
-        known_people(study, arena),
-        against_rating(study, arena, "final_shown_rmse", error, last, "final_mean_rating"),
+        charts.known_people(study, arena),
+        charts.against_rating(study, arena, "final_shown_rmse", error, last, "final_mean_rating"),
     ]
     heading = "Distinct items and mean rating"
-    shown = [against_rating(study, arena, "distinct_items", "distinct items at a step", heading)]
+    shown = [charts.against_rating(study, arena, "distinct_items", "distinct items at a step", heading)]
     if arena.drifts:
-        shown.append(over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True))
-    off = far_off(arena.known("shown_rmse"))
+        shown.append(charts.over_time(study, arena, "drift", "How far tastes have moved, step by step", zero=True))
+    off = charts.far_off(arena.known("shown_rmse"))
     rows = [
         TableRow(name, [_number(arena, name, measure) for measure in measures], name in arena.references)
         for name in arena.recommenders
@@ -143,36 +134,32 @@ def section_of(study: Study, arena: Arena) -> dict[str, Any]:
     return {
         "arena": arena,
         "length": _length_text([arena]),
-        "foreseen": _drawn(foreseen),  # Figures 1 and 3 of the paper
-        "far_off": any(far_off(arena.known(metric)) for metric in OFFLINE),
-        "over_time": _drawn(steps),  # Figure 2
-        "bands": len(arena.recommenders) <= MOST_BANDS,
+        "foreseen": existing(foreseen),  # Figures 1 and 3 of the paper
+        "far_off": any(charts.far_off(arena.known(metric)) for metric in OFFLINE),
+        "over_time": existing(steps),  # Figure 2
+        "bands": len(arena.recommenders) <= charts.MOST_BANDS,
         "not_drawn": listing([f"{name} ({estimate.text})" for name, estimate in off.items()]) if off else "",
-        "known_people": _drawn(knowledge) if arena.known("population_rmse") else [],  # Figure 5
-        "shown": _drawn(shown),  # Figure 6
+        "known_people": existing(knowledge) if arena.known("population_rmse") else [],  # Figure 5
+        "shown": existing(shown),  # Figure 6
         "audits": audits_of(study, arena),
         "overview": Overview(measures, [study.label(measure) for measure in measures], rows),
         "settings": [
-            (name, settings, f"yes, to {edge}" if edge else "yes" if tuned else "no", arena.policy(name))
-            for name, (settings, tuned, edge) in ((name, arena.settings[name]) for name in arena.recommenders)
+            (name, *(written(own.get(part, default)) for part, default in _PARTS), _tuned(arena, name))
+            for name, own in ((name, arena.comparison[name].settings) for name in arena.recommenders)
         ],
         "beside_published": any(made.published for row in rows for made in row.cells),
     }
 
 
-def _drawn(figures: list[Figure | None]) -> list[Figure]:
-    return [figure for figure in figures if figure is not None]
+def _tuned(arena: Arena, name: str) -> str:
+    return "no" if name not in arena.tuned else f"yes, to {arena.tuned[name]}" if arena.tuned[name] else "yes"
 
 
 def _number(arena: Arena, name: str, measure: str) -> TableCell:
     """A number of a recommender, and what was published for it."""
     published = arena.published.get(name, {}).get(measure)
-    made = _told(arena.estimates[name, measure], _mark(arena, name, measure))
+    made = cell(arena.estimates[name, measure], _mark(arena, name, measure), _NOTHING)
     return made if published is None else replace(made, published=term(measure).written(published))
-
-
-def _told(estimate: Estimate, mark: Mark = "") -> TableCell:
-    return cell(estimate, mark, _NOTHING)
 
 
 def _mark(arena: Arena, name: str, measure: str) -> Mark:
@@ -188,42 +175,27 @@ def _mark(arena: Arena, name: str, measure: str) -> Mark:
 
 def audits_of(study: Study, arena: Arena) -> list[dict[str, Any]]:
     """Every audit that was asked of recommenders while they learned: step by step, and at the last step."""
-    frames = [
-        simulation.audits.with_columns(recommender=pl.lit(name))
-        for name, simulation in arena.comparison.simulations.items()
-        if len(simulation.audits)
-    ]
-    table = pl.concat(frames) if frames else pl.DataFrame(schema={"audit": pl.String})
-    return [
-        _audit(study, arena, str(audit), table.filter(audit=audit))
-        for audit in table["audit"].unique(maintain_order=True)
-    ]
+    simulations = arena.comparison.simulations.items()
+    table = pl.concat(own.audits.with_columns(recommender=pl.lit(name)) for name, own in simulations)
+    return [_audit(study, arena, *part) for part in table.group_by("audit", maintain_order=True)]
 
 
-def _audit(study: Study, arena: Arena, audit: str, table: pl.DataFrame) -> dict[str, Any]:
+def _audit(study: Study, arena: Arena, audit: tuple[object, ...], table: pl.DataFrame) -> dict[str, Any]:
     names = [str(name) for name in table["metric"].drop_nulls().unique(maintain_order=True)]
     metrics = [definitions().get(name) or Metric(name, name, "", "", "", "neither") for name in names]
     figures = []
     for metric in metrics:
         own = table.filter((pl.col("metric") == metric.name) & pl.col("value").is_finite())
         asked = [name for name in arena.recommenders if name in own["recommender"]]
-        curves = {name: _curve(own.filter(recommender=name)) for name in asked}
-        figures.append(drawn_curves(study, arena, curves, metric, metric.titled()))
+        curves = {name: with_intervals(own.filter(recommender=name), pl.col("step") + 1) for name in asked}
+        figures.append(charts.drawn_curves(study, arena, curves, metric, metric.titled()))
     last = table.filter(pl.col("step") == pl.col("step").max())
     rows = [
         TableRow(name, [_last(metric, last.filter(recommender=name, metric=metric.name)) for metric in metrics])
         for name in arena.recommenders
     ]
     overview = Overview(names, [metric.titled() for metric in metrics], rows)
-    return {"name": audit, "figures": _drawn(figures), "overview": overview}
-
-
-def _curve(rows: pl.DataFrame) -> pl.DataFrame:
-    found = [
-        {"step": step + 1, **interval(part["value"].to_numpy())}
-        for (step,), part in rows.sort("step").group_by("step", maintain_order=True)
-    ]
-    return pl.DataFrame(found, dict.fromkeys(("step", "value", "lower", "upper"), pl.Float64))
+    return {"name": audit[0], "figures": existing(figures), "overview": overview}
 
 
 def _last(metric: Metric, rows: pl.DataFrame) -> TableCell:
@@ -241,10 +213,8 @@ def study_summary(study: Study) -> str:
     met = f"{count} met the simulated people {where}: {_length_text(list(study.arenas))}."
     if not folds:
         return f"{met} Nothing was measured beforehand on the log that they began with."
-    return (
-        f"{met} Before that, each was measured on the log that it began with, over {plural(folds, 'fold')}: do such "
-        "metrics foresee what people think of what they are shown?"
-    )
+    asked = "do such metrics foresee what people think of what they are shown?"
+    return f"{met} Before that, each was measured on the log that it began with, over {plural(folds, 'fold')}: {asked}"
 
 
 def _length_text(arenas: list[Arena]) -> str:

@@ -1,1 +1,0 @@
-"""Calibration before and after re-ranking: its tables, charts, what is found, and the section."""

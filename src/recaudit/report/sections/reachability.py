@@ -1,0 +1,401 @@
+"""What users can reach: how much say they have, who has the least, what stays out of reach, one example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import exp, floor, log10
+from typing import Any, Literal, final
+
+import altair as alt
+import polars as pl
+
+from recaudit.metrics.numbers import TIMES, chance, percent, times
+from recaudit.report.evidence import Evidence, GroupEstimate, columns
+from recaudit.report.kit import charts as kit
+from recaudit.report.kit.comparisons import MOST_ROWS, NumberTable, TableCell, TableRow, by_group, overview
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, in_logs, of_share, plural, standing
+from recaudit.report.sections.section import Section
+from recaudit.seeding import generator
+from recaudit.status import Status
+from recaudit.ties import TIE
+
+AUDIT = "reachability"
+MOST_POINTS = 1000
+"""How many pairs a chart draws, chosen at random by the run's seed."""
+STEP = 0.1
+"""The width of a bar of the lift histogram, in powers of ten."""
+
+_ACTIONS = {
+    "next-k": "rate the {k} unseen items that they would be shown next",
+    "history-edits": "change {k} of the ratings that they gave",
+    "future-edits": "rate {k} unseen items drawn at random",
+    "past": "change the last {k} ratings that they gave",
+    "future": "rate the {k} items that they are shown next, one after the other",
+}
+_PAIRS = columns("user item status", "value upper baseline lift", "candidates")
+_USERS = columns("user", "discovery baseline_discovery log_lift")
+_ITEMS = columns("item title", "best", "ratings users")
+_ACTIONS_TAKEN = {"action_items": pl.List(pl.String), "action_ratings": pl.List(pl.Float64)}
+_EXAMPLE = {**columns("user item", "value baseline", "rank_gain"), **_ACTIONS_TAKEN}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """What one model's audit found, without the millions of pairs that it can have."""
+
+    statuses: Mapping[str, int]
+    """How many pairs there are of each status."""
+    lifts: pl.DataFrame
+    """step, pairs: how many pairs have a lift from 10^(STEP step) up to the next step; finite lifts only."""
+    points: pl.DataFrame
+    """user, title, baseline, value: some of the pairs where both chances are above 0."""
+    users: pl.DataFrame
+    """A row a user who was asked: user, discovery, baseline_discovery, log_lift."""
+    items: pl.DataFrame
+    """A row an item that was somebody's target, those that the fewest users can reach first: item, title (the id where
+    there is none), ratings, users (who could have wanted it), best (anybody's best chance), reached_by (how many of
+    them can make it likelier than by a uniform draw), ruled_out (whether it is certain that none of them can)."""
+    example: Mapping[str, Any] | None
+    """One user and one item at its best chance: user, title, baseline, value, lift (None without a chance before),
+    places (how many it climbs), candidates (among how many items), ratings (by title of the items, those to give)."""
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are."""
+        return sum(self.statuses.values())
+
+    @property
+    def unreached(self) -> pl.DataFrame:
+        """The items that none of the users can make likelier than by chance, the least likely first."""
+        return self.items.filter(pl.col("ruled_out"))
+
+    @property
+    def undecided(self) -> int:
+        """How many items none of the users is known to make likelier than by chance, though it is not ruled out."""
+        return self.items.filter((pl.col("reached_by") == 0) & ~pl.col("ruled_out")).height
+
+    @classmethod
+    def of(cls, evidence: Evidence, model: str) -> Reach:
+        """Read a finished audit."""
+        pairs = evidence.scan(model, AUDIT, "pairs", _PAIRS)
+        known = pairs.filter(pl.col("value").is_not_null())
+        items = evidence.table(model, AUDIT, "items", _ITEMS).with_columns(pl.coalesce("title", "item"))
+        titles = items.select("item", "title")
+        found = dict(pairs.group_by("status").len().collect().iter_rows())
+        return cls(
+            statuses={status.value: int(found.get(status.value, 0)) for status in Status},
+            lifts=_histogram(known),
+            points=_drawn(known, evidence.run.manifest.seed).join(titles, on="item", maintain_order="left"),
+            users=evidence.table(model, AUDIT, "users", _USERS).drop_nulls("discovery"),
+            items=_with_reached_by(items, pairs),
+            example=_example(evidence.table(model, AUDIT, "example", _EXAMPLE), known, dict(titles.iter_rows())),
+        )
+
+
+def describe_actions(actions: Mapping[str, Any]) -> str:
+    """What users may do, as a verb, from the audit's setting `{"kind": "next-k", "k": 10, ...}`."""
+    return _ACTIONS.get(actions.get("kind", ""), "change some of their ratings").format(k=actions.get("k"))
+
+
+def _histogram(known: pl.LazyFrame) -> pl.DataFrame:
+    """The pairs by lift, from the lowest step to the highest, those without any included."""
+    finite = known.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
+    step = (pl.col("lift").log10() / STEP).floor().cast(pl.Int64).alias("step")
+    counts = finite.group_by(step).agg(pairs=pl.len().cast(pl.Int64)).collect()
+    every = pl.int_ranges(pl.col("step").min(), pl.col("step").max() + 1).explode()
+    steps = counts.select(every.alias("step")).drop_nulls()
+    return steps.join(counts, on="step", how="left", maintain_order="left").with_columns(pl.col("pairs").fill_null(0))
+
+
+def _drawn(known: pl.LazyFrame, seed: int) -> pl.DataFrame:
+    """Some of the pairs that a chart with logarithmic axes can show."""
+    shown = known.filter((pl.col("value") > 0) & (pl.col("baseline") > 0)).with_row_index("row")
+    count = shown.select(pl.len()).collect().item()
+    if count > MOST_POINTS:
+        rows = generator(seed, "pairs shown").choice(count, MOST_POINTS, replace=False)
+        shown = shown.filter(pl.col("row").is_in(pl.Series(rows, dtype=pl.get_index_type()).implode()))
+    return shown.select("user", "item", "baseline", "value").collect()
+
+
+def _with_reached_by(items: pl.DataFrame, pairs: pl.LazyFrame) -> pl.DataFrame:
+    """The items that were somebody's target, with reached_by and ruled_out."""
+    asked = pairs.filter(pl.col("status") != Status.NOT_APPLICABLE.value)
+    # The verdict of `Reachability.aggregate`: better than uniform by more than rounding.
+    uniform = (1 + TIE) / pl.col("candidates")
+    verdicts = asked.group_by("item").agg(
+        reached_by=(pl.col("value") > uniform).sum(),
+        # Without an upper bound, as of a failed pair, nothing is ruled out.
+        ruled_out=(pl.col("upper") <= uniform).fill_null(value=False).all(),
+    )
+    found = items.filter(pl.col("users") > 0).join(verdicts.collect(), on="item", how="left", maintain_order="left")
+    return found.sort(pl.col("reached_by") / pl.col("users"), "best", "item")
+
+
+def _example(worked: pl.DataFrame, known: pl.LazyFrame, titles: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """The one pair whose best action the run has kept."""
+    if worked.is_empty():
+        return None
+    row = worked.row(0, named=True)
+    acted = [titles.get(item, item) for item in row["action_items"]]
+    return {
+        **{name: row[name] for name in ("user", "baseline", "value")},
+        "title": titles.get(row["item"], row["item"]),
+        "lift": row["value"] / row["baseline"] if row["baseline"] else None,
+        "places": row["rank_gain"],
+        "candidates": known.filter(user=row["user"]).select(pl.len()).collect().item(),
+        "ratings": tuple(zip(acted, row["action_ratings"], strict=True)),
+    }
+
+
+SMALLEST_TAIL = 0.001
+"""A histogram ends where each further step has a smaller share of the pairs."""
+_ENOUGH = 0.5
+"""The chart of chances needs both above 0 for this share of the pairs: a policy that never chooses has none."""
+
+
+def chances(evidence: Evidence, model: str) -> kit.Figure | None:
+    """The best chance of a pair against its chance without strategy, both logarithmic (paper 000, Figure 5)."""
+    reach = evidence.each(AUDIT, Reach.of)[model]
+    if reach.points.is_empty() or reach.lifts["pairs"].sum() < _ENOUGH * reach.pairs:
+        return None
+    rows: kit.Rows = []
+    for row in reach.points.iter_rows(named=True):
+        place = {"x": float(f"{row['baseline']:.3g}"), "y": float(f"{row['value']:.3g}")}
+        told = f"{chance(row['baseline'])} to {chance(row['value'])}"
+        rows.append({"user": row["user"], "item": row["title"], **place, "told": told})
+    before, best = ([row[side] for row in rows] for side in ("x", "y"))
+    left, right = min(before), max(before)
+    x = _log("x", "chance without strategy", 0.9 * left, 1.1 * right, "~%")
+    y = _log("y", "best chance", 0.9 * min(left, *best), 1.1 * max(right, *best), "~%")
+    line = kit.chart([{"x": left, "y": left}, {"x": right, "y": right}])
+    name = kit.chart([{"x": right, "y": right, "note": "no say"}])
+    above = sum(b > a for a, b in zip(before, best, strict=True))
+    return kit.figure(
+        "Best chance against chance without strategy",
+        f"{count(len(rows))} pairs of a user and an item with {model} as points, {percent(above / len(rows))} of them "
+        f"above the line on which strategy changes nothing. Without strategy chances go from {chance(left)} to "
+        f"{chance(right)}, at best from {chance(min(best))} to {chance(max(best))}.",
+        320,
+        kit.chart(rows).mark_point(size=14, fill=kit.ACCENT, opacity=0.4).encode(x, y, kit.tooltip("user", "item")),
+        line.mark_line(stroke=kit.INK, strokeDash=[3, 3], strokeWidth=1).encode(x, y),
+        name.mark_text(align="right", dy=18, fill=kit.INK).encode(x, y, alt.Text("note:N")),
+    )
+
+
+def lifts(evidence: Evidence) -> kit.Figure | None:
+    """How many pairs can be lifted how far: a histogram for each model, drawn as a line."""
+    rows: kit.Rows = []
+    for model, reach in evidence.each(AUDIT, Reach.of).items():
+        total = reach.lifts["pairs"].sum()
+        shares = {step: pairs / total for step, pairs in reach.lifts.iter_rows()}
+        high = [step for step, share in shares.items() if share >= SMALLEST_TAIL]
+        for step in range(min(high) - 1, max(high) + 2) if high else ():  # each line comes down to its tails
+            start, share = 10 ** (STEP * step), shares.get(step, 0.0)
+            told = f"{percent(share)} of pairs from {times(start)} to {times(start * 10**STEP)}"
+            middle = start * 10 ** (STEP / 2)
+            rows.append({**kit.in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
+    if not rows:
+        return None
+    edges = [row["x"] for row in rows]
+    # The line at 1 belongs to the picture even where all lifts lie on one side of it.
+    x = _log("x", "lift: best chance / chance without strategy", min(0.9, *edges), max(1.1, *edges), "~r", TIMES)
+    y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
+    lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="monotone")
+    means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]
+    about = f"Histogram of the lift of all pairs for each model. On average: {', '.join(means) or 'not available'}."
+    rule = kit.chart([{"x": 1}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x=x)
+    curves = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    return kit.figure("How far a chance can be lifted", about, 320, rule, curves)
+
+
+def _log(field: Literal["x", "y"], title: str, low: float, high: float, form: str, sign: str = "") -> alt.X | alt.Y:
+    """A logarithmic axis with a handful of round numbers on it."""
+    powers = [10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 1)]
+    finer = [step * power for power in powers for step in (1, 2, 5)]
+    ticks = [tick for tick in (finer if len(powers) < 3 else powers) if low <= tick <= high]
+    axis = kit.tick_axis(ticks, labelExpr=f"'{sign}' + format(datum.value, '{form}')", grid=True)
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    channel = alt.X if field == "x" else alt.Y
+    return channel(f"{field}:Q", title=title, axis=axis, scale=scale)
+
+
+NOTABLE = 0.05
+"""From this share of pairs on, it is a finding that nothing can be said of them."""
+_NAMED = 3
+_OPEN = (Status.BOUNDED.value, Status.FAILED.value)
+"""How pairs stand whose best chance is not known exactly."""
+
+
+def users_say(evidence: Evidence) -> Iterator[Finding]:
+    """How much likelier can users make an item?"""
+    lifts = evidence.firm("lift")
+    if not lifts:
+        return
+    model = next(iter(lifts))
+    lift, discovery = lifts[model], evidence.firm("discovery").get(model)
+    if lift.above(1):
+        claim = f"On average, users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
+    elif lift.below(1):
+        claim = f"Rating with a goal in mind costs users of {model} more than it gains, on average"
+    else:
+        claim = f"Rating with a goal in mind gains users of {model} nothing measurable on average"
+    sentences = [f"Lift: {', '.join(f'{name} {estimate.full}' for name, estimate in lifts.items())}."]
+    if discovery is not None:
+        sentences.append(
+            f"With {model}, {discovery.full} of items can be made likelier than by chance; "
+            f"{discovery.before or 'an unknown share'} are so without strategy."
+        )
+    if len(lifts) > 1:
+        sentences.append("Between models, lift also depends on how far apart their scores lie.")
+    yield Finding(claim, " ".join(sentences), "reach", *evidence.size(in_logs(lift)))
+
+
+def least_discovery(evidence: Evidence) -> Iterator[Finding]:
+    """Which users can reach the least, which the most?"""
+    model = evidence.front("discovery")
+    if model is None:
+        return
+    gaps = evidence.widest_gaps(model, "discovery")
+    if gaps:
+        least, most = gaps[0]
+        numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
+        claim = f"With {model}, {most.people} can discover more than {least.people}"
+        detail = f"Discovery: {'; '.join(numbers)}."
+        yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
+
+
+def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
+    """Does what a user can get, doing the best for it, still follow popularity?"""
+    model = evidence.front("availability")
+    groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
+    if len(groups) < 2:
+        return
+    least, most = groups[0], groups[-1]
+    if most.estimate.exceeds(least.estimate):
+        before = ""
+        if most.estimate.before and least.estimate.before:
+            before = f" Without strategy: {most.estimate.before} and {least.estimate.before}"
+            before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
+        claim = f"Even at best, popular items are easier to get from {model}"
+        detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
+        detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}"
+        yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
+
+
+def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
+    """Which items can nobody who was asked make likelier than by chance?"""
+    model = evidence.front("discovery")
+    if model is None:
+        return
+    reach = evidence.each(AUDIT, Reach.of)[model]
+    unreached = reach.unreached
+    if unreached.is_empty():
+        return
+    share = percent(len(unreached) / len(reach.items))
+    named = [f"{row['title']}, {chance(row['best'])} at best" for row in unreached.head(_NAMED).iter_rows(named=True)]
+    others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
+    claim = f"With {model}, no user asked can make {share} of the items likelier than by chance"
+    detail = f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
+    detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
+    yield Finding(claim, detail, "reach", of_share(len(unreached) / len(reach.items)), len(reach.users))
+
+
+def unsettled(evidence: Evidence) -> Iterator[Finding]:
+    """For which pairs is the best chance not known?"""
+    found: dict[str, float] = {}
+    for model, reach in evidence.each(AUDIT, Reach.of).items():
+        parts = {name: reach.statuses[name] for name in _OPEN if reach.statuses[name]}
+        if parts:
+            counts = " and ".join(f"{count(number)} {name}" for name, number in parts.items())
+            found[f"{model}: {counts} of {plural(reach.pairs, 'pair')}"] = of_share(sum(parts.values()) / reach.pairs)
+    if found:
+        claim = "The best chance of some pairs is not known exactly"
+        detail = f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out."
+        yield Finding(claim, detail, "reach", max(found.values()))
+
+
+def not_applicable(evidence: Evidence) -> Iterator[Finding]:
+    """Does reachability leave a notable part of the pairs out?"""
+    for model, reach in evidence.each(AUDIT, Reach.of).items():
+        left = reach.statuses[Status.NOT_APPLICABLE.value]
+        if left and left >= NOTABLE * reach.pairs:
+            claim = f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}"
+            detail = f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, "
+            detail += "or the item is not to be chosen from."
+            yield Finding(claim, detail, "reach", of_share(left / reach.pairs))
+
+
+def _against_before(group: GroupEstimate) -> str:
+    before = f" ({group.estimate.before} without strategy)" if group.estimate.before else ""
+    return f"{group.estimate.full} for {group.people}{before}"
+
+
+def _times_more(most: float | None, least: float | None) -> str:
+    return f", {times(most / least)}" if most and least else ""
+
+
+@final
+class ReachabilitySection(Section):
+    """How much say users have."""
+
+    audits = (AUDIT,)
+    anchor, title, template, place = "reach", "Reach", "reachability.html.j2", 50
+    questions = (unsettled, users_say, out_of_reach, least_discovery, popular_within_reach, not_applicable)
+
+    def content(self) -> dict[str, Any] | None:
+        """All models that can be asked, and the best at ranking of them in detail."""
+        evidence = self.evidence
+        if not evidence.metrics(AUDIT):
+            return None
+        settings, front = evidence.settings[AUDIT], evidence.front("discovery")
+        models = list(evidence.each(AUDIT, Reach.of))
+        return {
+            "actions": describe_actions(settings.get("actions", {})),
+            "overview": overview(evidence, AUDIT),
+            "models": models,
+            "skipped": evidence.unasked(AUDIT),
+            "not_ratings": [
+                model for model in models if (own := evidence.overall(model, "rmse")) and own.value is None
+            ],
+            "detail": None if front is None else _detail(evidence, front),
+            "lifts": lifts(evidence),
+            "smallest_tail": SMALLEST_TAIL,
+            "methods": "A best chance is what the model's answer to the new ratings makes possible, without training "
+            "it anew; everything else stays as it is. What is called solved is proven, not sampled: it has a lower "
+            f"and an upper bound, and these are at most {settings['tolerance']:g} apart in log-probability.",
+        }
+
+
+def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
+    reach, found = evidence.each(AUDIT, Reach.of)[model], evidence.known("discovery")[model]
+    groupings = {"discovery": evidence.user_groupings, "availability": evidence.item_groupings}
+    users = [_user(row) for row in reach.users.sort("discovery", "user").head(MOST_ROWS).iter_rows(named=True)]
+    items = [_item(row) for row in reach.items.head(MOST_ROWS).iter_rows(named=True)]
+    hard = "Items that the fewest users can make likelier than by chance"
+    settled = reach.statuses[Status.SOLVED.value] == reach.pairs
+    return {
+        "model": model,
+        "asked": found.users + found.excluded,
+        "pairs": f"{count(reach.pairs)}, {'all solved' if settled else f'of which {standing(reach.statuses)}'}",
+        "chances": chances(evidence, model),
+        "points": len(reach.points),
+        "parts": [part for metric, by in groupings.items() if (part := by_group(evidence, metric, by, before=model))],
+        "users": NumberTable("Users who can discover least", ["User", "Discovery", "Lift"], users),
+        "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items),
+        "unreached": len(reach.unreached),
+        "undecided": reach.undecided,
+        "example": reach.example,
+    }
+
+
+def _user(row: Mapping[str, Any]) -> TableRow:
+    lift = NOT_AVAILABLE if row["log_lift"] is None else times(exp(row["log_lift"]))
+    discovery = TableCell(percent(row["discovery"]), before=percent(row["baseline_discovery"]))
+    return TableRow(row["user"], [discovery, TableCell(lift)])
+
+
+def _item(row: Mapping[str, Any]) -> TableRow:
+    cells = [f"{count(row['reached_by'])} of {count(row['users'])}", chance(row["best"]), count(row["ratings"])]
+    return TableRow(row["title"], [TableCell(text) for text in cells])
