@@ -12,6 +12,7 @@ from scipy import sparse, stats
 
 from audits.paper_comparators import binomial_diversity, disproportionality, genre_counts
 from recaudit.arrays import FloatArray
+from recaudit.audits.calibration.calibrator import Target, interests
 from recaudit.audits.calibration.measures import (
     Homogeneity,
     hellinger,
@@ -20,7 +21,6 @@ from recaudit.audits.calibration.measures import (
     representation,
     total_variation,
 )
-from recaudit.audits.calibration.target import Target, interests
 from recaudit.data import Interactions
 from recaudit.errors import InputError
 from recaudit.policies.calibrated import CalibrationTarget

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import leave_last
 from recaudit.errors import InputError, NotSupportedError
@@ -78,57 +78,46 @@ class Actions(ABC):
         return np.where(predicted, scores.clamp(*rating_range(model.data.scale)).numpy(), ratings)
 
 
+_Ratings = Annotated[Ratings | None, Field(description="What a changed rating may be.")]
+_Changes = Annotated[Count | None, Field(description="How many of them may be changed; all, by default.")]
+
+
+@dataclass(frozen=True, config=STRICT)
+class _SomeRatings(Actions, ABC):
+    k: Annotated[Count, Field(description="How many ratings are free; all there are, for a user with fewer.")] = 10
+    ratings: _Ratings = None
+    changes: _Changes = None
+
+
 @final
 @dataclass(frozen=True, config=STRICT)
-class HistoryEdits(Actions):
+class HistoryEdits(_SomeRatings):
     """Ratings of k items that the user has rated, drawn at random."""
 
-    k: Count = 10
-    """How many ratings are free; all there are, for a user with fewer."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
-
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return _drawn(model, users, self.k, rng, torch.from_numpy((log or model.data).seen(users)))
+        return _drawn(model, users, self.k, rng, (log or model.data).seen(users))
 
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class FutureEdits(Actions):
+class FutureEdits(_SomeRatings):
     """Ratings of k items that the user has not rated, drawn at random."""
 
-    k: Count = 10
-    """How many ratings are free; all there are, for a user with fewer."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
-
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        return _drawn(model, users, self.k, rng, torch.from_numpy(~(log or model.data).seen(users)))
+        return _drawn(model, users, self.k, rng, ~(log or model.data).seen(users))
 
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class NextK(Actions):
+class NextK(_SomeRatings):
     """Ratings of the k unseen items with the highest scores: what the system would show next."""
-
-    k: Count = 10
-    """How many ratings are free; all there are, for a user with fewer."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
 
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
         """See `Actions`."""
-        k = min(self.k, model.data.n_items)
         scores, unseen = model.scores(users), torch.from_numpy(~(log or model.data).seen(users))
-        return top_items(scores, unseen & model.may_show(scores), k)
+        return top_items(scores, unseen & model.may_show(scores), min(self.k, model.data.n_items))
 
 
 @final
@@ -138,10 +127,8 @@ class GivenItems(Actions):
 
     ids: Annotated[tuple[Id, ...], Field(min_length=1)]
     """The items' ids, each once."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
+    ratings: _Ratings = None
+    changes: _Changes = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,7 +143,7 @@ class GivenItems(Actions):
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class Past(Actions):
+class Past(_SomeRatings):
     """The user's last k ratings: the items stay, the ratings are free (paper 001, Definitions 4.2 and 4.4).
 
     The model should be one that has not seen them: fit it to `before(data)`, and pass `data` to the audit as well.
@@ -166,10 +153,6 @@ class Past(Actions):
 
     k: Count = 5
     """How many ratings are free. The first rating never is: a user with k or fewer has one less to give."""
-    ratings: Ratings | None = None
-    """What a changed rating may be."""
-    changes: Count | None = None
-    """How many of them may be changed; all, by default."""
 
     def before(self, data: Interactions) -> Interactions:
         """The log without the last k ratings of every user: what the model should be fitted to."""
@@ -202,11 +185,11 @@ class Future:
     """How each next item is chosen: the top one, or drawn by this policy."""
 
 
-def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: torch.Tensor) -> IntArray:
+def _drawn(model: FittedModel, users: IntArray, k: int, rng: int, among: BoolArray) -> IntArray:
     """k of the items in `among` (users, items), uniformly; a user's draw follows from the seed and the ids."""
     data = model.data
     draws = uniforms(derive(rng, "actions"), data.user_keys[users][:, None], data.item_keys[None, :])
-    return top_items(torch.from_numpy(draws), among, min(k, data.n_items))
+    return top_items(torch.from_numpy(draws), torch.from_numpy(among), min(k, data.n_items))
 
 
 def _check_distinct(ids: Sequence[int | str], items: Sequence[int | str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, ClassVar, final
 
 from recaudit.errors import InputError
 from recaudit.interventions.actions import (
@@ -40,34 +40,37 @@ class Nothing(Intervention):
         return "nothing"
 
 
-@final
 @dataclass(frozen=True)
-class Own(Intervention):
-    """The viewer's own ratings, do(O_i): what people can do for themselves."""
-
+class _Edits(Intervention, ABC):
     actions: AnyActions
     """Which ratings are free, and within which bounds."""
+    whose: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _check_actions("Own", self.actions)
+        if not isinstance(self.actions, Actions | Future):
+            raise InputError(f"{type(self).__name__}.actions", received=self.actions, expected=_ACTIONS)
 
     def __str__(self) -> str:
-        return f"own {_which(self.actions)}"
+        limit = None if isinstance(self.actions, Future) else self.actions.changes
+        within = "" if self.actions.ratings is None else _within(self.actions.ratings)
+        changed = "" if limit is None else f", at most {limit} of them changed"
+        return f"{self.whose} {_of_which_items(self.actions)}{within}{changed}"
 
 
 @final
 @dataclass(frozen=True)
-class Others(Intervention):
+class Own(_Edits):
+    """The viewer's own ratings, do(O_i): what people can do for themselves."""
+
+    whose = "own"
+
+
+@final
+@dataclass(frozen=True)
+class Others(_Edits):
     """The ratings of one other user, the editor, do(O_-i): what people can do to each other."""
 
-    actions: AnyActions
-    """Which of the editor's ratings are free, and within which bounds."""
-
-    def __post_init__(self) -> None:
-        _check_actions("Others", self.actions)
-
-    def __str__(self) -> str:
-        return f"another user's {_which(self.actions)}"
+    whose = "another user's"
 
 
 @final
@@ -82,18 +85,6 @@ class Deployed(Intervention):
 AnyIntervention = Annotated[
     Intervention, OneOf(Parts("who changes what", nothing=Nothing, own=Own, others=Others, deployed=Deployed))
 ]
-
-
-def _check_actions(who: str, actions: object) -> None:
-    if not isinstance(actions, Actions | Future):
-        raise InputError(f"{who}.actions", received=actions, expected=_ACTIONS)
-
-
-def _which(actions: Actions | Future) -> str:
-    """The ratings that are free, in words."""
-    limit = None if isinstance(actions, Future) else actions.changes
-    within = "" if actions.ratings is None else _within(actions.ratings)
-    return _of_which_items(actions) + within + ("" if limit is None else f", at most {limit} of them changed")
 
 
 def _of_which_items(actions: Actions | Future) -> str:

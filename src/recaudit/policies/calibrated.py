@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.policies.base import Lister, ListPolicy
+from recaudit.policies.selection import Lister, ListPolicy
 from recaudit.registry import LISTERS
 from recaudit.specification import Id, Number, Specification
 

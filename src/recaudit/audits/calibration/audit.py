@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -13,13 +14,13 @@ from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.lists import ListColumns, given_lists
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
-from recaudit.audits.calibration.target import Target, systems_of, with_system
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.exposure import incidence, shares
+from recaudit.audits.lists.exposure import by_group, incidence, of_items
 from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
@@ -27,9 +28,8 @@ from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import Bootstrap, aggregate, mean, row
-from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
+from recaudit.metrics.intervals import aggregate, mean
+from recaudit.metrics.tables import item_table, user_table
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.seeding import derive, keys_of, uniforms
@@ -142,7 +142,7 @@ class Calibration(CalibrationAudit):
         context: Context,
     ) -> Result:
         target, bootstrap = Target.of(data, with_system(self, data)), self.bootstrap(context.rng)
-        shown = _Compared(user_ids, at, lists, target, self)
+        shown = Comparison(user_ids, at, lists, target, self)
         p_value = self._p_values(data, shown, context)
         own = {name: target.mean(values) for name, values in shown.distances.items()}
         numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
@@ -151,20 +151,18 @@ class Calibration(CalibrationAudit):
         for place, system in enumerate(target.systems if len(target.systems) > 1 else ()):
             for name, values in shown.distances.items():
                 ratios.append(mean(name, values[place], everybody, "category system", system))
-        for grouping in groupings(data, self.by):
-            if grouping.over == "users":
-                members_of = np.where((at >= 0)[:, None], grouping.weights[at], 0.0)
-                for group, members in zip(grouping.names, members_of.T, strict=True):
-                    ratios += [mean(name, values, members, grouping.by, group) for name, values in numbers.items()]
-            else:
-                ratios += shares(recommended, grouping, data)
-        averages, groups = aggregate(ratios, bootstrap)
+        averages, groups = aggregate(ratios + by_group(data, self.by, numbers, recommended, at), bootstrap)
+        consumed_share = data.item_counts / max(1, len(data))
+        apart = partial(_apart, consumed_share=consumed_share)
+        bounds = np.array([[0.0], [1.0]])
         counts = recommended.sum(axis=0).astype(np.int64)
         systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
         return Result(
             self,
             {
-                "summary": pl.concat([averages, _item_row(recommended, data, bootstrap)]),
+                "summary": pl.concat(
+                    [averages, of_items(["item_calibration_tv"], apart, recommended, bootstrap, bounds)]
+                ),
                 "groups": groups,
                 "users": user_table(user_ids, {**own, "p_value": p_value}).with_columns(
                     history=pl.Series(np.where(at >= 0, data.user_counts[at], 0)),
@@ -174,7 +172,7 @@ class Calibration(CalibrationAudit):
                 "items": item_table(data).with_columns(
                     recommended=pl.Series(counts),
                     recommended_share=pl.Series(counts / max(1, counts.sum())),
-                    consumed_share=pl.Series(data.item_counts / max(1, len(data))),
+                    consumed_share=pl.Series(consumed_share),
                 ),
                 "categories": lambda: _categories(shown),
                 "worst_users": lambda: _worst_users(shown),
@@ -183,7 +181,7 @@ class Calibration(CalibrationAudit):
             facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
         )
 
-    def _p_values(self, data: Interactions, shown: _Compared, context: Context) -> FloatArray:
+    def _p_values(self, data: Interactions, shown: Comparison, context: Context) -> FloatArray:
         """(users,): of the test of list against history; NaN for those not tested."""
         draws = uniforms(derive(context.rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
         # With a prior, users without a history can be measured, but have nothing to be tested against.
@@ -204,7 +202,7 @@ calibration = Verb(Calibration, Result)
 
 
 @final
-class _Compared:
+class Comparison:
     """Lists and histories side by side, and the distances between them."""
 
     def __init__(
@@ -230,40 +228,34 @@ class _Compared:
         self.known: BoolArray = ~np.isnan(self.kl)
         """(users,): who has interests and a list with categories."""
 
-    def worst(self, count: int) -> IntArray:
-        """The users with the highest C_KL, worst first; of equal ones the first."""
-        order = np.argsort(np.where(self.known, -self.kl, np.inf), kind="stable")
-        return order[: min(count, int(self.known.sum()))]
+    @property
+    def worst(self) -> IntArray:
+        """Everybody who has a C_KL, the highest first; of equal ones the first."""
+        return np.argsort(np.where(self.known, -self.kl, np.inf), kind="stable")[: self.known.sum()]
+
+    @property
+    def worst_tenth(self) -> IntArray:
+        """The users whom the paper's Figure 3 looks at."""
+        return self.worst[: int(np.ceil(WORST * self.known.sum()))]
 
 
 # ---- tables --------------------------------------------------------------------------------------------
 
 
-def _item_row(recommended: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> pl.DataFrame:
-    """How far items' shares of the places are from their shares of the log; an interval around the estimate."""
-    consumed = data.item_counts / max(1, len(data))
+def _apart(counts: FloatArray, consumed_share: FloatArray) -> FloatArray:
+    """(rows, 1): how far the items' shares of counts (rows, items) are from those (items,) of the log.
 
-    def distance(counts: FloatArray) -> FloatArray:
-        """(rows, 1) for counts (rows, items); NaN where nothing is recommended."""
-        with np.errstate(invalid="ignore"):
-            shares = counts / counts.sum(axis=1, keepdims=True)
-        return np.asarray(np.abs(shares - consumed).sum(axis=1, keepdims=True) / 2)
-
-    value = distance(recommended.sum(axis=0).astype(np.float64)[None])[0]
-    by_item = recommended.T.tocsr()
-    drawn = [distance(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(recommended.shape[0])]
-    lower, upper = np.clip(bootstrap.around(value, np.concatenate(drawn)), 0.0, 1.0)[:, 0]
-    users = int((np.diff(recommended.indptr) > 0).sum())
-    numbers = row(float(value[0]), lower, upper, users, recommended.shape[0])
-    return pl.DataFrame([{"metric": "item_calibration_tv", **numbers}], SUMMARY_SCHEMA)
+    NaN where nothing is recommended.
+    """
+    with np.errstate(invalid="ignore"):
+        shares = counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(shares - consumed_share).sum(axis=1, keepdims=True) / 2)
 
 
-def _categories(shown: _Compared) -> pl.DataFrame:
+def _categories(shown: Comparison) -> pl.DataFrame:
     """The paper's Figure 3, for all users and for the worst tenth."""
-    everybody = np.flatnonzero(shown.known)
-    worst = shown.worst(int(np.ceil(WORST * len(everybody))))
     tables = []
-    for group, users in (("all", everybody), ("worst", worst)):
+    for group, users in (("all", np.flatnonzero(shown.known)), ("worst", shown.worst_tenth)):
         found: dict[str, Any] = representation(shown.p[users], shown.q[users])
         found["recommended"] = shown.q[users].sum(axis=0) / max(1, len(users))
         columns = {"category": pl.Series(shown.target.labels, dtype=pl.String), **found}
@@ -271,9 +263,9 @@ def _categories(shown: _Compared) -> pl.DataFrame:
     return pl.concat(tables).select("group", "category", "history", "recommended", "over", "under", "users")
 
 
-def _worst_users(shown: _Compared) -> pl.DataFrame:
+def _worst_users(shown: Comparison) -> pl.DataFrame:
     """Each category of the worst users: its share of the history and of the list."""
-    users, labels = shown.worst(SHOWN), shown.target.labels
+    users, labels = shown.worst[:SHOWN], shown.target.labels
     return pl.DataFrame(
         {
             "user": shown.user_ids.gather(np.repeat(users, len(labels))),

@@ -1,21 +1,207 @@
-"""From scores to calibrated lists: what the policy `Calibrated` says, carried out for the users of one log."""
+"""What lists are calibrated to, and how: interests p(g|u), and lists that keep them in proportion (paper 004).
+
+Equations 2 and 7 are the interests in the categories of one system or several; the policy `Calibrated` says what lists
+are wanted, and `Calibrator` carries it out for the users of one log.
+"""
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar, final
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.calibration.target import Target
+from recaudit.audits.calibration.measures import measurable
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
-from recaudit.policies.calibrated import Calibrated, ScoreTransform
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
+from recaudit.policies.calibrated import Calibrated, CalibrationTarget, ScoreTransform
 from recaudit.ranking import ranks
 from recaudit.solvers.lists.calibrated import NO_CAP, CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.objective import CategoryVectors, rank_weights
+
+Distance = Callable[[FloatArray, FloatArray], FloatArray]
+AnyTarget = TypeVar("AnyTarget", bound=CalibrationTarget)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Interests in the categories of one system, or of several side by side."""
+
+    systems: Mapping[str, float]
+    """By name, the importance of each."""
+    spans: tuple[slice, ...]
+    """The genres of each system."""
+    names: tuple[str, ...]
+    """(genres,): the categories, system after system."""
+    shares: sparse.csr_array
+    """(items, genres): p(g|i)."""
+    interests: FloatArray
+    """(users + 1, genres): p(g|u). The last row, which position -1 finds, is of somebody whom the log does not know."""
+    importance: FloatArray
+    """(genres,): of the genre's system."""
+
+    @classmethod
+    def of(cls, data: Interactions, wanted: CalibrationTarget) -> Target:
+        """The target that this log gives."""
+        chosen = systems_of(data, wanted.categories)
+        parts = []
+        for name in chosen:
+            system = data.categories[name]
+            p = interests(_weighted_history(data, wanted, system.weights), system.weights)
+            if wanted.prior_weight > 0:  # Equation 7: also what the user has not tried yet
+                prior = _prior(wanted, system.names, p, one=len(chosen) == 1)
+                mixed = wanted.prior_weight * prior + (1 - wanted.prior_weight) * p
+                p = np.where(p.sum(axis=1, keepdims=True) > 0, mixed, prior)
+            parts.append(p)
+        sizes = [len(data.categories[name].names) for name in chosen]
+        return cls(
+            chosen,
+            tuple(slice(start, end) for start, end in pairwise(np.cumsum([0, *sizes]).tolist())),
+            tuple(genre for name in chosen for genre in data.categories[name].names),
+            sparse.csr_array(sparse.hstack([data.categories[name].weights for name in chosen], format="csr")),
+            np.hstack(parts),
+            np.repeat([*chosen.values()], sizes),
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """(genres,): the categories; of several systems with the system's name."""
+        if len(self.systems) == 1:
+            return self.names
+        parts = zip(self.systems, self.spans, strict=True)
+        return tuple(f"{system}: {name}" for system, span in parts for name in self.names[span])
+
+    def each(self, distance: Distance, p: FloatArray, q: FloatArray) -> FloatArray:
+        """(systems, users): a distance between `p` and `q` (users, genres) in each system; NaN where it has none."""
+        known = [measurable(p[:, span], q[:, span]) for span in self.spans]
+        found = [distance(p[:, span], q[:, span]) for span in self.spans]
+        return np.where(known, found, np.nan)
+
+    def mean(self, of_systems: FloatArray) -> FloatArray:
+        """(users,): the mean of (systems, users), each system counting by its importance; 0 leaves it out."""
+        importance = np.array([*self.systems.values()])
+        counted = importance > 0
+        return np.asarray(importance[counted] @ of_systems[counted] / importance.sum())
+
+
+def systems_of(data: Interactions, categories: str | Mapping[str, float] | None) -> dict[str, float]:
+    """The category systems that are meant, and their importance."""
+    known = data.categories
+    if not known:
+        raise InputError(
+            "data",
+            received="a log without categories",
+            expected="a category system: calibration is about the proportions of categories",
+            remedy="Add one with data.with_items(frame, categories={'genre': 'genres'}) or data.with_categories(...).",
+        )
+    if categories is None and len(known) > 1:
+        raise InputError(
+            "categories",
+            received="None for a log with several category systems",
+            expected="the name of one",
+            remedy=f"Known: {', '.join(known)}.",
+        )
+    chosen = {categories or next(iter(known)): 1.0} if not isinstance(categories, Mapping) else dict(categories)
+    for name in chosen:
+        if name not in known:
+            remedy = did_you_mean(name, known)
+            raise InputError("categories", received=repr(name), expected="a category system of the log", remedy=remedy)
+    return chosen
+
+
+def with_system(wanted: AnyTarget, data: Interactions) -> AnyTarget:
+    """The same target with its category system named: the log's first where nothing is said."""
+    if not data.categories:
+        raise NotSupportedError(
+            "calibration: the log has no categories, so that interests have no proportions. Name some with items and "
+            "categories under [data], or add them with data.with_items(frame, categories={'genre': 'genres'})."
+        )
+    first = next(iter(data.categories))
+    return wanted if wanted.categories is not None else wanted.model_copy(update={"categories": first})
+
+
+def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray:
+    """(users, genres): p(g|u), the weighted share of each genre in a user's history (Equation 2).
+
+    `history` (users, items): w, the weight of each item that the user chose, 0 or more; `shares` (items, genres):
+    p(g|i). Items without any genre do not count, as in the paper, so that a row sums to one; to zero where nothing is
+    left: such a user has no interests that a list could be compared with.
+    """
+    if not (np.isfinite(history.data).all() and (history.data >= 0).all()):
+        raise InputError(
+            "history",
+            received="a weight below 0, NaN or infinite",
+            expected="finite weights of 0 or more",
+            remedy="Ratings on a scale that goes below 0 need a shift, or weights of 1.",
+        )
+    # Each user's weights divided by the largest one that counts, so that sums stay within the range of numbers.
+    counted = history.data * (np.diff(shares.indptr) > 0)[history.indices]
+    lengths, largest = np.diff(history.indptr), np.zeros(history.shape[0])
+    np.maximum.at(largest, np.repeat(np.arange(history.shape[0]), lengths), counted)
+    relative = counted / np.repeat(np.where(largest > 0, largest, 1.0), lengths)
+    held: FloatArray = (sparse.csr_array((relative, history.indices, history.indptr), history.shape) @ shares).toarray()
+    total = held.sum(axis=1, keepdims=True)
+    return held / np.where(total > 0, total, 1.0)
+
+
+def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: sparse.csr_array) -> sparse.csr_array:
+    """(users + 1, items): the weight of every item of each history; nothing in the last row.
+
+    By recency, the user's latest item that has any category in `shares` (items, genres) counts 1.
+    """
+    values = data.ratings if wanted.history_weights == "rating" else np.ones(len(data))
+    if wanted.half_life is not None:
+        values = _recency(data, wanted.half_life, np.diff(shares.indptr) > 0)
+    indptr = np.append(data.indptr, data.indptr[-1])
+    return sparse.csr_array((values, data.items, indptr), shape=(data.n_users + 1, data.n_items))
+
+
+def _recency(data: Interactions, half_life: float, counts: BoolArray) -> FloatArray:
+    """(rows,): 2^(-age / half-life); the age is that before the user's latest item of those that count (items,)."""
+    if data.times is None:
+        raise InputError(
+            "history_weights",
+            received="'recency' for a log without times",
+            expected="a log with times",
+            remedy="Name the time column when you build the log: time='timestamp', for instance.",
+        )
+    times = data.times.astype(np.float64)
+    latest = np.full(data.n_users, -np.inf)
+    counted = counts[data.items]
+    np.maximum.at(latest, data.users[counted], times[counted])
+    age = np.maximum(latest[data.users] - times, 0.0)
+    with np.errstate(over="ignore"):  # an age of more half-lives than there are numbers counts nothing
+        return np.asarray(np.exp2(-age / half_life))
+
+
+def _prior(wanted: CalibrationTarget, names: tuple[str, ...], p: FloatArray, *, one: bool) -> FloatArray:
+    """(genres,): p0; `p` (users, genres) are the interests of everybody."""
+    prior = wanted.prior
+    if isinstance(prior, str):
+        known = p.sum(axis=1) > 0
+        # Without anybody's history nothing is known about the population.
+        return p[known].mean(axis=0) if prior == "population" and known.any() else np.full(len(names), 1 / len(names))
+    if not one:
+        raise InputError(
+            "prior",
+            received="probabilities beside several category systems",
+            expected="'uniform' or 'population', or a single system",
+        )
+    for name in prior:
+        if name not in names:
+            remedy = did_you_mean(name, names)
+            raise InputError("prior", received=repr(name), expected="a category of the system", remedy=remedy)
+    return np.array([prior.get(name, 0.0) for name in names])
+
+
+# ---- lists ---------------------------------------------------------------------------------------------
 
 
 @final

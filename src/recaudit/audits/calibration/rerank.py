@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from recaudit import atomic
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists, places_in
 from recaudit.data.frames import check_columns
@@ -60,7 +59,7 @@ def rerank(
     if count := int(given.against_rank.sum()):
         contradict = f"{count:,} lists have scores that contradict their ranks: the ranks decide there, and relevance"
         warnings.warn(f"{contradict} falls with them in equal steps.", stacklevel=2)
-    return _Reranker(Calibrator(policy or Calibrated(), data), columns or ListColumns(), certify)(given)
+    return _reranked(given, Calibrator(policy or Calibrated(), data), columns or ListColumns(), certify=certify)
 
 
 @final
@@ -100,78 +99,69 @@ def rerank_file(
     source, out = Path(source), Path(out)
     _check_paths(source, out)
     columns = columns or ListColumns()
-    reranker = _Reranker(Calibrator(policy or Calibrated(), data), columns)
+    calibrator = Calibrator(policy or Calibrated(), data)
     out.parent.mkdir(parents=True, exist_ok=True)
     counts, before = np.zeros(6, dtype=np.int64), 0
-    with workspace(out.parent) as aside:
+    with atomic.workspace(out.parent) as aside:
         for number, table in enumerate(_whole_lists(source, data, columns, batch)):
             given = given_lists(table, data, columns, unknown, before)
             before += len(table)
-            made = reranker(given)
+            made = _reranked(given, calibrator, columns)
             made.write_parquet(aside / f"{number:08d}.parquet")
             without = (np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum()
             missing = given.left_out, given.emptied, given.against_rank.sum()
             counts += np.array([len(given.user_ids), len(made), without, *missing])
-        _put_in_place(aside, out)
+        with atomic.file(out) as whole:
+            lists = pl.scan_parquet(sorted(aside.glob("*.parquet")))
+            (lists.sink_csv if out.suffix.lower() == ".csv" else lists.sink_parquet)(whole)
     return Reranked(out, *counts.tolist())
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Reranker:
-    calibrator: Calibrator
-    columns: ListColumns
-    certify: bool = False
-
-    def __call__(self, given: GivenLists) -> pl.DataFrame:
-        """The calibrated lists as rows."""
-        lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
-        relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths)  # falls from 1 in equal steps
-        if given.scores is not None:
-            relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
-        parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
-        nothing = np.zeros((3, 0), dtype=np.int64)
-        lists, items, rows = np.concatenate([nothing, *(part for part, _ in parts)], axis=1)
-        missed = [own for _, own in parts if own is not None]
-        scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
-        columns = self.columns
-        frame = pl.DataFrame(
-            {
-                columns.user: given.user_ids.gather(lists),
-                columns.item: self.calibrator.data.item_ids.gather(items),
-                columns.rank: places_in(lists),
-                columns.score: scores,
-                "before": given.places[rows],
-            }
-        )
-        return frame.with_columns(may_miss=np.concatenate(missed)[lists]) if missed else frame
-
-    def _block(
-        self, given: GivenLists, relevance: FloatArray, start: int, end: int
-    ) -> tuple[IntArray, FloatArray | None]:
-        """(3, places) of lists start to end: the list, the item, the row that it had; and what each list may miss."""
-        indptr = given.indptr[start : end + 1]
-        rows = np.arange(indptr[0], indptr[-1])
-        list_of = np.repeat(np.arange(end - start), np.diff(indptr))
-        pool, column = np.unique(given.items[rows], return_inverse=True)
-        scores = np.zeros((end - start, len(pool)))
-        row_of = np.full(scores.shape, -1, dtype=np.int64)
-        scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
-        n = min(self.calibrator.policy.size, int(np.diff(indptr).max()))
-        users = given.at[start:end]
-        made = self.calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=self.certify)
-        which, rank = np.nonzero(made.lists >= 0)
-        column = made.lists[which, rank]
-        missed = None if made.certificate is None else made.certificate.gap
-        return np.stack([which + start, pool[column], row_of[which, column]]), missed
+def _reranked(
+    given: GivenLists, calibrator: Calibrator, columns: ListColumns, *, certify: bool = False
+) -> pl.DataFrame:
+    """The calibrated lists as rows, made in blocks such that users x items stays within CELLS."""
+    lengths = np.diff(given.indptr)
+    relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / np.repeat(lengths, lengths))  # equal steps
+    if given.scores is not None:
+        relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
+    step = max(1, min(BLOCK, int(np.sqrt(CELLS / lengths.max(initial=1)))))
+    made, missed = [np.zeros((3, 0), dtype=np.int64)], []
+    for start in range(0, len(lengths), step):
+        block, gap = _block(given, calibrator, relevance, slice(start, start + step), certify=certify)
+        made.append(block)
+        missed += [] if gap is None else [gap]
+    lists, items, rows = np.concatenate(made, axis=1)
+    scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
+    frame = pl.DataFrame(
+        {
+            columns.user: given.user_ids.gather(lists),
+            columns.item: calibrator.data.item_ids.gather(items),
+            columns.rank: places_in(lists),
+            columns.score: scores,
+            "before": given.places[rows],
+        }
+    )
+    return frame.with_columns(may_miss=np.concatenate(missed)[lists]) if missed else frame
 
 
-def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
-    """Lists start to end of each block, such that users x items stays within CELLS."""
-    longest = int(np.diff(given.indptr).max(initial=1))
-    step = max(1, min(BLOCK, int(np.sqrt(CELLS / longest))))
-    for start in range(0, len(given.user_ids), step):
-        yield start, min(start + step, len(given.user_ids))
+def _block(
+    given: GivenLists, calibrator: Calibrator, relevance: FloatArray, block: slice, *, certify: bool
+) -> tuple[IntArray, FloatArray | None]:
+    """(3, places) of some lists: the list, the item, the row that it had; and what each list may miss."""
+    users, indptr = given.at[block], given.indptr[block.start : block.stop + 1]
+    rows = np.arange(indptr[0], indptr[-1])
+    list_of = np.repeat(np.arange(len(users)), np.diff(indptr))
+    pool, column = np.unique(given.items[rows], return_inverse=True)
+    scores = np.zeros((len(users), len(pool)))
+    row_of = np.full(scores.shape, -1, dtype=np.int64)
+    scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
+    n = min(calibrator.policy.size, int(np.diff(indptr).max()))
+    made = calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=certify)
+    which, rank = np.nonzero(made.lists >= 0)
+    column = made.lists[which, rank]
+    missed = None if made.certificate is None else made.certificate.gap
+    return np.stack([which + block.start, pool[column], row_of[which, column]]), missed
 
 
 # ---- files ---------------------------------------------------------------------------------------------
@@ -239,16 +229,3 @@ def _check_together(ids: pl.Series, seen: pl.Series | None) -> pl.Series:
             remedy=f"Sort it first: pl.scan_parquet(file).sort({ids.name!r}).sink_parquet(sorted_file).",
         )
     return runs if seen is None else seen.append(runs)
-
-
-def _put_in_place(parts: Path, out: Path) -> None:
-    """One file from the parts, flushed, then renamed: a reader sees the old one or the new one, whole."""
-    whole = parts / "whole"
-    lazy = pl.scan_parquet(sorted(parts.glob("*.parquet")))
-    if out.suffix.lower() == ".csv":
-        lazy.sink_csv(whole)
-    else:
-        lazy.sink_parquet(whole)
-    with whole.open("rb+") as written:
-        os.fsync(written.fileno())
-    whole.replace(out)

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import svds
-from torch import Tensor
 
 from recaudit.arguments import checked
-from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
@@ -86,12 +83,6 @@ class Relatedness:
     def shape(self) -> tuple[int, int]:
         """(users, items)"""
         return len(self.user_vectors), len(self.item_vectors)
-
-    def block(self, users: IntArray) -> Tensor:
-        """(len(users), items), double precision, in [0, 1]: the rows of the users at these positions."""
-        if self.matrix is not None:
-            return torch.from_numpy(self.matrix[users])
-        return product(self.user_vectors[users], self.item_vectors).clamp(0, 1)
 
     def pairs(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the relatedness of each pair of `users` (n,) and `items` (n,), positions."""

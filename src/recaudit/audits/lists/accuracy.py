@@ -5,8 +5,8 @@ Every metric is checked against an independent library in the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -26,7 +26,6 @@ from recaudit.errors import InputError
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
-from recaudit.models.base import FittedModel
 from recaudit.policies import AnyListPolicy, Top1
 
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
@@ -64,10 +63,9 @@ class Accuracy(ListAudit):
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
-        work = _Evaluate(model, test, Recommend(model, self.policy, self.k, context.rng))
-        parts = list(context.engine.map(work, blocks(users), "accuracy"))
-        predicted = np.concatenate([part.predicted for part in parts])
-        rank = np.concatenate([part.rank for part in parts])
+        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
+        parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
+        rank, predicted = map(np.concatenate, parts)
         return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
@@ -93,6 +91,13 @@ class Accuracy(ListAudit):
         squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
         per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, self.k)
 
+        rated, hit = np.full(len(test), float(predicts)), (rank > 0) & is_relevant
+        pooled = {
+            "rmse": (error**2, rated, np.sqrt),
+            "mae": (np.abs(error), rated, identity),
+            "recall": (hit.astype(np.float64), is_relevant.astype(np.float64), identity),
+        }
+
         def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
             """Every metric over these users."""
             whole = int((members > 0).sum())
@@ -108,8 +113,7 @@ class Accuracy(ListAudit):
                 for group, members in zip(grouping.names, grouping.weights.T, strict=True):
                     ratios += measured(members, grouping.by, group)
             else:
-                hit = (rank > 0) & is_relevant
-                ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
+                ratios += _item_groups(grouping, test, pooled)
         frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
@@ -123,33 +127,15 @@ class Accuracy(ListAudit):
 accuracy = Verb(Accuracy, Result)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    predicted: FloatArray
-    """(held-out ratings of the block,): the score of each."""
-    rank: IntArray
-    """(held-out ratings of the block,): its place in the list, from 1; 0 where it is not in it."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Evaluate:
-    """Scores and list places of the held-out items of a block of users."""
-
-    model: FittedModel
-    test: Interactions
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> _Measured:
-        lists = self.recommend(users)
-        place = np.zeros(lists.scores.shape, dtype=np.int64)
-        row, rank = np.nonzero(lists.items >= 0)
-        place[row, lists.items[row, rank]] = rank + 1
-        rows = np.repeat(np.arange(len(users)), self.test.user_counts[users])
-        items = np.concatenate([self.test.history(int(user))[0] for user in users]).astype(np.int64)
-        predicted = lists.scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
-        return _Measured(predicted, place[rows, items])
+def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray]:
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score."""
+    lists, scores = recommend(users)
+    place = np.zeros(scores.shape, dtype=np.int64)
+    row, rank = np.nonzero(lists >= 0)
+    place[row, lists[row, rank]] = rank + 1
+    rows = np.repeat(np.arange(len(users)), test.user_counts[users])
+    items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
 
 
 def _ranking_metrics(
@@ -174,18 +160,13 @@ def _ranking_metrics(
     return {name: np.where(wanted > 0, values, np.nan) for name, values in found.items()}
 
 
-def _item_groups(
-    grouping: Grouping,
-    test: Interactions,
-    error: FloatArray,
-    hit: NDArray[np.bool_],
-    relevant: NDArray[np.bool_],
-    *,
-    predicts: bool,
-) -> list[Ratio]:
-    """RMSE, MAE and recall of the held-out items of each group; an item counts by its share in the group.
+_Pooled = tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]
 
-    Recall is pooled: hits of all users over relevant items of all users.
+
+def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled]) -> list[Ratio]:
+    """Metrics of the held-out items of each group, all users' together; an item counts by its share in the group.
+
+    `pooled` has the totals and weights (held-out ratings,) of each metric.
     """
 
     def spread(values: FloatArray) -> FloatArray:
@@ -193,16 +174,11 @@ def _item_groups(
         matrix = sparse.csr_array((values, test.items, test.indptr), shape=(test.n_users, test.n_items))
         return np.asarray(matrix @ grouping.weights)
 
-    ratings = spread(np.full(len(test), float(predicts)))
-    pairs: dict[str, tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]] = {
-        "rmse": (spread(error**2), ratings, np.sqrt),
-        "mae": (spread(np.abs(error)), ratings, identity),
-        "recall": (spread(hit.astype(np.float64)), spread(relevant.astype(np.float64)), identity),
-    }
+    sums = [(name, spread(totals), spread(weights), how) for name, (totals, weights, how) in pooled.items()]
     return [
         Ratio(name, totals[:, g], weights[:, g], test.n_users, transform, grouping.by, group)
         for g, group in enumerate(grouping.names)
-        for name, (totals, weights, transform) in pairs.items()
+        for name, totals, weights, transform in sums
     ]
 
 

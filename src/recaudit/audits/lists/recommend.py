@@ -27,17 +27,6 @@ LONGEST = 1_000_000
 
 @final
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """A list of unseen items for each user of a block, and the scores behind it."""
-
-    items: IntArray
-    """(users, n): item positions, best or first drawn first; -1 where none is left."""
-    scores: torch.Tensor
-    """(users, items): every score; NaN where a system gave lists and nothing else."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Recommend:
     """Block of users in, their lists out; picklable, and pure, so that any engine gives the same lists."""
 
@@ -46,17 +35,38 @@ class Recommend:
     n: int
     rng: int
 
-    def __call__(self, users: IntArray) -> Lists:
-        """The lists of these users."""
+    def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
+        """(users, n) item positions, best or first drawn first, -1 where none is left; and every score (users, items).
+
+        The scores are NaN where a system gave lists and nothing else.
+        """
         model = self.model
         unseen = ~model.data.seen(users)
         if isinstance(model, BlackBox) and model.sampling is not None:
             return self._given(model, users, unseen)
         scores = model.scores(users)
         allowed = torch.from_numpy(unseen) & model.may_show(scores)
-        return Lists(self._lister(scores, allowed, users, self.n, self.rng), scores)
+        return self._lister(scores, allowed, users, self.n, self.rng), scores
 
-    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> Lists:
+    def items(self, users: IntArray) -> IntArray:
+        """The lists without the scores."""
+        return self(users)[0]
+
+    def rows(self, users: IntArray) -> pl.DataFrame:
+        """The lists under the original ids, a row for each place."""
+        data, (lists, scores) = self.model.data, self(users)
+        row, rank = np.nonzero(lists >= 0)
+        items = lists[row, rank]
+        return pl.DataFrame(
+            {
+                "user": data.user_ids.gather(users[row]),
+                "item": data.item_ids.gather(items),
+                "rank": rank + 1,
+                "score": pl.Series(scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
+            }
+        )
+
+    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> tuple[IntArray, torch.Tensor]:
         """The system's own lists, in their order, without what was seen; they come without scores."""
         if self.policy not in (Top1(), Softmax(beta=1)):
             raise NotSupportedError(
@@ -68,7 +78,7 @@ class Recommend:
             shown = model.own_list(int(user))
             new = shown[unseen[row, shown]][: self.n]
             items[row, : len(new)] = new
-        return Lists(items, torch.full(unseen.shape, torch.nan, dtype=torch.float64))
+        return items, torch.full(unseen.shape, torch.nan, dtype=torch.float64)
 
     @cached_property
     def _lister(self) -> Lister:
@@ -89,18 +99,8 @@ def lists_of(
     Item positions, best first; -1 where there is none.
     """
     check_length(n, "k")
-    work = _ListItems(Recommend(model, policy, n, rng))
     asked = np.arange(model.data.n_users) if users is None else users
-    return np.concatenate(list(engine.map(work, blocks(asked), label)))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _ListItems:
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> IntArray:
-        return self.recommend(users).items
+    return np.concatenate(list(engine.map(Recommend(model, policy, n, rng).items, blocks(asked), label)))
 
 
 @checked
@@ -121,27 +121,8 @@ def recommend(
     """
     check_length(n)
     positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
-    work = _Rows(Recommend(model, policy or Top1(), n, rng))
-    return pl.concat((engine or Serial()).map(work, blocks(positions), "lists"))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> pl.DataFrame:
-        data, lists = self.recommend.model.data, self.recommend(users)
-        row, rank = np.nonzero(lists.items >= 0)
-        items = lists.items[row, rank]
-        return pl.DataFrame(
-            {
-                "user": data.user_ids.gather(users[row]),
-                "item": data.item_ids.gather(items),
-                "rank": rank + 1,
-                "score": pl.Series(lists.scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
-            }
-        )
+    work = Recommend(model, policy or Top1(), n, rng)
+    return pl.concat((engine or Serial()).map(work.rows, blocks(positions), "lists"))
 
 
 def check_length(n: int, argument: str = "n") -> None:
