@@ -26,10 +26,8 @@ from recaudit.specification import Count, Id, OneOf
 class Actions(ABC):
     """A user's own ratings of some items, free within what a rating may be.
 
-    Every action space has two fields more. `ratings`: what a changed rating may be, or None for any number on the
-    log's scale; in a log of clicks, where every rating is 1, that or 0. `changes`: how many of the ratings may be
-    changed, or None for all of them; it takes stars, since with an interval the problem is not convex and has no exact
-    solver.
+    `ratings`: what a changed rating may be, or None for any number on the log's scale; in a log of clicks, 0 or 1.
+    `changes`: how many may be changed, or None for all; it takes stars: with an interval there is no exact solver.
     """
 
     ratings: Ratings | None
@@ -56,8 +54,7 @@ class Actions(ABC):
     ) -> FloatArray:
         """(len(users), k): what the ratings of `items` are if the user does nothing about them.
 
-        The rating that the user gave. An item not rated yet would be rated as the model predicts, within the scale:
-        that is how far from "no strategy" a change is counted. 0 where -1 fills up.
+        The rating that was given, or that the model predicts within the scale; 0 where -1 fills up.
         """
         ratings = np.zeros(items.shape)
         predicted = items >= 0

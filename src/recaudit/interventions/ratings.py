@@ -62,8 +62,7 @@ Ratings = Annotated[Interval | Stars, Field(discriminator="kind")]
 def rating_range(scale: tuple[float, float]) -> tuple[float, float]:
     """The lowest and highest rating that can be given in a log with this scale.
 
-    A scale of one rating, such as (1, 1), is that of clicks, purchases, plays: there it is 0, which says that there is
-    none, or that rating.
+    A scale of one rating, such as (1, 1), is that of clicks: there it is 0, for none, or that rating.
     """
     low, high = scale
     return scale if low < high else (min(0.0, low), max(0.0, high))

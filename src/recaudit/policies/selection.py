@@ -24,10 +24,7 @@ class Lister(Protocol):
     """What makes the lists of a log's users; picklable."""
 
     def __call__(self, scores: Tensor, allowed: Tensor, users: IntArray, n: int, rng: int) -> IntArray:
-        """(users, n): item positions, first place first; -1 where none is left.
-
-        `scores`, `allowed` (users, items); `users` (users,): positions in the log.
-        """
+        """(users, n): item positions, -1 for none, from (users, items) each and positions in the log (users,)."""
 
 
 class ListPolicy(Specification, ABC):
@@ -86,11 +83,10 @@ class Policy(ListPolicy, ABC):
 
     @final
     def sample(self, scores: Tensor, allowed: Tensor, n: int, rng: int, users: Keys, items: Keys) -> IntArray:
-        """(users, n): item positions, one after the other, each drawn by the policy from what is left; -1 for none.
+        """(users, n): item positions, each drawn by the policy from what the places before it left over; -1 for none.
 
-        So a list of one follows `log_probabilities`, and every further place follows them among the items that the
-        places before it left over. `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and
-        `item_keys`: a user's draw follows from the seed and the keys, whatever block it is drawn in.
+        `users` (users,) and `items` (items,) are the keys of `Interactions.user_keys` and `item_keys`: a user's
+        draw follows from the seed and the keys, whatever block it is drawn in.
         """
         check_finite(scores, allowed)
         if self.certain:
@@ -142,10 +138,7 @@ AnyPolicy = Annotated[Policy, OneOf(POLICIES), WrapValidator(_has_probabilities)
 
 @final
 class Top1(Policy):
-    """The allowed item with the highest score, always; of tied ones (`recaudit.ties`) the one that comes first.
-
-    As a list of n: the n highest scores.
-    """
+    """The allowed item with the highest score, of tied ones the first; as a list of n, the n highest scores."""
 
     certain: ClassVar[bool] = True
 
@@ -168,13 +161,10 @@ class Softmax(Policy):
 class EpsilonGreedy(Policy):
     """The top item with probability 1 - epsilon, each of the other n - 1 with epsilon / (n - 1).
 
-    Paper 003 prints epsilon / n for the others, which does not sum to one; this is paper 000's rule. With a
-    single allowed item that item is certain.
-
-    A list is made place by place: each place is explored with probability epsilon, whatever happens at the others, so
-    that Binomial(n, epsilon) of n places are. A place that is not explored shows the best of the items that are left;
-    one that is explored shows any of the others that are left, all alike, which may be one that would have come next.
-    With epsilon towards 0 lists become the n highest scores.
+    Paper 003 prints epsilon / n for the others, which does not sum to one; this is paper 000's rule. In a list each
+    place is explored with probability epsilon, whatever happens at the others: it shows any of the others that are
+    left, all alike, which may be one that would have come next. A place that is not explored shows the best that is
+    left.
     """
 
     epsilon: float = Field(default=0.1, ge=0, le=1)

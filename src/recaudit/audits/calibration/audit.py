@@ -69,17 +69,15 @@ class CalibrationAudit(ListAudit, CalibrationTarget, ABC):
 class Calibration(CalibrationAudit):
     """Whether lists keep users' interests in proportion.
 
-    C_KL, Hellinger distance and total variation between the categories of each user's list and history. The lists are
-    a model's, under the policy; or those that a system has shown, in a frame or a .parquet, .csv or .tsv file with
-    columns user, item, and rank or score: as long as they are, or cut at k where it is said, against the histories in
-    a log. Beside a model, that is another log of the same users and items.
+    C_KL, Hellinger distance and total variation between the categories of each user's list and history. The lists
+    are a model's, under the policy; or those that a system has shown, in a frame or a .parquet, .csv or .tsv file
+    with columns user, item, and rank or score, against the histories in a log: as long as they are, or cut at k
+    where it is said.
 
-    Of several category systems a distance is the mean by importance, and each system's own stands in `groups`, by
-    "category system". Users without a history, or without any category in it or in their list, are excluded, with the
-    status "not_applicable". For groups of items, `groups` has their share of the places beside that of the log;
-    `items` how often each is recommended and consumed; "categories" is the paper's Figure 3: over- and
-    under-representation among all users and among the tenth with the highest C_KL; "worst_users" its Figure 2: the
-    categories of the ten users with the highest C_KL.
+    Of several category systems a distance is the mean by importance; `groups` has each system's own. Users without
+    any category in history or list are excluded, as "not_applicable". `items` says how often each is recommended
+    and consumed, "categories" which are over- and under-represented (the paper's Figure 3), "worst_users" has the
+    categories of the ten users with the highest C_KL (Figure 2).
     """
 
     metrics = (*CALIBRATION, EXPOSURE[-1])

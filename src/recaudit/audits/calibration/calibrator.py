@@ -1,8 +1,4 @@
-"""What lists are calibrated to, and how: interests p(g|u), and lists that keep them in proportion (paper 004).
-
-Equations 2 and 7 are the interests in the categories of one system or several; the policy `Calibrated` says what lists
-are wanted, and `Calibrator` carries it out for the users of one log.
-"""
+"""Each user's interests p(g|u), and lists that keep them in proportion: paper 004, Equations 2, 6 and 7."""
 
 from __future__ import annotations
 
@@ -130,9 +126,8 @@ def with_system(wanted: AnyTarget, data: Interactions) -> AnyTarget:
 def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray:
     """(users, genres): p(g|u), the weighted share of each genre in a user's history (Equation 2).
 
-    `history` (users, items): w, the weight of each item that the user chose, 0 or more; `shares` (items, genres):
-    p(g|i). Items without any genre do not count, as in the paper, so that a row sums to one; to zero where nothing is
-    left: such a user has no interests that a list could be compared with.
+    `history` (users, items) has the weight of each chosen item, `shares` (items, genres) is p(g|i). Items without
+    any genre do not count. A row sums to one; to zero where nothing is left.
     """
     if not (np.isfinite(history.data).all() and (history.data >= 0).all()):
         raise InputError(
@@ -152,10 +147,7 @@ def interests(history: sparse.csr_array, shares: sparse.csr_array) -> FloatArray
 
 
 def _weighted_history(data: Interactions, wanted: CalibrationTarget, shares: sparse.csr_array) -> sparse.csr_array:
-    """(users + 1, items): the weight of every item of each history; nothing in the last row.
-
-    By recency, the user's latest item that has any category in `shares` (items, genres) counts 1.
-    """
+    """(users + 1, items): the weight of every item of each history; nothing in the last row."""
     values = data.ratings if wanted.history_weights == "rating" else np.ones(len(data))
     if wanted.half_life is not None:
         values = _recency(data, wanted.half_life, np.diff(shares.indptr) > 0)

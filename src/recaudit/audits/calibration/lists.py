@@ -73,9 +73,8 @@ def given_lists(
 ) -> GivenLists:
     """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
 
-    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). An item that
-    the log does not know is an error, or its row is ignored; a user that it does not know stays. Errors count rows from
-    `before`, for a piece of a file.
+    Best first is by `rank`, else by falling `score`. Of items and users that the log does not know, users stay.
+    Errors count rows from `before`, for a piece of a file.
     """
     columns = columns or ListColumns()
     table = _table(lists, data, columns, before)

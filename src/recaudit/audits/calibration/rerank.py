@@ -42,16 +42,12 @@ def rerank(
 ) -> pl.DataFrame:
     """Calibrated lists out of the items that each user's list has: user, item, rank, score, before.
 
-    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank; a list is the pool
-    that the items are taken from, as many as `policy.size` says. `data` holds the histories and the categories. The
-    relevance of an item is its score; without scores, or where they contradict the ranks (a warning counts such lists),
-    it follows from the ranks, as with `transform="rank"`. Of tied values the item that comes first in the log wins.
-    `before` is the place that the item had. Users keep their order; one without history keeps the list by score, cut at
-    the size. An item that the log does not know is an error, or its row is left out, and a warning counts the users who
-    have no list any more.
-
-    With `certify` there is one column more, `may_miss`: by how much at most the objective of the list, as a whole, is
-    below that of the best list of its length, in units of the objective, `(1 - weight) score - weight C_KL`.
+    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank; a list is the
+    pool that `policy.size` items are taken from. `data` holds the histories and the categories. The relevance of an
+    item is its score; without scores, or where they contradict the ranks (a warning counts such lists), it follows
+    from the ranks, as with `transform="rank"`. `before` is the place that the item had. A user without history
+    keeps the list by score, cut at the size. With `certify`, `may_miss` is by how much at most the list's
+    objective, `(1 - weight) score - weight C_KL`, is below that of the best list of its length.
     """
     given = given_lists(lists, data, columns, unknown)
     if given.emptied:
@@ -93,8 +89,7 @@ def rerank_file(
 ) -> Reranked:
     """`rerank` for a file of any size: .parquet, .csv or .tsv in, .parquet or .csv out, about `batch` rows at a time.
 
-    The rows of a user must stand together; the lists are those of `rerank`. `out` appears whole when everything is
-    done, or not at all.
+    The rows of a user must stand together. `out` appears whole when everything is done, or not at all.
     """
     source, out = Path(source), Path(out)
     _check_paths(source, out)

@@ -56,14 +56,12 @@ WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 class CalibrationCurve(Audit):
     """Recall and C_KL of lists of each length k at each lambda, on held-out ratings; the knee is marked.
 
-    The held-out ratings are a log over the same users and items as the model's. Lists are out of all items that a user
-    has not rated; only users with a relevant held-out item count, for both numbers. Lambda weighs scores against C_KL,
-    so it is comparable between models only after a `transform`.
+    Lists are out of all items that a user has not rated; only users with a relevant held-out item count. Lambda
+    weighs scores against C_KL, so it is comparable between models only after a `transform`.
 
-    `series` has "recall@10", "calibration_kl@10" and so on over "weight". The knee is the lambda at which the largest
-    part of what can be won and lost is on the good side: with recall and the fall of C_KL at the largest k each scaled
-    to 0..1 over the curve, the one with the largest sum, the point farthest above the line between the curve's ends
-    (of equal ones the smallest lambda). `frame` has both numbers at the knee, beside those at the first lambda.
+    `series` has "recall@10", "calibration_kl@10" and so on over "weight". The knee is the lambda with the largest
+    sum of recall and the fall of C_KL at the largest k, each scaled to 0..1 over the curve: the point farthest
+    above the line between its ends. `frame` has both numbers there, beside those at the first lambda.
     """
 
     metrics = (*(metric for metric in ACCURACY if metric.name == "recall"), CALIBRATION[0])
@@ -194,12 +192,11 @@ class RerankingResult(Result):
 class Reranking(CalibrationAudit):
     """What becomes of accuracy, calibration, exposure and folding when lists are re-ranked to be calibrated.
 
-    The model's own lists beside those of the policy `Calibrated`. Tables: "reranked", every metric after re-ranking,
-    its value before as the baseline; "worst", the paper's Figure 3 for the tenth of users with the highest C_KL, the
-    same users before and after; "example", its Figure 2, one user of them; `series`, recall and C_KL at every weight,
-    its Table 2, without rows where no user has both; `users`, each metric of the user's own list beside that of the
-    re-ranked one. Folding is against who rated what alone (by the categories that lists are calibrated to it would
-    fall by construction), and left out for a model without vectors.
+    Tables: "reranked", every metric after re-ranking, its value before as the baseline; "worst", the paper's Figure
+    3 for the tenth of users with the highest C_KL before; "example", its Figure 2, one user of them; `series`, its
+    Table 2, recall and C_KL at every weight; `users`, each metric of the own list beside that of the re-ranked one.
+    Folding is by who rated what alone (by categories it would fall by construction), and left out for a model
+    without vectors.
     """
 
     metrics = tuple(_KNOWN[name] for name in _NAMES)
@@ -292,10 +289,7 @@ def _worst(own: Comparison, reranked: Comparison) -> pl.DataFrame:
 
 
 def _example(own: Comparison, reranked: Comparison, history: IntArray) -> pl.DataFrame:
-    """The shares of one user, if any, by category.
-
-    Of those with the least calibrated lists the one with the longest `history` (users,): no accident of a few items.
-    """
+    """The shares of one user by category: of the worst the one with the longest `history` (users,), no accident."""
     worst, labels = own.worst_tenth, own.target.labels
     users = worst[[np.argmax(history[worst])]] if len(worst) else worst
     named = {

@@ -74,9 +74,8 @@ class FoldingResult(Result):
     def worst(self, n: int = _CASES, *, system: str | None = None, min_ratings: int = MIN_RATINGS) -> pl.DataFrame:
         """The n clearest spurious recommendations over all users who were asked about, with the evidence.
 
-        Ordered by overshoot times the share of the user's ratings that have no category in common with the item; each
-        user and each item at most once, so that one stray item does not fill the table. Only items with at least
-        `min_ratings`, as cases and as evidence. Fewer rows where fewer are spurious.
+        By overshoot times the share of the user's ratings that have no category in common with the item; each
+        user and item once, and only items with at least `min_ratings`. Fewer rows where fewer are spurious.
         """
         check_count("n", n)
         space, lists = self._measured
@@ -115,15 +114,14 @@ AnyRelatedness = Annotated[
 class Folding(ListAudit):
     """How far the model's similarity of users and items overshoots their relatedness (paper 002, Definition 3.1).
 
-    `F_R(S) = mean over all pairs of max(0, s_ij - r_ij)`: s_ij is the similarity of the model's user vector i and item
-    vector j (biases have no part in it), r_ij in [0, 1] the relatedness. 0: nobody is nearer to anything than they are
-    related to it. With cosines and a relatedness of 0 or 1 the largest value is the share of unrelated pairs. Values of
-    cosines and of dot products, or of two relatednesses, do not compare.
+    `F_R(S) = mean over all pairs of max(0, s_ij - r_ij)`: s_ij is the similarity of the model's user vector i and
+    item vector j (biases have no part in it), r_ij in [0, 1] the relatedness. Values of cosines and of dot
+    products, or of two relatednesses, do not compare.
 
-    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores, and
-    the share of those that are spurious. `pairs` has each shown item, "spurious" the clearest cases with the evidence,
-    "co_clusters" which kinds of users fold onto which kinds of items, both in the categories that the relatedness is
-    taken from, else the log's first. Of several relatednesses, `groups` has the overall numbers by "relatedness".
+    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores,
+    and the share of those that are spurious. `pairs` has each shown item, "spurious" the clearest cases with the
+    evidence, "co_clusters" which kinds of users fold onto which kinds of items. Of several relatednesses, `groups`
+    has the overall numbers by "relatedness".
     """
 
     metrics = FOLDING

@@ -119,11 +119,7 @@ def least_related(lists: JudgedLists, n: int) -> tuple[IntArray, IntArray]:
 
 
 def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tuple[IntArray, IntArray]:
-    """(n,) each, row and place: the clearest spurious items of those with enough ratings, each user and item once.
-
-    By overshoot times the share of the user's ratings that have no category in common with the item: unrelated both by
-    who rated what and by what it is about. By overshoot alone where categories are unknown.
-    """
+    """(n,) each, row and place: the clearest spurious items with enough ratings, as `FoldingResult.worst` says."""
     known = about.data.item_counts[np.maximum(lists.items, 0)] >= min_ratings
     row, place = np.nonzero((lists.spurious > 0) & known)
     items, clarity = lists.items[row, place], lists.overshoot[row, place]
@@ -254,11 +250,10 @@ def co_clusters(
 ) -> pl.DataFrame:
     """A row for each cluster of users and cluster of items, columns as in CLUSTER_SCHEMA, largest mean overshoot first.
 
-    Users and items are clustered by the direction of their relatedness vectors (k-means, seeded), so that the
-    clusters say who belongs together in the data, whatever the model makes of them. Only users with a list in `lists`
-    take part. Of fewer distinct vectors than clusters asked for there are fewer clusters. Names come from the category
-    `system`, by default the log's first: the categories that are frequent in the cluster and more so than elsewhere,
-    both counted in ratings, of users and of items alike, so that items that hardly anybody rated name nothing.
+    Users and items are clustered by the direction of their relatedness vectors (k-means, seeded): by who belongs
+    together in the data, whatever the model makes of them. Of fewer distinct vectors there are fewer clusters.
+    Names are the categories of `system`, else of the log's first, that are frequent in the cluster and more so than
+    elsewhere, both counted in ratings.
     """
     for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
         check_count(name, count)

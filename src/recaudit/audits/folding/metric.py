@@ -107,10 +107,9 @@ def overshoot(
     engine: Engine,
     item_groups: FloatArray | None = None,
 ) -> Overshoot:
-    """The sums for `users` (positions) and every item, with s = the products of the vectors.
+    """The sums for `users` (positions) and every item, s being the products of (users, factors) and (items, factors).
 
-    Vectors are (users, factors) and (items, factors), of length one where s is the cosine. `item_groups`
-    (items, groups) asks for sums by group of items too.
+    `item_groups` (items, groups) asks for sums by group of items too.
     """
     work = _Piece(user_vectors, item_vectors, relatedness, item_groups)
     item_sums, item_counts = np.zeros(len(item_vectors)), np.zeros(len(item_vectors), dtype=np.int64)

@@ -65,11 +65,10 @@ def folding_tradeoff(
     `data` is the log to learn from and `test` what is held out; without it a tenth of the log, at random. A
     `BlockWorld` brings both, and the true relatedness; of several worlds each is a repetition, as in the paper's
     section 4.1. `relatedness` is by default that of the training log; several, by name, are measured on the same
-    models and compared. `recommender` has the settings that all models share.
-
-    Each repetition after the first has another random start and, without `test`, another split. With a `cache` (a
-    folder) every model measured is a small file there, found again by data, settings and version: an interrupted study
-    continues where it stopped and gives the same numbers, and a larger grid measures only what is new.
+    models. `recommender` has the settings that all models share. Each repetition has another random start and,
+    without `test`, another split. With a `cache` (a folder) every model measured is a small file there: an
+    interrupted study continues where it stopped and gives the same numbers, and a larger grid measures only what is
+    new.
     """
     check_count("repetitions", repetitions)
     if isinstance(data, Sequence) and repetitions > 1:
@@ -114,11 +113,9 @@ def folding_tuning(
 ) -> MeasuredModels:
     """A search for settings of WALS that predict well and fold little: RMSE and folding, both to be low.
 
-    `factors`, `unobserved_weight` and `regularization` are the lowest and highest value to try, all on a logarithmic
-    scale. `metric` is folding over all pairs or, "shown_folding", over what would be shown. The rest is as in
-    `folding_tradeoff`. Needs Optuna: the tree-structured Parzen estimator for several objectives proposes what to try,
-    its choices a function of the seed and of what was measured before. With a `cache` (a folder) each trial is a small
-    file: the same call after an interruption, or with more trials, continues where it stopped with the same numbers.
+    `factors`, `unobserved_weight` and `regularization` are the lowest and highest value to try, all on a
+    logarithmic scale. `metric` is folding over all pairs or, "shown_folding", over what would be shown. The rest is
+    as in `folding_tradeoff`. Needs Optuna: its tree-structured Parzen estimator proposes what to try.
     """
     check_count("trials", trials)
     bounds = dict(zip(_SEARCHED, (factors, unobserved_weight, regularization), strict=True))
@@ -178,11 +175,7 @@ class _Bench:
         self.cache = None if cache is None else Path(cache)
 
     def measure(self, recommender: WALS, rng: int) -> list[dict[str, Any]]:
-        """Fit and measure: a row for each relatedness, with its name and VALUES.
-
-        What was measured before, with the same data, settings and version, is read from the cache: the same numbers. A
-        damaged file is measured again, and a warning names it.
-        """
+        """A row for each relatedness, with its name and VALUES; from the cache, unless the file there is damaged."""
         plan = {"kind": type(recommender).__name__, "settings": recommender.model_dump(mode="json"), "rng": rng}
         key = hashlib.sha256(json.dumps([self._fingerprint, plan], sort_keys=True).encode()).hexdigest()
         file = None if self.cache is None else self.cache / f"{key}.json"
@@ -253,8 +246,8 @@ class Tradeoff:
     def correlations(self) -> pl.DataFrame:
         """Spearman's correlation of RMSE with folding, and with folding of lists, over the weights at fixed factors.
 
-        A row for each relatedness and number of factors; null where there are fewer than three weights, or all are
-        alike. Below 0: what predicts better folds more.
+        Null where there are fewer than three weights, or all are alike. Below 0: what predicts better folds
+        more.
         """
         rows = [
             (*names, len(group), *(spearman(group["rmse"], group[metric]) for metric in ("folding", "shown_folding")))
@@ -266,8 +259,8 @@ class Tradeoff:
     def agreement(self) -> pl.DataFrame:
         """Whether two choices of relatedness put the models in the same order (paper 002, section 4.3).
 
-        A row a pair: Spearman's correlation of folding over all models, and the lowest of those over models with the
-        same factors; null where there are fewer than three models.
+        Spearman's correlation of folding over all models, and the lowest of those over models with the same
+        factors.
         """
         rows = []
         for first, second in combinations(self.relatedness, 2):

@@ -1,7 +1,4 @@
-"""Accuracy: do predicted ratings and lists agree with what users went on to do?
-
-Every metric is checked against an independent library in the tests.
-"""
+"""Accuracy: do predicted ratings and lists agree with what users went on to do?"""
 
 from __future__ import annotations
 
@@ -35,10 +32,8 @@ _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 class Accuracy(ListAudit):
     """How well held-out ratings are predicted, and found again in lists.
 
-    RMSE and MAE are not applicable to a model whose scores are no ratings (`predicts_ratings`), and to a log in which
-    all ratings are the same: to predict them is no feat. The held-out ratings are a log over the same users and items
-    as the model's, such as a split's other half. Candidates for the lists are all items that the user has not rated in
-    training.
+    RMSE and MAE are not applicable to a model whose scores are no ratings, and to a log in which all ratings are
+    the same. Candidates for the lists are all items that the user has not rated in training.
     """
 
     metrics = ACCURACY
@@ -69,10 +64,7 @@ class Accuracy(ListAudit):
         return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
-        """The same about given lists of the log's users (users, n): item positions, -1 where there is none.
-
-        Lists predict no ratings: RMSE and MAE are not applicable.
-        """
+        """The same about given lists (users, n): item positions, -1 where there is none. They predict no ratings."""
         _check_held_out(data, test)
         found = lists[test.users] == test.items[:, None]
         return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)

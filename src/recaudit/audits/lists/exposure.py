@@ -25,11 +25,10 @@ from recaudit.policies import AnyListPolicy, Top1
 
 @final
 class Exposure(ListAudit):
-    """Which items are shown, and how popular they are.
+    """Which items are shown, and how popular they are: how often they were rated in the model's training log.
 
-    Lists hold unseen items only; with a stochastic policy they are drawn without replacement. Popularity is the
-    number of ratings in the model's training log. By group of items: the share of all recommended places, beside
-    the group's share of the ratings.
+    Lists hold unseen items only. By group of items: the share of all recommended places, beside that of the
+    ratings.
     """
 
     metrics = EXPOSURE
@@ -127,10 +126,7 @@ def of_items(
     bootstrap: Bootstrap,
     bounds: FloatArray,
 ) -> pl.DataFrame:
-    """Rows for numbers of how often items are shown, no averages over users, with intervals around the estimate.
-
-    `functional` makes (rows, metrics) out of counts (rows, items); `bounds` (2, metrics) are what they lie between.
-    """
+    """Rows for what `functional` makes of counts (rows, items): (rows, metrics) within `bounds` (2, metrics)."""
     values = functional(shown.sum(axis=0).astype(np.float64)[None])[0]
     by_item = shown.T.tocsr()
     drawn = [functional(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(shown.shape[0])]

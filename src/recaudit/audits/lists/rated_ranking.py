@@ -13,9 +13,8 @@ from recaudit.ties import TIE
 def rated_ndcg(scores: FloatArray, test: Interactions, k: int = 20) -> FloatArray:
     """(users,): nDCG@k of each user's held-out items, ranked among themselves by `scores` (ratings of `test`,).
 
-    The gain of an item is its rating. Nothing that the user did not rate plays a part, so that a random order scores
-    high: it is no measure of whether good items are found among all others, as `accuracy`'s nDCG is. Of tied scores the
-    item that comes first. NaN for users without held-out items.
+    The gain of an item is its rating. Nothing that the user did not rate plays a part, so that a random order
+    scores high. NaN for users without held-out items.
     """
     if k < 1:
         raise InputError("k", received=k, expected="a whole number of 1 or more")

@@ -94,10 +94,7 @@ def lists_of(
     label: str,
     users: IntArray | None = None,
 ) -> IntArray:
-    """(users, n): the lists of everybody in the model's log, or of `users` (positions) alone.
-
-    Item positions, best first; -1 where there is none.
-    """
+    """(users, n): item positions, best first, -1 for none, for everybody in the model's log or `users` (positions)."""
     check_length(n, "k")
     asked = np.arange(model.data.n_users) if users is None else users
     return np.concatenate(list(engine.map(Recommend(model, policy, n, rng).items, blocks(asked), label)))
@@ -115,9 +112,8 @@ def recommend(
 ) -> pl.DataFrame:
     """Lists of n items that each user has not seen, under the original ids: user, item, rank, score.
 
-    `users` are ids (all where none are named). A stochastic policy draws without replacement; the draw follows
-    from `rng` and the ids alone. A system that gives lists is asked for one each: it comes in its own order, without
-    what was seen and without scores, and where it is short it stays short.
+    `users` are ids. A stochastic policy draws without replacement. A system that gives lists is asked for one each:
+    it comes in its own order, without what was seen and without scores, and where it is short it stays short.
     """
     check_length(n)
     positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
