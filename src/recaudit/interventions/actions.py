@@ -44,10 +44,7 @@ class Actions(ABC):
 
     @abstractmethod
     def items(self, model: FittedModel, users: IntArray, rng: int, log: Interactions | None = None) -> IntArray:
-        """(len(users), k): positions of the acted-on items of each user; -1 fills up where there are fewer.
-
-        `log` is what was observed, where that is more than the model was fitted to (see `Past`).
-        """
+        """(len(users), k): positions of the acted-on items, -1 for none; `log` is all that was observed, see `Past`."""
 
     def unchanged(
         self, model: FittedModel, users: IntArray, items: IntArray, log: Interactions | None = None

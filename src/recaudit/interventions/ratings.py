@@ -33,10 +33,7 @@ class Interval:
 @final
 @dataclass(frozen=True, config=STRICT)
 class Stars:
-    """Only `low`, `low + step`, ..., `high`: what people can really click.
-
-    Relaxing stars to an interval can badly overstate what a user can do.
-    """
+    """Only `low`, `low + step`, ..., `high`: what people can really click, which an interval can badly overstate."""
 
     low: Number = 1.0
     """The lowest rating."""

@@ -35,10 +35,7 @@ class ListPolicy(Specification, ABC):
         """What makes the lists of this log's users; what it takes from the log is computed here, once."""
 
     def propensities(self, scores: Tensor, allowed: Tensor, items: IntArray) -> FloatArray:
-        """(users, n): the probability of each item of lists (users, n), given the places before it.
-
-        1 everywhere where nothing is left to chance; without meaning where a list has no item.
-        """
+        """(users, n): the probability of each item of lists (users, n), given those before it; 1 without chance."""
         return np.ones(items.shape)
 
 

@@ -106,7 +106,9 @@ class Calibration(CalibrationAudit):
 
     def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, engine: Engine | None = None) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
-        return self._result(data, data.user_ids, np.arange(data.n_users), lists, {}, Context(rng, engine or Serial()))
+        return self._result(
+            data, Comparison(data, lists, with_system(self, data)), {}, Context(rng, engine or Serial())
+        )
 
     def _of_given(self, subject: Subject, context: Context) -> Result:
         """About lists that a system has shown."""
@@ -128,19 +130,12 @@ class Calibration(CalibrationAudit):
             "emptied": given.emptied,
             "against_rank": int(given.against_rank.sum()),
         }
-        return self._result(subject.history, given.user_ids, given.at, lists, facts, context)
+        wanted = with_system(self, subject.history)
+        shown = Comparison(subject.history, lists, wanted, given.user_ids, given.at)
+        return self._result(subject.history, shown, facts, context)
 
-    def _result(
-        self,
-        data: Interactions,
-        user_ids: pl.Series,
-        at: IntArray,
-        lists: IntArray,
-        facts: Mapping[str, object],
-        context: Context,
-    ) -> Result:
-        target, bootstrap = Target.of(data, with_system(self, data)), self.bootstrap(context.rng)
-        shown = Comparison(user_ids, at, lists, target, self)
+    def _result(self, data: Interactions, shown: Comparison, facts: Mapping[str, object], context: Context) -> Result:
+        target, at, lists, bootstrap = shown.target, shown.at, shown.lists, self.bootstrap(context.rng)
         p_value = self._p_values(data, shown, context)
         own = {name: target.mean(values) for name, values in shown.distances.items()}
         numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
@@ -162,7 +157,7 @@ class Calibration(CalibrationAudit):
                     [averages, of_items(["item_calibration_tv"], apart, recommended, bootstrap, bounds)]
                 ),
                 "groups": groups,
-                "users": user_table(user_ids, {**own, "p_value": p_value}).with_columns(
+                "users": user_table(shown.user_ids, {**own, "p_value": p_value}).with_columns(
                     history=pl.Series(np.where(at >= 0, data.user_counts[at], 0)),
                     list=pl.Series((lists >= 0).sum(axis=1)),
                     status=pl.Series(np.where(shown.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
@@ -204,16 +199,19 @@ class Comparison:
     """Lists and histories side by side, and the distances between them."""
 
     def __init__(
-        self, user_ids: pl.Series, at: IntArray, lists: IntArray, target: Target, wanted: CalibrationTarget
+        self,
+        data: Interactions,
+        lists: IntArray,
+        wanted: CalibrationTarget,
+        user_ids: pl.Series | None = None,
+        at: IntArray | None = None,
     ) -> None:
-        self.user_ids = user_ids
-        self.at = at
-        """(users,): positions in the log, -1 for users that it does not know."""
-        self.lists = lists
-        """(users, k): item positions, -1 where there is none."""
-        self.target = target
-        self.p = p = target.interests[at]
-        self.q = q = list_distribution(lists, target.shares, rank_weights(wanted.rank_weights, lists.shape[1]))
+        """Lists (users, k) of item positions, -1 for none, of the log's users or of others: `at` -1 where unknown."""
+        self.user_ids = data.user_ids if user_ids is None else user_ids
+        self.at = np.arange(data.n_users) if at is None else at
+        self.lists, self.target = lists, Target.of(data, wanted)
+        target, ranks = self.target, rank_weights(wanted.rank_weights, lists.shape[1])
+        self.p, self.q = p, q = target.interests[self.at], list_distribution(lists, target.shares, ranks)
         """p and q (users, genres)"""
         self.distances = {
             "calibration_kl": target.each(lambda p, q: kl(p, q, wanted.smoothing), p, q),
@@ -241,10 +239,7 @@ class Comparison:
 
 
 def _apart(counts: FloatArray, consumed_share: FloatArray) -> FloatArray:
-    """(rows, 1): how far the items' shares of counts (rows, items) are from those (items,) of the log.
-
-    NaN where nothing is recommended.
-    """
+    """(rows, 1): how far shares of counts (rows, items) are from the log's (items,); NaN where there are none."""
     with np.errstate(invalid="ignore"):
         shares = counts / counts.sum(axis=1, keepdims=True)
     return np.asarray(np.abs(shares - consumed_share).sum(axis=1, keepdims=True) / 2)

@@ -254,11 +254,7 @@ class Calibrator:
 
 
 def transformed(scores: FloatArray, allowed: BoolArray, kind: ScoreTransform) -> FloatArray:
-    """(users, items): each user's scores on another scale, in the same order; what is not allowed does not count.
-
-    Equal scores stay equal, and tied ones become so for "rank". A user whose scores are all the same has 0 everywhere,
-    or 1 for "rank".
-    """
+    """(users, items): the allowed scores on another scale, in the same order; all equal ones are 0, or 1 for "rank"."""
     if kind == "none":
         return scores
     count = np.maximum(allowed.sum(axis=1, keepdims=True), 1)

@@ -34,10 +34,7 @@ def kl(p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING) -> FloatArray
 
 
 def hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
-    """(users,): C_H, the Hellinger distance, with the usual 1 / sqrt(2) (the paper prints 1 / 2: see the errata).
-
-    sqrt(sum_g (sqrt p - sqrt q)^2 / 2). From 0 (the same proportions) to 1 (nothing in common). No smoothing.
-    """
+    """(users,): sqrt(sum_g (sqrt p - sqrt q)^2 / 2), the Hellinger distance (the paper prints 1 / 2: an erratum)."""
     missing = np.maximum(1 - q.sum(axis=1), 0.0)
     return np.asarray(np.sqrt((np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=1) + missing) / 2))
 
@@ -79,11 +76,7 @@ class Homogeneity:
     rng: int = 0
 
     def __call__(self, users: IntArray) -> FloatArray:
-        """(2, users): the statistic, 0 where list and history have the same proportions, and its p-value.
-
-        The p-value is how often a random draw is at least as far off, from 1 / (samples + 1) to 1. Both are NaN where
-        list or history has no items with genres.
-        """
+        """(2, users): the statistic and its p-value, from 1 / (samples + 1); NaN where one has no items with genres."""
         has_genre = np.diff(self.shares.indptr) > 0
         found = np.full((2, len(users)), np.nan)
         for place, user in enumerate(users):

@@ -116,8 +116,8 @@ def _reranked(
     given: GivenLists, calibrator: Calibrator, columns: ListColumns, *, certify: bool = False
 ) -> pl.DataFrame:
     """The calibrated lists as rows, made in blocks such that users x items stays within CELLS."""
-    lengths = np.diff(given.indptr)
-    relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / np.repeat(lengths, lengths))  # equal steps
+    lengths = np.bincount(given.rows, minlength=len(given.user_ids))
+    relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths[given.rows])  # falls in equal steps
     if given.scores is not None:
         relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
     step = max(1, min(BLOCK, int(np.sqrt(CELLS / lengths.max(initial=1)))))
@@ -144,14 +144,13 @@ def _block(
     given: GivenLists, calibrator: Calibrator, relevance: FloatArray, block: slice, *, certify: bool
 ) -> tuple[IntArray, FloatArray | None]:
     """(3, places) of some lists: the list, the item, the row that it had; and what each list may miss."""
-    users, indptr = given.at[block], given.indptr[block.start : block.stop + 1]
-    rows = np.arange(indptr[0], indptr[-1])
-    list_of = np.repeat(np.arange(len(users)), np.diff(indptr))
+    users, rows = given.at[block], np.arange(*np.searchsorted(given.rows, (block.start, block.stop)))
+    list_of = given.rows[rows] - block.start
     pool, column = np.unique(given.items[rows], return_inverse=True)
     scores = np.zeros((len(users), len(pool)))
     row_of = np.full(scores.shape, -1, dtype=np.int64)
     scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
-    n = min(calibrator.policy.size, int(np.diff(indptr).max()))
+    n = min(calibrator.policy.size, int(np.bincount(list_of).max()))
     made = calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=certify)
     which, rank = np.nonzero(made.lists >= 0)
     column = made.lists[which, rank]
@@ -187,35 +186,30 @@ def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: 
         wanted = (columns.user, columns.item, columns.rank, columns.score)
         lazy = lazy.select(name for name in dict.fromkeys(wanted) if name in held_names)
         total = int(lazy.select(pl.len()).collect().item())
-        empty = None if total else lazy.collect()
+        held = lazy.head(0).collect()
+        seen = held[columns.user]
+        if not total:
+            yield held  # told as such where lists are read
+            return
         pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
-    if empty is not None:
-        yield empty  # told as such where lists are read
-        return
-    held, seen = None, None
-    for piece in track(_read(pieces, source), "lists", -(-total // batch)):
-        table = piece if held is None else pl.concat([held, piece])
-        users = table[columns.user]
-        others = (users != users[-1]).fill_null(value=True).arg_true()
-        end = int(others[-1]) + 1 if len(others) else 0
-        if end:
-            seen = _check_together(users[:end], seen)
-            yield typed(table[:end])
-        held = table[end:]
-    if held is not None and len(held):
-        _check_together(held[columns.user], seen)
-        yield typed(held)
+        for piece in track(pieces, "lists", -(-total // batch)):
+            table = pl.concat([held, piece])
+            users = table[columns.user]
+            others = (users != users[-1]).fill_null(value=True).arg_true()
+            end = int(others[-1]) + 1 if len(others) else 0
+            if end:
+                seen = _check_together(users[:end], seen)
+                yield typed(table[:end])
+            held = table[end:]
+        if len(held):
+            _check_together(held[columns.user], seen)
+            yield typed(held)
 
 
-def _read(pieces: Iterator[pl.DataFrame], source: Path) -> Iterator[pl.DataFrame]:
-    with reading(source):
-        yield from pieces
-
-
-def _check_together(ids: pl.Series, seen: pl.Series | None) -> pl.Series:
+def _check_together(ids: pl.Series, seen: pl.Series) -> pl.Series:
     """That no user comes back after another one's rows, here or after those `seen`: the list would be cut in two."""
     runs = ids.filter((ids != ids.shift(1)).fill_null(value=True))
-    again = runs.filter(runs.is_duplicated() if seen is None else runs.is_duplicated() | runs.is_in(seen.implode()))
+    again = runs.filter(runs.is_duplicated() | runs.is_in(seen.implode()))
     if len(again):
         raise DataError(
             f"column {ids.name!r}",
@@ -223,4 +217,4 @@ def _check_together(ids: pl.Series, seen: pl.Series | None) -> pl.Series:
             expected="the rows of each user together: the file is read in one pass",
             remedy=f"Sort it first: pl.scan_parquet(file).sort({ids.name!r}).sink_parquet(sorted_file).",
         )
-    return runs if seen is None else seen.append(runs)
+    return seen.append(runs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, final
 
@@ -14,7 +13,7 @@ from scipy import sparse
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.calibration.audit import Calibration, CalibrationAudit, Comparison
-from recaudit.audits.calibration.calibrator import Calibrator, Target, with_system
+from recaudit.audits.calibration.calibrator import Calibrator, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import kl, representation
 from recaudit.audits.folding.definitions import LOG_FOLDING
@@ -94,7 +93,7 @@ class CalibrationCurve(Audit):
         users = np.flatnonzero(kept.user_counts)
         if not len(users):
             raise InputError("relevant", received=self.relevant, expected="a rating that some held-out item reaches")
-        work = _Measure(model, Calibrator(self.policy, model.data), self.weights, self.k, wanted)
+        work = partial(self._of_block, model, Calibrator(self.policy, model.data), wanted)
         values = np.concatenate(list(context.engine.map(work, blocks(users), "calibration curve")), axis=3)
         ratios = [
             mean(f"{name}@{length}", values[w, n, m], np.ones(len(users)))
@@ -125,6 +124,24 @@ class CalibrationCurve(Audit):
         }
         return Result(self, tables, rng=context.rng, facts={"k": self.k[-1], "knee": self.weights[best]})
 
+    def _of_block(
+        self, model: FittedModel, calibrator: Calibrator, relevant: sparse.csr_array, users: IntArray
+    ) -> FloatArray:
+        """(weights, lengths, 2, users): recall and C_KL; `relevant` (users, items). Scores are computed once."""
+        policy, target = calibrator.policy, calibrator.target
+        distance = partial(kl, smoothing=policy.smoothing)
+        scores, unseen = model.scores(users).numpy(), ~model.data.seen(users)
+        wanted = relevant[users].toarray() > 0
+        found = np.empty((len(self.weights), len(self.k), len(METRICS), len(users)))
+        for place, weight in enumerate(self.weights):
+            lists = calibrator.solve(scores, unseen, users, self.k[-1], weight=weight).lists
+            hit = np.take_along_axis(wanted, np.maximum(lists, 0), axis=1) & (lists >= 0)
+            for n, length in enumerate(self.k):
+                found[place, n, 0] = hit[:, :length].sum(axis=1) / wanted.sum(axis=1)
+                q = list_distribution(lists[:, :length], target.shares, rank_weights(policy.rank_weights, length))
+                found[place, n, 1] = target.mean(target.each(distance, target.interests[users], q))
+        return found
+
 
 calibration_curve = Verb(CalibrationCurve, Result)
 
@@ -132,35 +149,6 @@ calibration_curve = Verb(CalibrationCurve, Result)
 def knee(recall: FloatArray, apart: FloatArray) -> int:
     """Which point of (points,) keeps most recall for the largest fall of C_KL; see `CalibrationCurve`."""
     return int(np.argmax(scaled(recall) + scaled(-apart)))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Measure:
-    """Block of users in, (weights, lengths, 2, users) out: recall and C_KL; scores are computed once."""
-
-    model: FittedModel
-    calibrator: Calibrator
-    weights: tuple[float, ...]
-    lengths: tuple[int, ...]
-    relevant: sparse.csr_array
-    """(users, items)"""
-
-    def __call__(self, users: IntArray) -> FloatArray:
-        policy, target = self.calibrator.policy, self.calibrator.target
-        distance = partial(kl, smoothing=policy.smoothing)
-        scores = self.model.scores(users).numpy()
-        unseen = ~self.model.data.seen(users)
-        wanted = self.relevant[users].toarray() > 0
-        found = np.empty((len(self.weights), len(self.lengths), len(METRICS), len(users)))
-        for place, weight in enumerate(self.weights):
-            lists = self.calibrator.solve(scores, unseen, users, self.lengths[-1], weight=weight).lists
-            hit = np.take_along_axis(wanted, np.maximum(lists, 0), axis=1) & (lists >= 0)
-            for n, length in enumerate(self.lengths):
-                found[place, n, 0] = hit[:, :length].sum(axis=1) / wanted.sum(axis=1)
-                q = list_distribution(lists[:, :length], target.shares, rank_weights(policy.rank_weights, length))
-                found[place, n, 1] = target.mean(target.each(distance, target.interests[users], q))
-        return found
 
 
 _DISTANCES = ("calibration_kl", "calibration_hellinger", "calibration_tv")
@@ -230,8 +218,7 @@ class Reranking(CalibrationAudit):
         (before, people), (after, changed) = (self._judged(each, wanted, space, subject, context) for each in lists)
         numbers = changed.select("user", *_DISTANCES, *_QUALITIES)
         people = people.join(numbers, on="user", how="left", suffix="_reranked", maintain_order="left")
-        target, everybody = Target.of(data, policy), np.arange(data.n_users)
-        own, reranked = (Comparison(data.user_ids, everybody, each, target, policy) for each in lists)
+        own, reranked = (Comparison(data, each, policy) for each in lists)
 
         def series() -> pl.DataFrame:
             if people.select("calibration_kl", "recall").drop_nulls().is_empty():
@@ -258,10 +245,7 @@ class Reranking(CalibrationAudit):
         subject: Subject,
         context: Context,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What other audits say about lists (users, k): every number, as SUMMARY_SCHEMA; and a row a user.
-
-        That has the test for chance, lengths, status, and own numbers.
-        """
+        """What other audits say about lists (users, k): every number, as SUMMARY_SCHEMA, and a row a user."""
         assert subject.model is not None
         assert subject.test is not None
         data, rng = subject.model.data, context.rng

@@ -238,10 +238,7 @@ folding = Verb(Folding, FoldingResult)
 def accuracy_and_folding(
     model: FittedModel, test: Interactions, related: Mapping[str, Relatedness], asked: Folding, rng: int, engine: Engine
 ) -> list[dict[str, Any]]:
-    """One model measured for both: a row for each relatedness, with its name, RMSE, nDCG and the metrics of folding.
-
-    RMSE is None for scores that are no ratings.
-    """
+    """A row for each relatedness: its name, RMSE (None if scores are no ratings), nDCG and the metrics of folding."""
     # Intervals over users are not asked for: two draws are the fewest that there are.
     quick = {"by": (), "samples": 2, "unobserved_weights": ()}
     found = Accuracy(k=asked.k, by=(), samples=2).run(Subject(model, test=test), rng=rng, engine=engine)

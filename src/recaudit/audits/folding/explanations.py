@@ -187,13 +187,10 @@ def neighbours(
     system: str | None = None,
     min_ratings: int = MIN_RATINGS,
 ) -> pl.DataFrame:
-    """The n items whose vectors have the largest cosine with this item's, under each of two models.
+    """The n items whose vectors have the largest cosine with this item's under each of two models (paper 002, Table 1).
 
-    As in paper 002, Table 1; of the items with at least `min_ratings` in the first model's log: hardly anything holds
-    the vectors of others in place.
-
-    Columns rank (0 is the item itself), then item, title, categories and cosine of the first model as
-    `first_item`, ..., and of the second as `second_item`, .... Equal cosines go by the order of the ids. Titles and
+    Of the items with at least `min_ratings` in the first model's log. Columns: rank (0 is the item itself), then
+    `first_item`, `first_title`, `first_categories`, `first_cosine`, and the same for the second. Titles and
     categories are those of the first model's log; `system` names the categories, else the log's first.
     """
     check_count("n", n)

@@ -156,10 +156,7 @@ _Pooled = tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]
 
 
 def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled]) -> list[Ratio]:
-    """Metrics of the held-out items of each group, all users' together; an item counts by its share in the group.
-
-    `pooled` has the totals and weights (held-out ratings,) of each metric.
-    """
+    """`pooled` totals and weights (ratings,) by group of items; an item counts by its share in the group."""
 
     def spread(values: FloatArray) -> FloatArray:
         """(users, groups): the sum over a user's held-out items of value times share in the group."""

@@ -54,13 +54,14 @@ class Exposure(ListAudit):
         bootstrap = self.bootstrap(rng)
         places = np.diff(shown.indptr).astype(np.float64)
         known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
-        own = {
-            "popularity_lift": _popularity_lift(shown, data),
-            "novelty": _mean_over(shown, -np.log2(known), places),
-        }
+        popularity = data.item_counts.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # NaN for an empty list or history
+            before = np.bincount(data.users, popularity[data.items], data.n_users) / data.user_counts
+            lift, novelty = shown @ popularity / places / before - 1, shown @ -np.log2(known) / places
+        own = {"popularity_lift": lift, "novelty": novelty}
         ratios = [mean(name, values, np.ones(data.n_users)) for name, values in own.items()]
         averages, groups = aggregate(ratios + by_group(data, self.by, own, shown), bootstrap)
-        spread = partial(_spread, popularity=data.item_counts.astype(np.float64))
+        spread = partial(_spread, popularity=popularity)
         bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
         tables = {
             "summary": pl.concat([of_items(_SPREAD, spread, shown, bootstrap, bounds), averages]),
@@ -75,10 +76,7 @@ exposure = Verb(Exposure, Result)
 
 
 def gini(counts: FloatArray) -> FloatArray:
-    """The Gini coefficient of each row of counts (rows, items): 0 equal, towards 1 all on one item.
-
-    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with x sorted ascending; NaN for a row of zeros.
-    """
+    """(rows,): sum_i (2 i - n - 1) x_(i) / (n sum x) of counts (rows, items), x ascending; NaN for a row of zeros."""
     n = counts.shape[1]
     ordered = np.sort(counts, axis=1)
     total = ordered.sum(axis=1)
@@ -150,18 +148,3 @@ def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         spearman = ranks @ other / np.sqrt((ranks**2).sum(axis=1) * (other**2).sum())
     return np.column_stack([(counts > 0).mean(axis=1), gini(counts), spearman])
-
-
-def _mean_over(lists: sparse.csr_array, values: FloatArray, places: FloatArray) -> FloatArray:
-    """(users,): the mean of an item value over each user's list; NaN for an empty one."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(lists @ values) / places
-
-
-def _popularity_lift(shown: sparse.csr_array, data: Interactions) -> FloatArray:
-    """(users,): mean popularity of the list over mean popularity of the history, minus 1."""
-    popularity = data.item_counts.astype(np.float64)
-    history = np.bincount(data.users, popularity[data.items], data.n_users)
-    with np.errstate(invalid="ignore"):
-        before = history / data.user_counts
-        return _mean_over(shown, popularity, np.diff(shown.indptr).astype(np.float64)) / before - 1

@@ -36,10 +36,7 @@ class Recommend:
     rng: int
 
     def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
-        """(users, n) item positions, best or first drawn first, -1 where none is left; and every score (users, items).
-
-        The scores are NaN where a system gave lists and nothing else.
-        """
+        """(users, n) item positions, -1 for none; and every score (users, items), NaN where a system gave lists."""
         model = self.model
         unseen = ~model.data.seen(users)
         if isinstance(model, BlackBox) and model.sampling is not None:
