@@ -151,7 +151,9 @@ class Softmax(Policy):
     """How sharply the best item is preferred: towards 0 uniform, towards infinity top-1."""
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return _log_normalised(self.beta * _below_best(scores, allowed), allowed)
+        # At most 0, so that scores of any size stay safe.
+        below_best = torch.where(allowed, scores - scores.amax(dim=1, keepdim=True), 0.0)
+        return _log_normalised(self.beta * below_best, allowed)
 
 
 @final
@@ -222,12 +224,6 @@ def _is_top(scores: Tensor, allowed: Tensor) -> Tensor:
     """True at the top item of each row, nowhere in a row without any."""
     top = torch.from_numpy(top_items(scores.cpu(), allowed.cpu(), 1)).to(scores.device)
     return torch.zeros_like(allowed).scatter_(1, top.clamp(min=0), top >= 0)
-
-
-def _below_best(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Scores minus the row's best: at most 0, so that scores of any size stay safe; 0 where not allowed."""
-    best = scores.amax(dim=1, keepdim=True)
-    return torch.where(allowed, scores - best, 0.0)
 
 
 def _log_normalised(logits: Tensor, allowed: Tensor) -> Tensor:

@@ -209,7 +209,7 @@ class Comparison:
         """Lists (users, k) of item positions, -1 for none, of the log's users or of others: `at` -1 where unknown."""
         self.user_ids = data.user_ids if user_ids is None else user_ids
         self.at = np.arange(data.n_users) if at is None else at
-        self.lists, self.target = lists, Target.of(data, wanted)
+        self.lists, self.target = lists, Target(data, wanted)
         target, ranks = self.target, rank_weights(wanted.rank_weights, lists.shape[1])
         self.p, self.q = p, q = target.interests[self.at], list_distribution(lists, target.shares, ranks)
         """p and q (users, genres)"""

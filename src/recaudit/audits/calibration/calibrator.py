@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar, final
 
@@ -26,45 +25,32 @@ AnyTarget = TypeVar("AnyTarget", bound=CalibrationTarget)
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Target:
     """Interests in the categories of one system, or of several side by side."""
 
-    systems: Mapping[str, float]
-    """By name, the importance of each."""
-    spans: tuple[slice, ...]
-    """The genres of each system."""
-    names: tuple[str, ...]
-    """(genres,): the categories, system after system."""
-    shares: sparse.csr_array
-    """(items, genres): p(g|i)."""
-    interests: FloatArray
-    """(users + 1, genres): p(g|u). The last row, which position -1 finds, is of somebody whom the log does not know."""
-    importance: FloatArray
-    """(genres,): of the genre's system."""
-
-    @classmethod
-    def of(cls, data: Interactions, wanted: CalibrationTarget) -> Target:
-        """The target that this log gives."""
-        chosen = systems_of(data, wanted.categories)
+    def __init__(self, data: Interactions, wanted: CalibrationTarget) -> None:
+        self.systems = systems_of(data, wanted.categories)
+        """By name, the importance of each."""
+        chosen = [data.categories[name] for name in self.systems]
         parts = []
-        for name in chosen:
-            system = data.categories[name]
+        for system in chosen:
             p = interests(_weighted_history(data, wanted, system.weights), system.weights)
             if wanted.prior_weight > 0:  # Equation 7: also what the user has not tried yet
                 prior = _prior(wanted, system.names, p, one=len(chosen) == 1)
                 mixed = wanted.prior_weight * prior + (1 - wanted.prior_weight) * p
                 p = np.where(p.sum(axis=1, keepdims=True) > 0, mixed, prior)
             parts.append(p)
-        sizes = [len(data.categories[name].names) for name in chosen]
-        return cls(
-            chosen,
-            tuple(slice(start, end) for start, end in pairwise(np.cumsum([0, *sizes]).tolist())),
-            tuple(genre for name in chosen for genre in data.categories[name].names),
-            sparse.csr_array(sparse.hstack([data.categories[name].weights for name in chosen], format="csr")),
-            np.hstack(parts),
-            np.repeat([*chosen.values()], sizes),
-        )
+        self.interests = np.hstack(parts)
+        """(users + 1, genres): p(g|u); the last row, which position -1 finds, is of somebody unknown to the log."""
+        self.names = tuple(genre for system in chosen for genre in system.names)
+        """(genres,): the categories, system after system."""
+        self.shares = sparse.csr_array(sparse.hstack([system.weights for system in chosen], format="csr"))
+        """(items, genres): p(g|i)."""
+        sizes = [len(system.names) for system in chosen]
+        self.spans = [slice(start, end) for start, end in pairwise(np.cumsum([0, *sizes]).tolist())]
+        """The genres of each system."""
+        self.importance = np.repeat([*self.systems.values()], sizes)
+        """(genres,): of the genre's system."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -202,7 +188,7 @@ class Calibrator:
 
     def __init__(self, policy: Calibrated, data: Interactions) -> None:
         self.policy, self.data = policy, data
-        self.target = Target.of(data, policy)
+        self.target = Target(data, policy)
         self._vectors = CategoryVectors.of(self.target.shares)
         self._caps = _caps(policy.at_most, self.target.names)
         self._must, self._must_not = (np.zeros(data.n_items, dtype=np.bool_) for _ in range(2))

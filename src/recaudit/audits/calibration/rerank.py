@@ -92,7 +92,14 @@ def rerank_file(
     The rows of a user must stand together. `out` appears whole when everything is done, or not at all.
     """
     source, out = Path(source), Path(out)
-    _check_paths(source, out)
+    if not source.is_file():
+        raise DataError("lists", received=str(source), expected="a file that exists", remedy="Check the spelling.")
+    if source.suffix.lower() not in (".parquet", ".csv", ".tsv"):
+        raise DataError("lists", received=str(source), expected="a file that ends in .parquet, .csv or .tsv")
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise InputError("out", received=str(out), expected="a file that ends in .parquet or .csv")
+    if out.is_dir():
+        raise InputError("out", received=f"{out}, a folder", expected="a file")
     columns = columns or ListColumns()
     calibrator = Calibrator(policy or Calibrated(), data)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -159,17 +166,6 @@ def _block(
 
 
 # ---- files ---------------------------------------------------------------------------------------------
-
-
-def _check_paths(source: Path, out: Path) -> None:
-    if not source.is_file():
-        raise DataError("lists", received=str(source), expected="a file that exists", remedy="Check the spelling.")
-    if source.suffix.lower() not in (".parquet", ".csv", ".tsv"):
-        raise DataError("lists", received=str(source), expected="a file that ends in .parquet, .csv or .tsv")
-    if out.suffix.lower() not in (".parquet", ".csv"):
-        raise InputError("out", received=str(out), expected="a file that ends in .parquet or .csv")
-    if out.is_dir():
-        raise InputError("out", received=f"{out}, a folder", expected="a file")
 
 
 def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: int) -> Iterator[pl.DataFrame]:

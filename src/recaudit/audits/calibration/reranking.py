@@ -180,11 +180,10 @@ class RerankingResult(Result):
 class Reranking(CalibrationAudit):
     """What becomes of accuracy, calibration, exposure and folding when lists are re-ranked to be calibrated.
 
-    Tables: "reranked", every metric after re-ranking, its value before as the baseline; "worst", the paper's Figure
-    3 for the tenth of users with the highest C_KL before; "example", its Figure 2, one user of them; `series`, its
-    Table 2, recall and C_KL at every weight; `users`, each metric of the own list beside that of the re-ranked one.
-    Folding is by who rated what alone (by categories it would fall by construction), and left out for a model
-    without vectors.
+    Tables: "reranked", every metric after re-ranking, its value before as the baseline; "worst", the paper's Figure 3
+    for the tenth of users with the highest C_KL before; "example", its Figure 2, one user of them; `series`, its Table
+    2, recall and C_KL at every weight; `users`, each metric of the own list beside that of the re-ranked one. Folding
+    is by who rated what alone (by categories it would fall by construction), and left out for a model without vectors.
     """
 
     metrics = tuple(_KNOWN[name] for name in _NAMES)
@@ -214,7 +213,8 @@ class Reranking(CalibrationAudit):
         ]
         space = None
         if isinstance(model, HasVectors):
-            space = FoldingSpace(model, *map(unit_rows, vectors_of(model)), Relatedness.from_log(data))
+            U, V = map(unit_rows, vectors_of(model))
+            space = FoldingSpace(model, U, V, Relatedness.from_log(data))
         (before, people), (after, changed) = (self._judged(each, wanted, space, subject, context) for each in lists)
         numbers = changed.select("user", *_DISTANCES, *_QUALITIES)
         people = people.join(numbers, on="user", how="left", suffix="_reranked", maintain_order="left")
@@ -238,12 +238,7 @@ class Reranking(CalibrationAudit):
         return RerankingResult(self, tables, rng=rng, facts={"categories": wanted["categories"]})
 
     def _judged(
-        self,
-        lists: IntArray,
-        wanted: dict[str, Any],
-        space: FoldingSpace | None,
-        subject: Subject,
-        context: Context,
+        self, lists: IntArray, wanted: dict[str, Any], space: FoldingSpace | None, subject: Subject, context: Context
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What other audits say about lists (users, k): every number, as SUMMARY_SCHEMA, and a row a user."""
         assert subject.model is not None
@@ -286,8 +281,6 @@ def _example(own: Comparison, reranked: Comparison, history: IntArray) -> pl.Dat
 
 def _compared(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     """What is kept of the numbers after re-ranking, the numbers before as their baseline."""
-    values = dict(before.select("metric", "value").iter_rows())
-    order = {metric: place for place, metric in enumerate(_NAMES)}
-    kept = after.filter(pl.col("metric").is_in(_NAMES)).sort(pl.col("metric").replace_strict(order))
-    baselines = pl.Series("baseline", [values[metric] for metric in kept["metric"]], dtype=pl.Float64)
-    return kept.with_columns(baselines)
+    kept = pl.DataFrame({"metric": _NAMES}).join(after.drop("baseline"), on="metric", maintain_order="left")
+    baselines = before.select("metric", baseline="value")
+    return kept.join(baselines, on="metric", how="left", maintain_order="left").select(SUMMARY_SCHEMA.keys())

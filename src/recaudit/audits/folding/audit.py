@@ -13,7 +13,7 @@ from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.folding.definitions import FOLDING
-from recaudit.audits.folding.explanations import About, cases, clearest, co_clusters, least_related
+from recaudit.audits.folding.explanations import About, cases, clearest, co_clusters
 from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
@@ -69,7 +69,9 @@ class FoldingResult(Result):
         position = space.model.data.users_at([user])
         items = lists_of(space.model, Top1(), lists.items.shape[1], self.rng, Serial(), "lists", position)
         found = JudgedLists(space, position, items, lists.unrelated, lists.similar)
-        return cases(space, found, least_related(found, n), About.of(space.model.data, system), min_ratings)
+        row, place = np.nonzero(items >= 0)
+        order = np.lexsort((place, -found.similarity[row, place], found.relatedness[row, place]))[:n]
+        return cases(space, found, (row[order], place[order]), About(space.model.data, system), min_ratings)
 
     def worst(self, n: int = _CASES, *, system: str | None = None, min_ratings: int = MIN_RATINGS) -> pl.DataFrame:
         """The n clearest spurious recommendations over all users who were asked about, with the evidence.
@@ -79,7 +81,7 @@ class FoldingResult(Result):
         """
         check_count("n", n)
         space, lists = self._measured
-        about = About.of(space.model.data, system)
+        about = About(space.model.data, system)
         return cases(space, lists, clearest(lists, about, n, min_ratings), about, min_ratings)
 
     def co_clusters(

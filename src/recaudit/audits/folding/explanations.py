@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -35,32 +34,24 @@ CASE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "nearest_by_model": pl.List(pl.String),
     "model_cosine": pl.Float64,
 }
-"""The columns after `user` and `item`: the item, its place in the list, r, s, max(0, s - r), whether that makes it
-spurious; the categories that the user rates most, and the share of what they rated that has one in common with the
-item. Then what `relatedness`, which is of the user and the item, compares with: of what the user rated, the items that
-are most related to the user by the same number, and its median over all of them. And why the model may have placed the
-item there: of what the user rated, the items whose vectors the model has nearest to this item's, and the cosine between
-the nearest and this item. Only items with enough ratings are named."""
+"""The columns after `user` and `item`. `user_rates` are the categories that the user rates most, and `in_common` is the
+share of what they rated that has one in common with the item. Of what the user rated, `most_related` to the user are to
+be compared with, and `relatedness_of_rated`, the median; `nearest_by_model` are those whose vectors are nearest to the
+item's, `model_cosine` that of the nearest. Only items with enough ratings are named."""
 
 _NEAREST = 3  # how many of the rated items are named
 _SAME_WAY = 1e-9  # a cosine above this is more than rounding
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class About:
     """Items and users described by one category system; by their titles alone where the log has none."""
 
-    data: Interactions
-    categories: Categories
-
-    @classmethod
-    def of(cls, data: Interactions, system: str | None) -> About:
+    def __init__(self, data: Interactions, system: str | None) -> None:
         """By the named system, or else the log's first."""
-        if system is not None:
-            return cls(data, category_system(data, system))
         nothing = Categories((), sparse.csr_array((data.n_items, 0)))
-        return cls(data, next(iter(data.categories.values()), nothing))
+        first = next(iter(data.categories.values()), nothing)
+        self.data, self.categories = data, first if system is None else category_system(data, system)
 
     def of_item(self, item: int) -> str | None:
         """The item's categories, the weightiest first: "Horror|Thriller"; None where it has none."""
@@ -109,13 +100,6 @@ class About:
             parts = np.where(shares > 0, shares * np.log(shares / everywhere), 0.0)
         best = [g for g in np.argsort(-parts, kind="stable")[:most] if parts[g] > 0]
         return "|".join(self.categories.names[g] for g in best)
-
-
-def least_related(lists: JudgedLists, n: int) -> tuple[IntArray, IntArray]:
-    """(n,) each, row and place: the items of the lists least related to their users; of equals the most similar."""
-    row, place = np.nonzero(lists.items >= 0)
-    order = np.lexsort((place, -lists.similarity[row, place], lists.relatedness[row, place]))[:n]
-    return row[order], place[order]
 
 
 def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tuple[IntArray, IntArray]:
@@ -202,7 +186,7 @@ def neighbours(
             expected=f"a model of the same {data.n_items:,} items as the first",
             remedy="Fit both to the same log.",
         )
-    position, about = int(data.items_at([item])[0]), About.of(data, system)
+    position, about = int(data.items_at([item])[0]), About(data, system)
     others = np.flatnonzero((data.item_counts >= min_ratings) & (np.arange(data.n_items) != position))
     count = min(n, len(others)) + 1
     columns: dict[str, object] = {"rank": np.arange(count)}
@@ -255,7 +239,7 @@ def co_clusters(
     for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
         check_count(name, count)
     data, relatedness, asked = space.model.data, space.relatedness, lists.users
-    about = About.of(data, system)
+    about = About(data, system)
     of_user = kmeans(unit_rows(relatedness.user_vectors[asked]), clusters[0], rng)
     of_item = kmeans(unit_rows(relatedness.item_vectors), clusters[1], rng)
     members, films = (np.eye(int(labels.max()) + 1)[labels] for labels in (of_user, of_item))

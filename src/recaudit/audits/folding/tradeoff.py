@@ -65,10 +65,9 @@ def folding_tradeoff(
     `data` is the log to learn from and `test` what is held out; without it a tenth of the log, at random. A
     `BlockWorld` brings both, and the true relatedness; of several worlds each is a repetition, as in the paper's
     section 4.1. `relatedness` is by default that of the training log; several, by name, are measured on the same
-    models. `recommender` has the settings that all models share. Each repetition has another random start and,
-    without `test`, another split. With a `cache` (a folder) every model measured is a small file there: an
-    interrupted study continues where it stopped and gives the same numbers, and a larger grid measures only what is
-    new.
+    models. `recommender` has the settings that all models share. Each repetition has another random start and, without
+    `test`, another split. With a `cache` (a folder) every model measured is a small file there: an interrupted study
+    continues where it stopped and gives the same numbers, and a larger grid measures only what is new.
     """
     check_count("repetitions", repetitions)
     if isinstance(data, Sequence) and repetitions > 1:
@@ -246,8 +245,7 @@ class Tradeoff:
     def correlations(self) -> pl.DataFrame:
         """Spearman's correlation of RMSE with folding, and with folding of lists, over the weights at fixed factors.
 
-        Null where there are fewer than three weights, or all are alike. Below 0: what predicts better folds
-        more.
+        Null where there are fewer than three weights, or all are alike. Below 0: what predicts better folds more.
         """
         rows = [
             (*names, len(group), *(spearman(group["rmse"], group[metric]) for metric in ("folding", "shown_folding")))
@@ -259,8 +257,7 @@ class Tradeoff:
     def agreement(self) -> pl.DataFrame:
         """Whether two choices of relatedness put the models in the same order (paper 002, section 4.3).
 
-        Spearman's correlation of folding over all models, and the lowest of those over models with the same
-        factors.
+        Spearman's correlation of folding over all models, and the lowest of those over models with the same factors.
         """
         rows = []
         for first, second in combinations(self.relatedness, 2):

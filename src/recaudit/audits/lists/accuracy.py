@@ -25,6 +25,7 @@ from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
 from recaudit.policies import AnyListPolicy, Top1
 
+_Pooled = tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
 
@@ -84,7 +85,7 @@ class Accuracy(ListAudit):
         per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, self.k)
 
         rated, hit = np.full(len(test), float(predicts)), (rank > 0) & is_relevant
-        pooled = {
+        pooled: dict[str, _Pooled] = {
             "rmse": (error**2, rated, np.sqrt),
             "mae": (np.abs(error), rated, identity),
             "recall": (hit.astype(np.float64), is_relevant.astype(np.float64), identity),
@@ -150,9 +151,6 @@ def _ranking_metrics(
             "mrr": np.bincount(who[nth == 1], 1 / where[nth == 1], n_users),
         }
     return {name: np.where(wanted > 0, values, np.nan) for name, values in found.items()}
-
-
-_Pooled = tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]
 
 
 def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled]) -> list[Ratio]:

@@ -27,8 +27,7 @@ from recaudit.policies import AnyListPolicy, Top1
 class Exposure(ListAudit):
     """Which items are shown, and how popular they are: how often they were rated in the model's training log.
 
-    Lists hold unseen items only. By group of items: the share of all recommended places, beside that of the
-    ratings.
+    Lists hold unseen items only. By group of items: the share of all recommended places, beside that of the ratings.
     """
 
     metrics = EXPOSURE
