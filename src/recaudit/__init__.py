@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from recaudit.audits.audit import Subject as Subject
     from recaudit.audits.calibration.audit import Calibration as Calibration
     from recaudit.audits.calibration.audit import calibration as calibration
-    from recaudit.audits.calibration.curve import calibration_curve as calibration_curve
     from recaudit.audits.calibration.rerank import rerank as rerank
     from recaudit.audits.calibration.rerank import rerank_file as rerank_file
     from recaudit.audits.calibration.reranking import Reranking as Reranking
+    from recaudit.audits.calibration.reranking import calibration_curve as calibration_curve
     from recaudit.audits.calibration.reranking import reranking as reranking
     from recaudit.audits.composed.audit import Composed as Composed
     from recaudit.audits.composed.audit import composed as composed
@@ -81,9 +81,8 @@ _NAMES = {
     "audits.agency.sweeps": ("sweep_beta", "sweep_horizon"),
     "audits.audit": ("Audit", "Subject"),
     "audits.calibration.audit": ("Calibration", "calibration"),
-    "audits.calibration.curve": ("calibration_curve",),
     "audits.calibration.rerank": ("rerank", "rerank_file"),
-    "audits.calibration.reranking": ("Reranking", "reranking"),
+    "audits.calibration.reranking": ("Reranking", "calibration_curve", "reranking"),
     "audits.composed.audit": ("Composed", "composed"),
     "audits.fidelity.audit": ("Fidelity", "fidelity"),
     "audits.folding.audit": ("Folding", "FoldingResult", "folding"),

@@ -10,7 +10,7 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits.calibration.audit import calibration
-from recaudit.audits.calibration.curve import calibration_curve, knee
+from recaudit.audits.calibration.reranking import calibration_curve, knee
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError

@@ -12,6 +12,7 @@ from scipy import sparse, stats
 
 from audits.paper_comparators import binomial_diversity, disproportionality, genre_counts
 from recaudit.arrays import FloatArray
+from recaudit.audits.calibration.calibrator import Target, interests
 from recaudit.audits.calibration.measures import (
     Homogeneity,
     hellinger,
@@ -20,7 +21,6 @@ from recaudit.audits.calibration.measures import (
     representation,
     total_variation,
 )
-from recaudit.audits.calibration.target import Target, interests
 from recaudit.data import Interactions
 from recaudit.errors import InputError
 from recaudit.policies.calibrated import CalibrationTarget
@@ -59,7 +59,7 @@ class TestInterests:
         frame = pl.DataFrame({"user": ["u"] * 4, "item": [*days], "time": [day * 86_400 for day in days.values()]})
         genres = pl.DataFrame({"item": ["r", "s", "x"], "genre": ["romance", "science", "action"]})
         log = Interactions.from_frame(frame, rating=None, time="time").with_items(genres, categories={"genre": "genre"})
-        found = Target.of(log, CalibrationTarget(history_weights="recency", half_life=2 * 86_400))
+        found = Target(log, CalibrationTarget(history_weights="recency", half_life=2 * 86_400))
         weights = {"romance": 1, "science": 2**-0.5, "action": 1 / 8}
         expected = [weights[name] / sum(weights.values()) for name in found.names]
         np.testing.assert_allclose(found.interests[0], expected)
@@ -77,7 +77,7 @@ class TestInterests:
         frame = pl.DataFrame({"user": ["u", "v", "v"], "item": ["r", "r", "x"]})
         genres = pl.DataFrame({"item": ["r", "x"], "genre": ["romance", "action"]})
         data = Interactions.from_frame(frame, rating=None).with_items(genres, categories={"genre": "genre"})
-        found = Target.of(data, CalibrationTarget(prior_weight=0.2, prior=prior))
+        found = Target(data, CalibrationTarget(prior_weight=0.2, prior=prior))
         order = [found.names.index(name) for name in ("romance", "action")]
         np.testing.assert_allclose(found.interests[:, order], expected)
 

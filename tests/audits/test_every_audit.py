@@ -9,8 +9,7 @@ import pytest
 from recaudit import runs
 from recaudit.audits.agency.audit import Agency
 from recaudit.audits.calibration.audit import Calibration
-from recaudit.audits.calibration.curve import CalibrationCurve
-from recaudit.audits.calibration.reranking import Reranking
+from recaudit.audits.calibration.reranking import CalibrationCurve, Reranking
 from recaudit.audits.catalogue import PAPERS, catalog
 from recaudit.audits.composed.audit import Composed
 from recaudit.audits.fidelity.audit import Fidelity

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from recaudit.audits import FoldingResult, Relatedness, folding, neighbours
-from recaudit.audits.folding.clusters import kmeans
+from recaudit.audits.folding.explanations import kmeans
 from recaudit.data import Interactions, synthetic
 from recaudit.data.blocks import BlockWorld
 from recaudit.errors import DataError, InputError, NotSupportedError

@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 from polars.testing import assert_frame_equal
 
 from recaudit.audits import Relatedness, accuracy, folding
-from recaudit.audits.folding.fronts import knee, on_front
-from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff, spearman
+from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff, knee, on_front, spearman
 from recaudit.data import Interactions, splits
 from recaudit.data.synthetic import BlockWorld, blocks, toy
 from recaudit.engines import Step, listening

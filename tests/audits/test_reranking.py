@@ -14,8 +14,7 @@ import recaudit as ra
 from recaudit.audits import RerankingResult, Result
 from recaudit.audits.audit import Subject
 from recaudit.audits.calibration.audit import Calibration, calibration
-from recaudit.audits.calibration.curve import calibration_curve
-from recaudit.audits.calibration.reranking import Reranking, reranking
+from recaudit.audits.calibration.reranking import Reranking, calibration_curve, reranking
 from recaudit.audits.folding.audit import folding
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure

@@ -5,18 +5,22 @@ from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.calibration.audit import Calibration, calibration
-from recaudit.audits.calibration.curve import CalibrationCurve, calibration_curve
 from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
-from recaudit.audits.calibration.reranking import Reranking, RerankingResult, reranking
+from recaudit.audits.calibration.reranking import (
+    CalibrationCurve,
+    Reranking,
+    RerankingResult,
+    calibration_curve,
+    reranking,
+)
 from recaudit.audits.catalogue import PAPERS, catalog
 from recaudit.audits.composed.audit import Composed, composed
 from recaudit.audits.fidelity.audit import Fidelity, fidelity
 from recaudit.audits.folding.audit import Folding, FoldingResult, folding
 from recaudit.audits.folding.explanations import neighbours
-from recaudit.audits.folding.fronts import MeasuredModels
 from recaudit.audits.folding.relatedness import Relatedness
-from recaudit.audits.folding.tradeoff import Tradeoff, folding_tradeoff, folding_tuning
+from recaudit.audits.folding.tradeoff import MeasuredModels, Tradeoff, folding_tradeoff, folding_tuning
 from recaudit.audits.instability.audit import Instability, instability
 from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.lists.accuracy import Accuracy, accuracy

@@ -1,8 +1,17 @@
 """Scores to recommendations: a distribution over the allowed items, a list drawn from it, or a list made as a whole."""
 
-from recaudit.policies.base import AnyListPolicy, AnyPolicy, Lister, ListPolicy, Policy
 from recaudit.policies.calibrated import Calibrated
-from recaudit.policies.selection import EpsilonGreedy, Power, Softmax, Top1
+from recaudit.policies.selection import (
+    AnyListPolicy,
+    AnyPolicy,
+    EpsilonGreedy,
+    Lister,
+    ListPolicy,
+    Policy,
+    Power,
+    Softmax,
+    Top1,
+)
 from recaudit.ranking import top_items
 
 __all__ = [

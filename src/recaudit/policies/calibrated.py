@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.policies.base import Lister, ListPolicy
+from recaudit.policies.selection import Lister, ListPolicy
 from recaudit.registry import LISTERS
 from recaudit.specification import Id, Number, Specification
 
@@ -71,11 +71,9 @@ class CalibrationTarget(Specification):
 class Calibrated(ListPolicy, CalibrationTarget):
     """Lists with a large (1 - lambda) s(I) - lambda C_KL(p, q(I)) (paper 004, Equation 6).
 
-    It makes whole lists, out of all items that a user has not seen, and needs to know whose they are: p is the user's
-    history. So it stands wherever lists are asked for (`recommend`, `exposure`, `calibration`, `rerank`), and not where
-    the probability of a single item is, which no score alone decides.
-
-    A user without history gets the list by score, or one that follows the prior where `prior_weight` is above 0.
+    It makes whole lists out of what a user has not seen, for `recommend`, `exposure`, `calibration` and `rerank`;
+    no score alone decides the probability of a single item. A user without history gets the list by score, or one
+    that follows the prior where `prior_weight` is above 0.
     """
 
     weight: Share | Annotated[tuple[Share, ...], Field(min_length=1)] = 0.99

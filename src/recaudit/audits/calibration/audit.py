@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -13,13 +14,13 @@ from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.lists import ListColumns, given_lists
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
-from recaudit.audits.calibration.target import Target, systems_of, with_system
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.exposure import incidence, shares
+from recaudit.audits.lists.exposure import by_group, incidence, of_items
 from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
@@ -27,9 +28,8 @@ from recaudit.data.interactions import Interactions, Unknown
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import Bootstrap, aggregate, mean, row
-from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
+from recaudit.metrics.intervals import aggregate, mean
+from recaudit.metrics.tables import item_table, user_table
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.seeding import derive, keys_of, uniforms
@@ -69,17 +69,15 @@ class CalibrationAudit(ListAudit, CalibrationTarget, ABC):
 class Calibration(CalibrationAudit):
     """Whether lists keep users' interests in proportion.
 
-    C_KL, Hellinger distance and total variation between the categories of each user's list and history. The lists are
-    a model's, under the policy; or those that a system has shown, in a frame or a .parquet, .csv or .tsv file with
-    columns user, item, and rank or score: as long as they are, or cut at k where it is said, against the histories in
-    a log. Beside a model, that is another log of the same users and items.
+    C_KL, Hellinger distance and total variation between the categories of each user's list and history. The lists
+    are a model's, under the policy; or those that a system has shown, in a frame or a .parquet, .csv or .tsv file
+    with columns user, item, and rank or score, against the histories in a log: as long as they are, or cut at k
+    where it is said.
 
-    Of several category systems a distance is the mean by importance, and each system's own stands in `groups`, by
-    "category system". Users without a history, or without any category in it or in their list, are excluded, with the
-    status "not_applicable". For groups of items, `groups` has their share of the places beside that of the log;
-    `items` how often each is recommended and consumed; "categories" is the paper's Figure 3: over- and
-    under-representation among all users and among the tenth with the highest C_KL; "worst_users" its Figure 2: the
-    categories of the ten users with the highest C_KL.
+    Of several category systems a distance is the mean by importance; `groups` has each system's own. Users without
+    any category in history or list are excluded, as "not_applicable". `items` says how often each is recommended
+    and consumed, "categories" which are over- and under-represented (the paper's Figure 3), "worst_users" has the
+    categories of the ten users with the highest C_KL (Figure 2).
     """
 
     metrics = (*CALIBRATION, EXPOSURE[-1])
@@ -108,7 +106,9 @@ class Calibration(CalibrationAudit):
 
     def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, engine: Engine | None = None) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
-        return self._result(data, data.user_ids, np.arange(data.n_users), lists, {}, Context(rng, engine or Serial()))
+        return self._result(
+            data, Comparison(data, lists, with_system(self, data)), {}, Context(rng, engine or Serial())
+        )
 
     def _of_given(self, subject: Subject, context: Context) -> Result:
         """About lists that a system has shown."""
@@ -130,19 +130,12 @@ class Calibration(CalibrationAudit):
             "emptied": given.emptied,
             "against_rank": int(given.against_rank.sum()),
         }
-        return self._result(subject.history, given.user_ids, given.at, lists, facts, context)
+        wanted = with_system(self, subject.history)
+        shown = Comparison(subject.history, lists, wanted, given.user_ids, given.at)
+        return self._result(subject.history, shown, facts, context)
 
-    def _result(
-        self,
-        data: Interactions,
-        user_ids: pl.Series,
-        at: IntArray,
-        lists: IntArray,
-        facts: Mapping[str, object],
-        context: Context,
-    ) -> Result:
-        target, bootstrap = Target.of(data, with_system(self, data)), self.bootstrap(context.rng)
-        shown = _Compared(user_ids, at, lists, target, self)
+    def _result(self, data: Interactions, shown: Comparison, facts: Mapping[str, object], context: Context) -> Result:
+        target, at, lists, bootstrap = shown.target, shown.at, shown.lists, self.bootstrap(context.rng)
         p_value = self._p_values(data, shown, context)
         own = {name: target.mean(values) for name, values in shown.distances.items()}
         numbers = {**own, "uncalibrated_share": np.where(np.isnan(p_value), np.nan, p_value <= LEVEL)}
@@ -151,22 +144,20 @@ class Calibration(CalibrationAudit):
         for place, system in enumerate(target.systems if len(target.systems) > 1 else ()):
             for name, values in shown.distances.items():
                 ratios.append(mean(name, values[place], everybody, "category system", system))
-        for grouping in groupings(data, self.by):
-            if grouping.over == "users":
-                members_of = np.where((at >= 0)[:, None], grouping.weights[at], 0.0)
-                for group, members in zip(grouping.names, members_of.T, strict=True):
-                    ratios += [mean(name, values, members, grouping.by, group) for name, values in numbers.items()]
-            else:
-                ratios += shares(recommended, grouping, data)
-        averages, groups = aggregate(ratios, bootstrap)
+        averages, groups = aggregate(ratios + by_group(data, self.by, numbers, recommended, at), bootstrap)
+        consumed_share = data.item_counts / max(1, len(data))
+        apart = partial(_apart, consumed_share=consumed_share)
+        bounds = np.array([[0.0], [1.0]])
         counts = recommended.sum(axis=0).astype(np.int64)
         systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
         return Result(
             self,
             {
-                "summary": pl.concat([averages, _item_row(recommended, data, bootstrap)]),
+                "summary": pl.concat(
+                    [averages, of_items(["item_calibration_tv"], apart, recommended, bootstrap, bounds)]
+                ),
                 "groups": groups,
-                "users": user_table(user_ids, {**own, "p_value": p_value}).with_columns(
+                "users": user_table(shown.user_ids, {**own, "p_value": p_value}).with_columns(
                     history=pl.Series(np.where(at >= 0, data.user_counts[at], 0)),
                     list=pl.Series((lists >= 0).sum(axis=1)),
                     status=pl.Series(np.where(shown.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
@@ -174,7 +165,7 @@ class Calibration(CalibrationAudit):
                 "items": item_table(data).with_columns(
                     recommended=pl.Series(counts),
                     recommended_share=pl.Series(counts / max(1, counts.sum())),
-                    consumed_share=pl.Series(data.item_counts / max(1, len(data))),
+                    consumed_share=pl.Series(consumed_share),
                 ),
                 "categories": lambda: _categories(shown),
                 "worst_users": lambda: _worst_users(shown),
@@ -183,7 +174,7 @@ class Calibration(CalibrationAudit):
             facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
         )
 
-    def _p_values(self, data: Interactions, shown: _Compared, context: Context) -> FloatArray:
+    def _p_values(self, data: Interactions, shown: Comparison, context: Context) -> FloatArray:
         """(users,): of the test of list against history; NaN for those not tested."""
         draws = uniforms(derive(context.rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
         # With a prior, users without a history can be measured, but have nothing to be tested against.
@@ -204,20 +195,23 @@ calibration = Verb(Calibration, Result)
 
 
 @final
-class _Compared:
+class Comparison:
     """Lists and histories side by side, and the distances between them."""
 
     def __init__(
-        self, user_ids: pl.Series, at: IntArray, lists: IntArray, target: Target, wanted: CalibrationTarget
+        self,
+        data: Interactions,
+        lists: IntArray,
+        wanted: CalibrationTarget,
+        user_ids: pl.Series | None = None,
+        at: IntArray | None = None,
     ) -> None:
-        self.user_ids = user_ids
-        self.at = at
-        """(users,): positions in the log, -1 for users that it does not know."""
-        self.lists = lists
-        """(users, k): item positions, -1 where there is none."""
-        self.target = target
-        self.p = p = target.interests[at]
-        self.q = q = list_distribution(lists, target.shares, rank_weights(wanted.rank_weights, lists.shape[1]))
+        """Lists (users, k) of item positions, -1 for none, of the log's users or of others: `at` -1 where unknown."""
+        self.user_ids = data.user_ids if user_ids is None else user_ids
+        self.at = np.arange(data.n_users) if at is None else at
+        self.lists, self.target = lists, Target(data, wanted)
+        target, ranks = self.target, rank_weights(wanted.rank_weights, lists.shape[1])
+        self.p, self.q = p, q = target.interests[self.at], list_distribution(lists, target.shares, ranks)
         """p and q (users, genres)"""
         self.distances = {
             "calibration_kl": target.each(lambda p, q: kl(p, q, wanted.smoothing), p, q),
@@ -230,40 +224,31 @@ class _Compared:
         self.known: BoolArray = ~np.isnan(self.kl)
         """(users,): who has interests and a list with categories."""
 
-    def worst(self, count: int) -> IntArray:
-        """The users with the highest C_KL, worst first; of equal ones the first."""
-        order = np.argsort(np.where(self.known, -self.kl, np.inf), kind="stable")
-        return order[: min(count, int(self.known.sum()))]
+    @property
+    def worst(self) -> IntArray:
+        """Everybody who has a C_KL, the highest first; of equal ones the first."""
+        return np.argsort(np.where(self.known, -self.kl, np.inf), kind="stable")[: self.known.sum()]
+
+    @property
+    def worst_tenth(self) -> IntArray:
+        """The users whom the paper's Figure 3 looks at."""
+        return self.worst[: int(np.ceil(WORST * self.known.sum()))]
 
 
 # ---- tables --------------------------------------------------------------------------------------------
 
 
-def _item_row(recommended: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> pl.DataFrame:
-    """How far items' shares of the places are from their shares of the log; an interval around the estimate."""
-    consumed = data.item_counts / max(1, len(data))
-
-    def distance(counts: FloatArray) -> FloatArray:
-        """(rows, 1) for counts (rows, items); NaN where nothing is recommended."""
-        with np.errstate(invalid="ignore"):
-            shares = counts / counts.sum(axis=1, keepdims=True)
-        return np.asarray(np.abs(shares - consumed).sum(axis=1, keepdims=True) / 2)
-
-    value = distance(recommended.sum(axis=0).astype(np.float64)[None])[0]
-    by_item = recommended.T.tocsr()
-    drawn = [distance(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(recommended.shape[0])]
-    lower, upper = np.clip(bootstrap.around(value, np.concatenate(drawn)), 0.0, 1.0)[:, 0]
-    users = int((np.diff(recommended.indptr) > 0).sum())
-    numbers = row(float(value[0]), lower, upper, users, recommended.shape[0])
-    return pl.DataFrame([{"metric": "item_calibration_tv", **numbers}], SUMMARY_SCHEMA)
+def _apart(counts: FloatArray, consumed_share: FloatArray) -> FloatArray:
+    """(rows, 1): how far shares of counts (rows, items) are from the log's (items,); NaN where there are none."""
+    with np.errstate(invalid="ignore"):
+        shares = counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(shares - consumed_share).sum(axis=1, keepdims=True) / 2)
 
 
-def _categories(shown: _Compared) -> pl.DataFrame:
+def _categories(shown: Comparison) -> pl.DataFrame:
     """The paper's Figure 3, for all users and for the worst tenth."""
-    everybody = np.flatnonzero(shown.known)
-    worst = shown.worst(int(np.ceil(WORST * len(everybody))))
     tables = []
-    for group, users in (("all", everybody), ("worst", worst)):
+    for group, users in (("all", np.flatnonzero(shown.known)), ("worst", shown.worst_tenth)):
         found: dict[str, Any] = representation(shown.p[users], shown.q[users])
         found["recommended"] = shown.q[users].sum(axis=0) / max(1, len(users))
         columns = {"category": pl.Series(shown.target.labels, dtype=pl.String), **found}
@@ -271,9 +256,9 @@ def _categories(shown: _Compared) -> pl.DataFrame:
     return pl.concat(tables).select("group", "category", "history", "recommended", "over", "under", "users")
 
 
-def _worst_users(shown: _Compared) -> pl.DataFrame:
+def _worst_users(shown: Comparison) -> pl.DataFrame:
     """Each category of the worst users: its share of the history and of the list."""
-    users, labels = shown.worst(SHOWN), shown.target.labels
+    users, labels = shown.worst[:SHOWN], shown.target.labels
     return pl.DataFrame(
         {
             "user": shown.user_ids.gather(np.repeat(users, len(labels))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import final
 
@@ -39,25 +40,28 @@ class GivenLists:
     """(users,): distinct, as they stand in the frame."""
     at: IntArray
     """(users,): positions in the log; -1 for users that it does not know: they have no history."""
-    indptr: IntArray
-    """(users + 1,): the rows of list l are `indptr[l]:indptr[l + 1]`."""
+    rows: IntArray
+    """(rows,): the list that a row belongs to, ascending."""
     items: IntArray
     """(rows,): positions in the log."""
     places: IntArray
     """(rows,): the place in the list as it was given, from 1; rows that were left out have had theirs."""
     scores: FloatArray | None
-    """(rows,): None without a column of scores."""
-    against_rank: BoolArray
-    """(users,): whether a lower place of the list has a higher score; the rank decides."""
+    """(rows,): None without a column of them."""
     left_out: int
     """How many rows were ignored, because the log does not know their items."""
     emptied: int
     """How many users have no list any more, because none of its rows was left."""
 
-    @property
-    def rows(self) -> IntArray:
-        """(rows,): the list that a row belongs to."""
-        return np.repeat(np.arange(len(self.user_ids)), np.diff(self.indptr))
+    @cached_property
+    def against_rank(self) -> BoolArray:
+        """(users,): whether a place of the list has a higher score than that before it; the rank decides."""
+        found, largest = np.zeros(len(self.user_ids), dtype=np.bool_), np.zeros(len(self.user_ids))
+        if self.scores is not None:
+            np.maximum.at(largest, self.rows, np.abs(self.scores))
+            rises = np.diff(self.scores) > TIE * largest[self.rows[1:]]
+            found[self.rows[1:][rises & (np.diff(self.rows) == 0)]] = True
+        return found
 
     def dense(self, k: int | None = None) -> IntArray:
         """(users, k or the longest list): item positions by place, -1 where a row was left out and after the end."""
@@ -71,11 +75,10 @@ class GivenLists:
 def given_lists(
     lists: object, data: Interactions, columns: ListColumns | None = None, unknown: Unknown = "error", before: int = 0
 ) -> GivenLists:
-    """Read lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file.
+    """Lists from a frame (pandas, polars, pyarrow) or a .parquet, .csv or .tsv file, best first by rank or else score.
 
-    Best first is by `rank`, else by falling `score` (equal ones: the item that comes first in the log). An item that
-    the log does not know is an error, or its row is ignored; a user that it does not know stays. Errors count rows from
-    `before`, for a piece of a file.
+    An item that the log does not know is an error, or its row is ignored; such a user stays. Errors count rows from
+    `before`.
     """
     columns = columns or ListColumns()
     table = _table(lists, data, columns, before)
@@ -101,11 +104,10 @@ def given_lists(
     return GivenLists(
         user_ids,
         found(data.user_ids, user_ids, f"column {columns.user!r}"),
-        np.searchsorted(at, np.arange(len(left) + 1)).astype(np.int64),
+        at,
         items[kept],
         places_in(rows)[kept],
         None if scores is None else scores[kept],
-        _against_rank(at, None if scores is None else scores[kept], len(left)),
         int(missing.sum()),
         len(everybody) - len(left),
     )
@@ -114,17 +116,6 @@ def given_lists(
 def places_in(rows: IntArray) -> IntArray:
     """(rows,): which row of its list each is, from 1; `rows` (rows,) are the lists, ascending."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
-
-
-def _against_rank(rows: IntArray, scores: FloatArray | None, lists: int) -> BoolArray:
-    """(lists,): whether a score is above that of the place before it, by more than a tie; `rows` as in `places_in`."""
-    found = np.zeros(lists, dtype=np.bool_)
-    if scores is not None and len(rows):
-        largest = np.zeros(lists)
-        np.maximum.at(largest, rows, np.abs(scores))
-        rises = (np.diff(scores) > TIE * largest[rows[1:]]) & (np.diff(rows) == 0)
-        found[rows[1:][rises]] = True
-    return found
 
 
 def _table(lists: object, data: Interactions, columns: ListColumns, before: int) -> pl.DataFrame:

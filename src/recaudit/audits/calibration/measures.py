@@ -1,9 +1,8 @@
 """How far a list's genres are from a user's, and whether by more than chance: paper 004, section 3.
 
-All distances take `p` (users, genres), the interests, and `q` (users, genres), the shares in the list, of one category
-system. A row of p sums to one, a row of q to one or, where the list has items without any genre, to less: what is
-missing counts as a genre that the user has no interest in. For a user without interests (p all 0) or an empty list (q
-all 0) they give a finite number without meaning: `measurable` says which rows to leave out.
+Distances take the interests `p` and the list's shares `q` (users, genres) of one category system. What a row of q lacks
+to one (items without any genre) counts as a genre without interest. Where p or q is all 0 the number has no meaning:
+see `measurable`.
 """
 
 from __future__ import annotations
@@ -27,29 +26,21 @@ def measurable(p: FloatArray, q: FloatArray) -> BoolArray:
 
 
 def kl(p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING) -> FloatArray:
-    """(users,): C_KL, the Kullback-Leibler divergence of the smoothed list from the history.
+    """(users,): C_KL, the Kullback-Leibler divergence of the smoothed list from the history (Equations 4 and 5).
 
-    sum_g p log(p / q~), q~ = (1 - alpha) q + alpha p, natural logarithm (Equations 4 and 5). From 0 (the same
-    proportions) to log(1 / alpha) (nothing that the user is interested in; 4.6 for 0.01). Most sensitive to small
-    interests that the list leaves out. It depends on `smoothing`: values compare only under the same alpha.
+    sum_g p log(p / q~), q~ = (1 - alpha) q + alpha p, natural logarithm. From 0 to log(1 / alpha): 4.6 for 0.01.
     """
     return np.maximum(divergence(p, q, smoothing), 0.0)
 
 
 def hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
-    """(users,): C_H, the Hellinger distance, with the usual 1 / sqrt(2) (the paper prints 1 / 2: see the errata).
-
-    sqrt(sum_g (sqrt p - sqrt q)^2 / 2). From 0 (the same proportions) to 1 (nothing in common). No smoothing.
-    """
+    """(users,): sqrt(sum_g (sqrt p - sqrt q)^2 / 2), the Hellinger distance (the paper prints 1 / 2: an erratum)."""
     missing = np.maximum(1 - q.sum(axis=1), 0.0)
     return np.asarray(np.sqrt((np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=1) + missing) / 2))
 
 
 def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
-    """(users,): the share of the list that would have to be replaced: sum_g |p - q| / 2.
-
-    From 0 (the same proportions) to 1 (nothing in common). No smoothing.
-    """
+    """(users,): the share of the list that would have to be replaced: sum_g |p - q| / 2."""
     missing = np.maximum(1 - q.sum(axis=1), 0.0)
     return np.asarray((np.abs(p - q).sum(axis=1) + missing) / 2)
 
@@ -57,8 +48,7 @@ def total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
 def representation(p: FloatArray, q: FloatArray) -> dict[str, FloatArray]:
     """How some users' lists treat each genre (genres,), as in the paper's Figure 3; zeros without any users.
 
-    `history`: the mean of p. `over`: the mean of max(0, q - p), how far the genre is above its share on average, 0
-    where it is not. `under`: the mean of max(0, p - q); above `over` the genre is under-represented on average.
+    `history`: the mean of p; `over` and `under`: the means of max(0, q - p) and of max(0, p - q).
     """
     parts = {"history": p, "over": np.maximum(q - p, 0), "under": np.maximum(p - q, 0)}
     return {name: values.sum(axis=0) / max(1, len(p)) for name, values in parts.items()}
@@ -69,10 +59,9 @@ def representation(p: FloatArray, q: FloatArray) -> dict[str, FloatArray]:
 class Homogeneity:
     """Whether a list could be a chance draw from the user's own taste; a block of users in, their tests out.
 
-    The null hypothesis is that list and history are random parts of one pool of items. The statistic is G of the table
-    of genres by (list, history), items with several genres counting in parts. The p-value comes from drawing the list
-    again and again out of the pool (a permutation test), not from the chi-squared distribution: lists are short, many
-    genres are expected less than five times, and the parts of an item are not independent.
+    The null hypothesis is that list and history are random parts of one pool of items; the statistic is G of the
+    table of genres by (list, history). The p-value is that of a permutation test: lists are too short for the
+    chi-squared distribution, and the parts of an item with several genres are not independent.
     """
 
     lists: IntArray
@@ -87,11 +76,7 @@ class Homogeneity:
     rng: int = 0
 
     def __call__(self, users: IntArray) -> FloatArray:
-        """(2, users): the statistic, 0 where list and history have the same proportions, and its p-value.
-
-        The p-value is how often a random draw is at least as far off, from 1 / (samples + 1) to 1. Both are NaN where
-        list or history has no items with genres.
-        """
+        """(2, users): the statistic and its p-value, from 1 / (samples + 1); NaN where one has no items with genres."""
         has_genre = np.diff(self.shares.indptr) > 0
         found = np.full((2, len(users)), np.nan)
         for place, user in enumerate(users):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from recaudit import atomic
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.atomic import workspace
 from recaudit.audits.calibration.calibrator import Calibrator
 from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists, places_in
 from recaudit.data.frames import check_columns
@@ -43,16 +42,12 @@ def rerank(
 ) -> pl.DataFrame:
     """Calibrated lists out of the items that each user's list has: user, item, rank, score, before.
 
-    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank; a list is the pool
-    that the items are taken from, as many as `policy.size` says. `data` holds the histories and the categories. The
-    relevance of an item is its score; without scores, or where they contradict the ranks (a warning counts such lists),
-    it follows from the ranks, as with `transform="rank"`. Of tied values the item that comes first in the log wins.
-    `before` is the place that the item had. Users keep their order; one without history keeps the list by score, cut at
-    the size. An item that the log does not know is an error, or its row is left out, and a warning counts the users who
-    have no list any more.
-
-    With `certify` there is one column more, `may_miss`: by how much at most the objective of the list, as a whole, is
-    below that of the best list of its length, in units of the objective, `(1 - weight) score - weight C_KL`.
+    `lists` is a frame, or a .parquet, .csv or .tsv file, with columns user, item, and score or rank; a list is the
+    pool that `policy.size` items are taken from. `data` holds the histories and the categories. The relevance of an
+    item is its score; without scores, or where they contradict the ranks (a warning counts such lists), it follows
+    from the ranks, as with `transform="rank"`. `before` is the place that the item had. A user without history
+    keeps the list by score, cut at the size. With `certify`, `may_miss` is by how much at most the list's
+    objective, `(1 - weight) score - weight C_KL`, is below that of the best list of its length.
     """
     given = given_lists(lists, data, columns, unknown)
     if given.emptied:
@@ -60,7 +55,7 @@ def rerank(
     if count := int(given.against_rank.sum()):
         contradict = f"{count:,} lists have scores that contradict their ranks: the ranks decide there, and relevance"
         warnings.warn(f"{contradict} falls with them in equal steps.", stacklevel=2)
-    return _Reranker(Calibrator(policy or Calibrated(), data), columns or ListColumns(), certify)(given)
+    return _reranked(given, Calibrator(policy or Calibrated(), data), columns or ListColumns(), certify=certify)
 
 
 @final
@@ -94,90 +89,9 @@ def rerank_file(
 ) -> Reranked:
     """`rerank` for a file of any size: .parquet, .csv or .tsv in, .parquet or .csv out, about `batch` rows at a time.
 
-    The rows of a user must stand together; the lists are those of `rerank`. `out` appears whole when everything is
-    done, or not at all.
+    The rows of a user must stand together. `out` appears whole when everything is done, or not at all.
     """
     source, out = Path(source), Path(out)
-    _check_paths(source, out)
-    columns = columns or ListColumns()
-    reranker = _Reranker(Calibrator(policy or Calibrated(), data), columns)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    counts, before = np.zeros(6, dtype=np.int64), 0
-    with workspace(out.parent) as aside:
-        for number, table in enumerate(_whole_lists(source, data, columns, batch)):
-            given = given_lists(table, data, columns, unknown, before)
-            before += len(table)
-            made = reranker(given)
-            made.write_parquet(aside / f"{number:08d}.parquet")
-            without = (np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum()
-            missing = given.left_out, given.emptied, given.against_rank.sum()
-            counts += np.array([len(given.user_ids), len(made), without, *missing])
-        _put_in_place(aside, out)
-    return Reranked(out, *counts.tolist())
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Reranker:
-    calibrator: Calibrator
-    columns: ListColumns
-    certify: bool = False
-
-    def __call__(self, given: GivenLists) -> pl.DataFrame:
-        """The calibrated lists as rows."""
-        lengths = np.repeat(np.diff(given.indptr), np.diff(given.indptr))
-        relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths)  # falls from 1 in equal steps
-        if given.scores is not None:
-            relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
-        parts = [self._block(given, relevance, start, end) for start, end in _blocks(given)]
-        nothing = np.zeros((3, 0), dtype=np.int64)
-        lists, items, rows = np.concatenate([nothing, *(part for part, _ in parts)], axis=1)
-        missed = [own for _, own in parts if own is not None]
-        scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
-        columns = self.columns
-        frame = pl.DataFrame(
-            {
-                columns.user: given.user_ids.gather(lists),
-                columns.item: self.calibrator.data.item_ids.gather(items),
-                columns.rank: places_in(lists),
-                columns.score: scores,
-                "before": given.places[rows],
-            }
-        )
-        return frame.with_columns(may_miss=np.concatenate(missed)[lists]) if missed else frame
-
-    def _block(
-        self, given: GivenLists, relevance: FloatArray, start: int, end: int
-    ) -> tuple[IntArray, FloatArray | None]:
-        """(3, places) of lists start to end: the list, the item, the row that it had; and what each list may miss."""
-        indptr = given.indptr[start : end + 1]
-        rows = np.arange(indptr[0], indptr[-1])
-        list_of = np.repeat(np.arange(end - start), np.diff(indptr))
-        pool, column = np.unique(given.items[rows], return_inverse=True)
-        scores = np.zeros((end - start, len(pool)))
-        row_of = np.full(scores.shape, -1, dtype=np.int64)
-        scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
-        n = min(self.calibrator.policy.size, int(np.diff(indptr).max()))
-        users = given.at[start:end]
-        made = self.calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=self.certify)
-        which, rank = np.nonzero(made.lists >= 0)
-        column = made.lists[which, rank]
-        missed = None if made.certificate is None else made.certificate.gap
-        return np.stack([which + start, pool[column], row_of[which, column]]), missed
-
-
-def _blocks(given: GivenLists) -> Iterator[tuple[int, int]]:
-    """Lists start to end of each block, such that users x items stays within CELLS."""
-    longest = int(np.diff(given.indptr).max(initial=1))
-    step = max(1, min(BLOCK, int(np.sqrt(CELLS / longest))))
-    for start in range(0, len(given.user_ids), step):
-        yield start, min(start + step, len(given.user_ids))
-
-
-# ---- files ---------------------------------------------------------------------------------------------
-
-
-def _check_paths(source: Path, out: Path) -> None:
     if not source.is_file():
         raise DataError("lists", received=str(source), expected="a file that exists", remedy="Check the spelling.")
     if source.suffix.lower() not in (".parquet", ".csv", ".tsv"):
@@ -186,6 +100,72 @@ def _check_paths(source: Path, out: Path) -> None:
         raise InputError("out", received=str(out), expected="a file that ends in .parquet or .csv")
     if out.is_dir():
         raise InputError("out", received=f"{out}, a folder", expected="a file")
+    columns = columns or ListColumns()
+    calibrator = Calibrator(policy or Calibrated(), data)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    counts, before = np.zeros(6, dtype=np.int64), 0
+    with atomic.workspace(out.parent) as aside:
+        for number, table in enumerate(_whole_lists(source, data, columns, batch)):
+            given = given_lists(table, data, columns, unknown, before)
+            before += len(table)
+            made = _reranked(given, calibrator, columns)
+            made.write_parquet(aside / f"{number:08d}.parquet")
+            without = (np.where(given.at >= 0, data.user_counts[given.at], 0) == 0).sum()
+            missing = given.left_out, given.emptied, given.against_rank.sum()
+            counts += np.array([len(given.user_ids), len(made), without, *missing])
+        with atomic.file(out) as whole:
+            lists = pl.scan_parquet(sorted(aside.glob("*.parquet")))
+            (lists.sink_csv if out.suffix.lower() == ".csv" else lists.sink_parquet)(whole)
+    return Reranked(out, *counts.tolist())
+
+
+def _reranked(
+    given: GivenLists, calibrator: Calibrator, columns: ListColumns, *, certify: bool = False
+) -> pl.DataFrame:
+    """The calibrated lists as rows, made in blocks such that users x items stays within CELLS."""
+    lengths = np.bincount(given.rows, minlength=len(given.user_ids))
+    relevance = by_rank = np.asarray(1 - (places_in(given.rows) - 1) / lengths[given.rows])  # falls in equal steps
+    if given.scores is not None:
+        relevance = np.where(given.against_rank[given.rows], by_rank, given.scores)
+    step = max(1, min(BLOCK, int(np.sqrt(CELLS / lengths.max(initial=1)))))
+    made, missed = [np.zeros((3, 0), dtype=np.int64)], []
+    for start in range(0, len(lengths), step):
+        block, gap = _block(given, calibrator, relevance, slice(start, start + step), certify=certify)
+        made.append(block)
+        missed += [] if gap is None else [gap]
+    lists, items, rows = np.concatenate(made, axis=1)
+    scores = pl.Series(np.full(len(rows), np.nan) if given.scores is None else given.scores[rows]).fill_nan(None)
+    frame = pl.DataFrame(
+        {
+            columns.user: given.user_ids.gather(lists),
+            columns.item: calibrator.data.item_ids.gather(items),
+            columns.rank: places_in(lists),
+            columns.score: scores,
+            "before": given.places[rows],
+        }
+    )
+    return frame.with_columns(may_miss=np.concatenate(missed)[lists]) if missed else frame
+
+
+def _block(
+    given: GivenLists, calibrator: Calibrator, relevance: FloatArray, block: slice, *, certify: bool
+) -> tuple[IntArray, FloatArray | None]:
+    """(3, places) of some lists: the list, the item, the row that it had; and what each list may miss."""
+    users, rows = given.at[block], np.arange(*np.searchsorted(given.rows, (block.start, block.stop)))
+    list_of = given.rows[rows] - block.start
+    pool, column = np.unique(given.items[rows], return_inverse=True)
+    scores = np.zeros((len(users), len(pool)))
+    row_of = np.full(scores.shape, -1, dtype=np.int64)
+    scores[list_of, column], row_of[list_of, column] = relevance[rows], rows
+    n = min(calibrator.policy.size, int(np.bincount(list_of).max()))
+    made = calibrator.solve(scores, row_of >= 0, users, n, pool=pool, certify=certify)
+    which, rank = np.nonzero(made.lists >= 0)
+    column = made.lists[which, rank]
+    missed = None if made.certificate is None else made.certificate.gap
+    return np.stack([which + block.start, pool[column], row_of[which, column]]), missed
+
+
+# ---- files ---------------------------------------------------------------------------------------------
 
 
 def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: int) -> Iterator[pl.DataFrame]:
@@ -202,35 +182,30 @@ def _whole_lists(source: Path, data: Interactions, columns: ListColumns, batch: 
         wanted = (columns.user, columns.item, columns.rank, columns.score)
         lazy = lazy.select(name for name in dict.fromkeys(wanted) if name in held_names)
         total = int(lazy.select(pl.len()).collect().item())
-        empty = None if total else lazy.collect()
+        held = lazy.head(0).collect()
+        seen = held[columns.user]
+        if not total:
+            yield held  # told as such where lists are read
+            return
         pieces = lazy.collect_batches(chunk_size=batch, maintain_order=True, lazy=True)
-    if empty is not None:
-        yield empty  # told as such where lists are read
-        return
-    held, seen = None, None
-    for piece in track(_read(pieces, source), "lists", -(-total // batch)):
-        table = piece if held is None else pl.concat([held, piece])
-        users = table[columns.user]
-        others = (users != users[-1]).fill_null(value=True).arg_true()
-        end = int(others[-1]) + 1 if len(others) else 0
-        if end:
-            seen = _check_together(users[:end], seen)
-            yield typed(table[:end])
-        held = table[end:]
-    if held is not None and len(held):
-        _check_together(held[columns.user], seen)
-        yield typed(held)
+        for piece in track(pieces, "lists", -(-total // batch)):
+            table = pl.concat([held, piece])
+            users = table[columns.user]
+            others = (users != users[-1]).fill_null(value=True).arg_true()
+            end = int(others[-1]) + 1 if len(others) else 0
+            if end:
+                seen = _check_together(users[:end], seen)
+                yield typed(table[:end])
+            held = table[end:]
+        if len(held):
+            _check_together(held[columns.user], seen)
+            yield typed(held)
 
 
-def _read(pieces: Iterator[pl.DataFrame], source: Path) -> Iterator[pl.DataFrame]:
-    with reading(source):
-        yield from pieces
-
-
-def _check_together(ids: pl.Series, seen: pl.Series | None) -> pl.Series:
+def _check_together(ids: pl.Series, seen: pl.Series) -> pl.Series:
     """That no user comes back after another one's rows, here or after those `seen`: the list would be cut in two."""
     runs = ids.filter((ids != ids.shift(1)).fill_null(value=True))
-    again = runs.filter(runs.is_duplicated() if seen is None else runs.is_duplicated() | runs.is_in(seen.implode()))
+    again = runs.filter(runs.is_duplicated() | runs.is_in(seen.implode()))
     if len(again):
         raise DataError(
             f"column {ids.name!r}",
@@ -238,17 +213,4 @@ def _check_together(ids: pl.Series, seen: pl.Series | None) -> pl.Series:
             expected="the rows of each user together: the file is read in one pass",
             remedy=f"Sort it first: pl.scan_parquet(file).sort({ids.name!r}).sink_parquet(sorted_file).",
         )
-    return runs if seen is None else seen.append(runs)
-
-
-def _put_in_place(parts: Path, out: Path) -> None:
-    """One file from the parts, flushed, then renamed: a reader sees the old one or the new one, whole."""
-    whole = parts / "whole"
-    lazy = pl.scan_parquet(sorted(parts.glob("*.parquet")))
-    if out.suffix.lower() == ".csv":
-        lazy.sink_csv(whole)
-    else:
-        lazy.sink_parquet(whole)
-    with whole.open("rb+") as written:
-        os.fsync(written.fileno())
-    whole.replace(out)
+    return seen.append(runs)

@@ -11,10 +11,9 @@ from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
 
 from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.audit import Audit, Context, ListAudit, Subject, Verb
-from recaudit.audits.folding.clusters import co_clusters
+from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.folding.definitions import FOLDING
-from recaudit.audits.folding.explanations import About, cases, clearest, least_related
+from recaudit.audits.folding.explanations import About, cases, clearest, co_clusters
 from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
@@ -44,17 +43,8 @@ _CASES = 10
 class FoldingResult(Result):
     """Folding of one model, and what is behind it."""
 
-    def __init__(
-        self,
-        audit: Audit,
-        tables: Mapping[str, Table],
-        *,
-        rng: int,
-        facts: Mapping[str, Any] | None = None,
-        measured: tuple[FoldingSpace, JudgedLists] | None = None,
-    ) -> None:
-        super().__init__(audit, tables, rng=rng, facts=facts)
-        self._of_model = measured
+    of_model: tuple[FoldingSpace, JudgedLists] | None = None
+    """What it was measured on; None where it was read from a folder."""
 
     @property
     def relatedness(self) -> Relatedness:
@@ -63,9 +53,9 @@ class FoldingResult(Result):
 
     @property
     def _measured(self) -> tuple[FoldingSpace, JudgedLists]:
-        if self._of_model is None:
+        if self.of_model is None:
             raise NotSupportedError("This result was read from a folder, without its model. Ask the model again.")
-        return self._of_model
+        return self.of_model
 
     def spurious(
         self, user: object, n: int = 3, *, system: str | None = None, min_ratings: int = MIN_RATINGS
@@ -78,19 +68,20 @@ class FoldingResult(Result):
         space, lists = self._measured
         position = space.model.data.users_at([user])
         items = lists_of(space.model, Top1(), lists.items.shape[1], self.rng, Serial(), "lists", position)
-        found = JudgedLists.of(space, position, items, lists.unrelated, lists.similar)
-        return cases(space, found, least_related(found, n), About.of(space.model.data, system), min_ratings)
+        found = JudgedLists(space, position, items, lists.unrelated, lists.similar)
+        row, place = np.nonzero(items >= 0)
+        order = np.lexsort((place, -found.similarity[row, place], found.relatedness[row, place]))[:n]
+        return cases(space, found, (row[order], place[order]), About(space.model.data, system), min_ratings)
 
     def worst(self, n: int = _CASES, *, system: str | None = None, min_ratings: int = MIN_RATINGS) -> pl.DataFrame:
         """The n clearest spurious recommendations over all users who were asked about, with the evidence.
 
-        Ordered by overshoot times the share of the user's ratings that have no category in common with the item; each
-        user and each item at most once, so that one stray item does not fill the table. Only items with at least
-        `min_ratings`, as cases and as evidence. Fewer rows where fewer are spurious.
+        By overshoot times the share of the user's ratings that have no category in common with the item; each
+        user and item once, and only items with at least `min_ratings`. Fewer rows where fewer are spurious.
         """
         check_count("n", n)
         space, lists = self._measured
-        about = About.of(space.model.data, system)
+        about = About(space.model.data, system)
         return cases(space, lists, clearest(lists, about, n, min_ratings), about, min_ratings)
 
     def co_clusters(
@@ -102,7 +93,7 @@ class FoldingResult(Result):
         rng: int = 0,
         engine: Engine | None = None,
     ) -> pl.DataFrame:
-        """Which kinds of users fold onto which kinds of items, worst first: see `clusters.co_clusters`."""
+        """Which kinds of users fold onto which kinds of items, worst first: see `explanations.co_clusters`."""
         return co_clusters(*self._measured, (user_clusters, item_clusters), system, rng, engine or Serial())
 
 
@@ -125,15 +116,14 @@ AnyRelatedness = Annotated[
 class Folding(ListAudit):
     """How far the model's similarity of users and items overshoots their relatedness (paper 002, Definition 3.1).
 
-    `F_R(S) = mean over all pairs of max(0, s_ij - r_ij)`: s_ij is the similarity of the model's user vector i and item
-    vector j (biases have no part in it), r_ij in [0, 1] the relatedness. 0: nobody is nearer to anything than they are
-    related to it. With cosines and a relatedness of 0 or 1 the largest value is the share of unrelated pairs. Values of
-    cosines and of dot products, or of two relatednesses, do not compare.
+    `F_R(S) = mean over all pairs of max(0, s_ij - r_ij)`: s_ij is the similarity of the model's user vector i and
+    item vector j (biases have no part in it), r_ij in [0, 1] the relatedness. Values of cosines and of dot
+    products, or of two relatednesses, do not compare.
 
-    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores, and
-    the share of those that are spurious. `pairs` has each shown item, "spurious" the clearest cases with the evidence,
-    "co_clusters" which kinds of users fold onto which kinds of items, both in the categories that the relatedness is
-    taken from, else the log's first. Of several relatednesses, `groups` has the overall numbers by "relatedness".
+    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores,
+    and the share of those that are spurious. `pairs` has each shown item, "spurious" the clearest cases with the
+    evidence, "co_clusters" which kinds of users fold onto which kinds of items. Of several relatednesses, `groups`
+    has the overall numbers by "relatedness".
     """
 
     metrics = FOLDING
@@ -180,7 +170,7 @@ class Folding(ListAudit):
         users, slices = self._users(data, rng), groupings(data, self.by)
         spaces = [FoldingSpace(model, U, V, self._related(each, data)) for each in self.relatedness]
         items = lists_of(model, Top1(), self.k, rng, engine, "lists", users)
-        lists, *others = (JudgedLists.of(space, users, items, self.unrelated, self.similar) for space in spaces)
+        lists, *others = (JudgedLists(space, users, items, self.unrelated, self.similar) for space in spaces)
         weights = [grouping.weights for grouping in slices if grouping.over == "items"]
         sums = overshoot(U, V, spaces[0].relatedness, users, engine, np.hstack(weights) if weights else None)
         bootstrap = self.bootstrap(rng)
@@ -205,7 +195,8 @@ class Folding(ListAudit):
             "co_clusters": lambda: found.co_clusters(system=system, rng=rng, engine=engine),
         }
         facts = {"related_by": [space.relatedness.label for space in spaces]}
-        found = FoldingResult(self, tables, rng=rng, facts=facts, measured=(spaces[0], lists))
+        found = FoldingResult(self, tables, rng=rng, facts=facts)
+        found.of_model = spaces[0], lists
         return found
 
     def _users(self, data: Interactions, rng: int) -> IntArray:
@@ -249,10 +240,7 @@ folding = Verb(Folding, FoldingResult)
 def accuracy_and_folding(
     model: FittedModel, test: Interactions, related: Mapping[str, Relatedness], asked: Folding, rng: int, engine: Engine
 ) -> list[dict[str, Any]]:
-    """One model measured for both: a row for each relatedness, with its name, RMSE, nDCG and the metrics of folding.
-
-    RMSE is None for scores that are no ratings.
-    """
+    """A row for each relatedness: its name, RMSE (None if scores are no ratings), nDCG and the metrics of folding."""
     # Intervals over users are not asked for: two draws are the fewest that there are.
     quick = {"by": (), "samples": 2, "unobserved_weights": ()}
     found = Accuracy(k=asked.k, by=(), samples=2).run(Subject(model, test=test), rng=rng, engine=engine)

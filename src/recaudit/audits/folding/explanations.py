@@ -1,8 +1,7 @@
-"""What a person needs to judge folding: cases with the evidence, and neighbours under two models, in words."""
+"""What a person needs to judge folding, in words: cases with the evidence, neighbours under two models, co-clusters."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -10,13 +9,15 @@ import polars as pl
 from scipy import sparse
 
 from recaudit.arguments import check_count, checked
-from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.folding.metric import FoldingSpace, JudgedLists
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.folding.metric import FoldingSpace, JudgedLists, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, category_system, unit_rows, vectors_of
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
+from recaudit.engines import Engine
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel
+from recaudit.seeding import generator
 
 CASE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "title": pl.String,
@@ -33,32 +34,24 @@ CASE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "nearest_by_model": pl.List(pl.String),
     "model_cosine": pl.Float64,
 }
-"""The columns after `user` and `item`: the item, its place in the list, r, s, max(0, s - r), whether that makes it
-spurious; the categories that the user rates most, and the share of what they rated that has one in common with the
-item. Then what `relatedness`, which is of the user and the item, compares with: of what the user rated, the items that
-are most related to the user by the same number, and its median over all of them. And why the model may have placed the
-item there: of what the user rated, the items whose vectors the model has nearest to this item's, and the cosine between
-the nearest and this item. Only items with enough ratings are named."""
+"""The columns after `user` and `item`. `user_rates` are the categories that the user rates most, and `in_common` is the
+share of what they rated that has one in common with the item. Of what the user rated, `most_related` to the user are to
+be compared with, and `relatedness_of_rated`, the median; `nearest_by_model` are those whose vectors are nearest to the
+item's, `model_cosine` that of the nearest. Only items with enough ratings are named."""
 
 _NEAREST = 3  # how many of the rated items are named
 _SAME_WAY = 1e-9  # a cosine above this is more than rounding
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class About:
     """Items and users described by one category system; by their titles alone where the log has none."""
 
-    data: Interactions
-    categories: Categories
-
-    @classmethod
-    def of(cls, data: Interactions, system: str | None) -> About:
+    def __init__(self, data: Interactions, system: str | None) -> None:
         """By the named system, or else the log's first."""
-        if system is not None:
-            return cls(data, category_system(data, system))
         nothing = Categories((), sparse.csr_array((data.n_items, 0)))
-        return cls(data, next(iter(data.categories.values()), nothing))
+        first = next(iter(data.categories.values()), nothing)
+        self.data, self.categories = data, first if system is None else category_system(data, system)
 
     def of_item(self, item: int) -> str | None:
         """The item's categories, the weightiest first: "Horror|Thriller"; None where it has none."""
@@ -109,19 +102,8 @@ class About:
         return "|".join(self.categories.names[g] for g in best)
 
 
-def least_related(lists: JudgedLists, n: int) -> tuple[IntArray, IntArray]:
-    """(n,) each, row and place: the items of the lists least related to their users; of equals the most similar."""
-    row, place = np.nonzero(lists.items >= 0)
-    order = np.lexsort((place, -lists.similarity[row, place], lists.relatedness[row, place]))[:n]
-    return row[order], place[order]
-
-
 def clearest(lists: JudgedLists, about: About, n: int, min_ratings: int) -> tuple[IntArray, IntArray]:
-    """(n,) each, row and place: the clearest spurious items of those with enough ratings, each user and item once.
-
-    By overshoot times the share of the user's ratings that have no category in common with the item: unrelated both by
-    who rated what and by what it is about. By overshoot alone where categories are unknown.
-    """
+    """(n,) each, row and place: the clearest spurious items with enough ratings, as `FoldingResult.worst` says."""
     known = about.data.item_counts[np.maximum(lists.items, 0)] >= min_ratings
     row, place = np.nonzero((lists.spurious > 0) & known)
     items, clarity = lists.items[row, place], lists.overshoot[row, place]
@@ -189,13 +171,10 @@ def neighbours(
     system: str | None = None,
     min_ratings: int = MIN_RATINGS,
 ) -> pl.DataFrame:
-    """The n items whose vectors have the largest cosine with this item's, under each of two models.
+    """The n items whose vectors have the largest cosine with this item's under each of two models (paper 002, Table 1).
 
-    As in paper 002, Table 1; of the items with at least `min_ratings` in the first model's log: hardly anything holds
-    the vectors of others in place.
-
-    Columns rank (0 is the item itself), then item, title, categories and cosine of the first model as
-    `first_item`, ..., and of the second as `second_item`, .... Equal cosines go by the order of the ids. Titles and
+    Of the items with at least `min_ratings` in the first model's log. Columns: rank (0 is the item itself), then
+    `first_item`, `first_title`, `first_categories`, `first_cosine`, and the same for the second. Titles and
     categories are those of the first model's log; `system` names the categories, else the log's first.
     """
     check_count("n", n)
@@ -207,7 +186,7 @@ def neighbours(
             expected=f"a model of the same {data.n_items:,} items as the first",
             remedy="Fit both to the same log.",
         )
-    position, about = int(data.items_at([item])[0]), About.of(data, system)
+    position, about = int(data.items_at([item])[0]), About(data, system)
     others = np.flatnonzero((data.item_counts >= min_ratings) & (np.arange(data.n_items) != position))
     count = min(n, len(others)) + 1
     columns: dict[str, object] = {"rank": np.arange(count)}
@@ -223,3 +202,144 @@ def neighbours(
             f"{name}_cosine": cosines[chosen],
         }
     return pl.DataFrame(columns)
+
+
+# ---- co-clusters ---------------------------------------------------------------------------------------
+
+CLUSTER_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "users": pl.String,
+    "items": pl.String,
+    "overshoot": pl.Float64,
+    "shown_share": pl.Float64,
+    "shown_overshoot": pl.Float64,
+    "n_users": pl.Int64,
+    "n_items": pl.Int64,
+    "examples": pl.List(pl.String),
+    "statement": pl.String,
+}
+"""What the users rate and what the items are about, more than others; the mean overshoot over all their pairs; the
+share of these users' lists that such items take, and the mean overshoot there (null where none is shown); how many
+they are; the most rated of the items that have a category of the items' name and none of the users' alone, if any; and
+all that as a sentence."""
+
+_ROUNDS = 100
+_STARTS = 5
+
+
+def co_clusters(
+    space: FoldingSpace, lists: JudgedLists, clusters: tuple[int, int], system: str | None, rng: int, engine: Engine
+) -> pl.DataFrame:
+    """A row for each cluster of users and cluster of items, columns as in CLUSTER_SCHEMA, largest mean overshoot first.
+
+    Users and items are clustered by the direction of their relatedness vectors (k-means, seeded): by who belongs
+    together in the data, whatever the model makes of them. Of fewer distinct vectors there are fewer clusters.
+    Names are the categories of `system`, else of the log's first, that are frequent in the cluster and more so than
+    elsewhere, both counted in ratings.
+    """
+    for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
+        check_count(name, count)
+    data, relatedness, asked = space.model.data, space.relatedness, lists.users
+    about = About(data, system)
+    of_user = kmeans(unit_rows(relatedness.user_vectors[asked]), clusters[0], rng)
+    of_item = kmeans(unit_rows(relatedness.item_vectors), clusters[1], rng)
+    members, films = (np.eye(int(labels.max()) + 1)[labels] for labels in (of_user, of_item))
+    summed = overshoot(space.user_vectors, space.item_vectors, relatedness, asked, engine, films)
+    sizes, counts = members.sum(axis=0), films.sum(axis=0)
+    overshoots = members.T @ summed.group_sums / np.outer(sizes, counts)
+    row, place = np.nonzero(lists.items >= 0)
+    cell = of_user[row], of_item[lists.items[row, place]]
+    places, spilled = np.zeros(overshoots.shape), np.zeros(overshoots.shape)
+    np.add.at(places, cell, 1.0)
+    np.add.at(spilled, cell, lists.overshoot[row, place])
+    shares = places / np.maximum(1.0, places.sum(axis=1, keepdims=True))
+
+    everybody = about.shares_rated(asked)
+    tastes = [about.distinctive(about.shares_rated(asked[of_user == c]), everybody) for c in range(len(sizes))]
+    everywhere = about.shares(data.item_counts.astype(np.float64))
+    kinds = [about.distinctive(about.shares(films[:, c] * data.item_counts), everywhere) for c in range(len(counts))]
+    user_names, item_names = _distinct(tastes), _distinct(kinds)
+    rows = [
+        {
+            "users": user_names[u],
+            "items": item_names[i],
+            "overshoot": float(overshoots[u, i]),
+            "shown_share": float(shares[u, i]),
+            "shown_overshoot": float(spilled[u, i] / places[u, i]) if places[u, i] else None,
+            "n_users": int(sizes[u]),
+            "n_items": int(counts[i]),
+            "examples": _most_rated(about, of_item == i, kinds[i], tastes[u]),
+            "statement": f"users who rate {user_names[u]} are placed near {item_names[i]}: similarity exceeds "
+            f"relatedness by {overshoots[u, i]:.2f} on average, and {shares[u, i]:.0%} of what they are shown is of "
+            "that kind",
+        }
+        for u in range(len(sizes))
+        for i in range(len(counts))
+    ]
+    return pl.DataFrame(rows, CLUSTER_SCHEMA).sort("overshoot", descending=True, maintain_order=True)
+
+
+def kmeans(points: FloatArray, clusters: int, rng: int) -> IntArray:
+    """(points,): the cluster of each of `points` (points, d), numbered from the largest down.
+
+    Lloyd's rounds from k-means++ starts; of several the one with the smallest squared distances. The same points and
+    seed give the same clusters.
+    """
+    best, least = np.zeros(len(points), dtype=np.int64), np.inf
+    for start in range(_STARTS):
+        labels, spread = _lloyd(points, _spread_out(points, clusters, generator(rng, "k-means", start)))
+        # A tie within rounding goes to the earlier start.
+        if spread < least * (1 - 1e-9):
+            best, least = labels, spread
+    _, labels, sizes = np.unique(best, return_inverse=True, return_counts=True)
+    return np.argsort(np.argsort(-sizes, kind="stable"))[labels]
+
+
+def _spread_out(points: FloatArray, clusters: int, draw: np.random.Generator) -> FloatArray:
+    """(at most clusters, d): k-means++ centres; fewer where fewer points are distinct."""
+    centres = [points[draw.integers(len(points))]]
+    distance = np.full(len(points), np.inf)
+    while len(centres) < clusters:
+        distance = np.minimum(distance, ((points - centres[-1]) ** 2).sum(axis=1))
+        distance[distance < 1e-12] = 0.0
+        if not distance.any():
+            break
+        centres.append(points[draw.choice(len(points), p=distance / distance.sum())])
+    return np.array(centres)
+
+
+def _lloyd(points: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
+    """The clusters (points,) where the rounds come to rest, and the sum of squared distances to their centres."""
+    labels = np.full(len(points), -1, dtype=np.int64)
+    for _ in range(_ROUNDS):
+        distances = (centres**2).sum(axis=1) - 2 * points @ centres.T
+        nearest = distances.argmin(axis=1)
+        if (nearest == labels).all():
+            break
+        labels = nearest
+        for c in np.unique(labels):  # a centre without points stays where it is
+            centres[c] = points[labels == c].mean(axis=0)
+    return labels, float(((points - centres[labels]) ** 2).sum())
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Each name once: a number sets apart those that are alike, and stands for those without."""
+    numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    several = [f"{name} ({number})" if name else f"group {number}" for name, number in zip(names, numbers, strict=True)]
+    return [name if name and names.count(name) == 1 else other for name, other in zip(names, several, strict=True)]
+
+
+def _most_rated(about: About, members: BoolArray, kinds: str, taste: str) -> list[str]:
+    """The titles of the members (items,) with the most ratings, of those that say what the names of the clusters say.
+
+    They have a category of `kinds`, the items' name, and none of `taste`, the users', that is not in it too.
+    """
+    data, belongs = about.data, about.categories.weights
+
+    def has(names: set[str]) -> BoolArray:
+        return np.asarray(belongs[:, np.isin(about.categories.names, [*names])].sum(axis=1) > 0)
+
+    own = {name for name in kinds.split("|") if name}
+    if own:
+        members = members & has(own) & ~has({name for name in taste.split("|") if name} - own)
+    items = np.flatnonzero(members)
+    return data.item_labels(items[np.argsort(-data.item_counts[items], kind="stable")[:3]])

@@ -50,58 +50,31 @@ class FoldingSpace:
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class JudgedLists:
-    """The lists of some users, and how similar and related their items are; NaN where a list has no more items."""
+    """The lists of some users, and how similar and related their items are; NaN where a list has no more items.
 
-    users: IntArray
-    """(users,): positions."""
-    items: IntArray
-    """(users, k): positions, best first; -1 where none is left."""
-    similarity: FloatArray
-    """(users, k): s_ij."""
-    relatedness: FloatArray
-    """(users, k): r_ij."""
-    unrelated: float
-    similar: float
+    `users` (users,) and `items` (users, k) are positions, best first, -1 where none is left. All of (users, k) are the
+    `similarity` s, the `relatedness` r, the `overshoot` max(0, s - r), and `spurious`: 1 where r < `unrelated` although
+    s > `similar`, else 0. `folding` and `spurious_share` (users,) are the means of the last two over each list.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         space: FoldingSpace,
         users: IntArray,
         items: IntArray,
         unrelated: float = UNRELATED,
         similar: float = SIMILAR,
-    ) -> JudgedLists:
-        """Judge the lists `items` (users, k)."""
+    ) -> None:
+        self.users, self.items, self.unrelated, self.similar = users, items, unrelated, similar
         row, place = np.nonzero(items >= 0)
         people, films = users[row], items[row, place]
         s, r = np.full(items.shape, np.nan), np.full(items.shape, np.nan)
         s[row, place] = np.einsum("nd,nd->n", space.user_vectors[people], space.item_vectors[films])
         r[row, place] = space.relatedness.pairs(people, films)
-        return cls(users, items, s, r, unrelated, similar)
-
-    @property
-    def overshoot(self) -> FloatArray:
-        """(users, k): max(0, s_ij - r_ij)."""
-        return np.maximum(0.0, self.similarity - self.relatedness)
-
-    @property
-    def spurious(self) -> FloatArray:
-        """(users, k): 1 where `r < unrelated` although `s > similar`, else 0."""
-        flags = (self.relatedness < self.unrelated) & (self.similarity > self.similar)
-        return np.where(self.items >= 0, flags, np.nan)
-
-    @property
-    def folding(self) -> FloatArray:
-        """(users,): the mean overshoot over each list; NaN for an empty one."""
-        return _mean_over_list(self.overshoot)
-
-    @property
-    def spurious_share(self) -> FloatArray:
-        """(users,): the share of each list that is spurious; NaN for an empty one."""
-        return _mean_over_list(self.spurious)
+        self.similarity, self.relatedness, self.overshoot = s, r, np.maximum(0.0, s - r)
+        self.spurious: FloatArray = np.where(items >= 0, (r < unrelated) & (s > similar), np.nan)
+        self.folding, self.spurious_share = map(_mean_over_list, (self.overshoot, self.spurious))
 
 
 def _mean_over_list(values: FloatArray) -> FloatArray:
@@ -134,10 +107,9 @@ def overshoot(
     engine: Engine,
     item_groups: FloatArray | None = None,
 ) -> Overshoot:
-    """The sums for `users` (positions) and every item, with s = the products of the vectors.
+    """The sums for `users` (positions) and every item, s being the products of (users, factors) and (items, factors).
 
-    Vectors are (users, factors) and (items, factors), of length one where s is the cosine. `item_groups`
-    (items, groups) asks for sums by group of items too.
+    `item_groups` (items, groups) asks for sums by group of items too.
     """
     work = _Piece(user_vectors, item_vectors, relatedness, item_groups)
     item_sums, item_counts = np.zeros(len(item_vectors)), np.zeros(len(item_vectors), dtype=np.int64)

@@ -1,8 +1,4 @@
-"""What folding compares: a model's user and item vectors, and the relatedness r_ij in [0, 1] (paper 002, 3.4).
-
-Relatedness is how likely user i and item j are to meet at all, whatever the rating. It is never a users x items matrix:
-a pair of small factors, or rows made when they are asked for.
-"""
+"""What folding compares: a model's user and item vectors, and the relatedness r_ij in [0, 1] (paper 002, 3.4)."""
 
 from __future__ import annotations
 
@@ -10,14 +6,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import svds
-from torch import Tensor
 
 from recaudit.arguments import checked
-from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
@@ -67,10 +60,10 @@ def unit_rows(vectors: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Relatedness:
-    """How related every user and item are: 0 strangers, 1 as close as can be.
+    """How related every user and item are, how likely to meet at all: 0 strangers, 1 as close as can be.
 
-    Build one from the log (`from_log`), from categories (`from_categories`), from vectors of your own
-    (`from_factors`), from known groups (`from_blocks`), or from a whole matrix of a small world (`given`).
+    `from_log`, `from_categories`, `from_factors` (vectors of your own), `from_blocks` (known groups) and `given`
+    make one.
     """
 
     user_vectors: FloatArray
@@ -87,12 +80,6 @@ class Relatedness:
         """(users, items)"""
         return len(self.user_vectors), len(self.item_vectors)
 
-    def block(self, users: IntArray) -> Tensor:
-        """(len(users), items), double precision, in [0, 1]: the rows of the users at these positions."""
-        if self.matrix is not None:
-            return torch.from_numpy(self.matrix[users])
-        return product(self.user_vectors[users], self.item_vectors).clamp(0, 1)
-
     def pairs(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the relatedness of each pair of `users` (n,) and `items` (n,), positions."""
         if self.matrix is not None:
@@ -106,10 +93,7 @@ class Relatedness:
 
     @staticmethod
     def from_factors(user_vectors: ArrayLike, item_vectors: ArrayLike, *, label: str = "given vectors") -> Relatedness:
-        """`max(0, cosine(x_i, y_j))` of vectors in one space (paper 002, Equation 3, with y_j for its misprinted y_i).
-
-        A row of zeros is related to nothing.
-        """
+        """`max(0, cosine(x_i, y_j))` of vectors in one space (paper 002, Equation 3); zeros are related to nothing."""
         X = checked_array("user_vectors", user_vectors, ("users", "d"))
         Y = checked_array("item_vectors", item_vectors, ("items", X.shape[1]))
         return Relatedness(unit_rows(X), unit_rows(Y), label)
@@ -121,11 +105,10 @@ class Relatedness:
     ) -> Relatedness:
         """From who rated what, ratings left out: the cosine of a rank-l factorisation X Y^T of the indicator matrix.
 
-        "svd": the truncated singular value decomposition, each side taking the square root of the singular values,
-        as the minimiser of the regularised squared error does. "wals": weighted alternating least squares with
-        alpha = 1, so that a rated pair weighs 2 and any other 1 (paper 002, section 4.2), and a small
-        regularisation. The rank should be large enough for the structure and too small for the noise: the paper's 30,
-        or for small logs a fortieth of the users or the items, whichever are fewer.
+        "svd": the truncated singular value decomposition, each side taking the square root of the singular
+        values, as the minimiser of the regularised squared error does. "wals": weighted alternating least
+        squares in which a rated pair weighs 2 and any other 1 (paper 002, section 4.2). The rank is the paper's
+        30 or, for small logs, a fortieth of the users or the items, whichever are fewer.
         """
         smaller = min(data.n_users, data.n_items)
         chosen = min(RANK, max(2, smaller // 40), smaller - 1) if rank is None else rank

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
 from recaudit.arguments import check_count, checked
-from recaudit.audits.folding.audit import Folding
-from recaudit.audits.folding.bench import VALUES, Bench, Row
-from recaudit.audits.folding.fronts import Folded, MeasuredModels, ModelChoice
+from recaudit.arrays import BoolArray, FloatArray
+from recaudit.atomic import write
+from recaudit.audits.folding.audit import Folding, accuracy_and_folding
+from recaudit.audits.folding.definitions import FOLDING
 from recaudit.audits.folding.relatedness import Relatedness
 from recaudit.audits.optuna_study import quiet_study
+from recaudit.data import splits
 from recaudit.data.blocks import BlockWorld
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import DamageWarning, InputError, did_you_mean
+from recaudit.folders.manifest import Manifest, decoded
 from recaudit.models.factor.wals import WALS
 from recaudit.seeding import derive
+from recaudit.version import __version__
 
 _MODEL = {"factors": pl.Int64, "unobserved_weight": pl.Float64}
-_SEARCHED = {"factors": pl.Int64, "unobserved_weight": pl.Float64, "regularization": pl.Float64}
+_SEARCHED = {**_MODEL, "regularization": pl.Float64}
+VALUES = dict.fromkeys(("rmse", "ndcg", *(metric.name for metric in FOLDING)), pl.Float64)
+"""What is measured of one recommender; `rmse` is null for scores that are no ratings."""
 CELLS = {"repetition": pl.Int64, **_MODEL, "relatedness": pl.String, **VALUES}
+Folded = Literal["folding", "shown_folding"]
+"""Over all pairs, or over what would be shown."""
+_ROUNDING = 1e-9
+"""The ends lie on the chord, to within this."""
 
 
 @checked
@@ -51,10 +65,8 @@ def folding_tradeoff(
     `data` is the log to learn from and `test` what is held out; without it a tenth of the log, at random. A
     `BlockWorld` brings both, and the true relatedness; of several worlds each is a repetition, as in the paper's
     section 4.1. `relatedness` is by default that of the training log; several, by name, are measured on the same
-    models and compared. `recommender` has the settings that all models share.
-
-    Each repetition after the first has another random start and, without `test`, another split. With a `cache` (a
-    folder) every model measured is a small file there, found again by data, settings and version: an interrupted study
+    models. `recommender` has the settings that all models share. Each repetition has another random start and, without
+    `test`, another split. With a `cache` (a folder) every model measured is a small file there: an interrupted study
     continues where it stopped and gives the same numbers, and a larger grid measures only what is new.
     """
     check_count("repetitions", repetitions)
@@ -66,15 +78,14 @@ def folding_tradeoff(
     seeds = [rng if number == 0 else derive(rng, "repetition", number) for number in range(len(cases))]
     asked = Folding(similarity=similarity, k=k)
     benches = [
-        Bench.of(case, test, relatedness, asked, cache, seed, engine or Serial())
-        for case, seed in zip(cases, seeds, strict=True)
+        _Bench(case, test, relatedness, asked, cache, seed, engine) for case, seed in zip(cases, seeds, strict=True)
     ]
     grid = [dict(zip(_MODEL, point, strict=True)) for point in product(factors, unobserved_weights)]
     if not grid:
         raise InputError("factors, unobserved_weights", received="an empty grid", expected="at least one of each")
     base = recommender or WALS()
     jobs = [(number, WALS(**(base.model_dump() | point))) for number in range(len(benches)) for point in grid]
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     for number, model in track(jobs, "folding trade-off", len(jobs)):
         place = {"repetition": number, **{name: getattr(model, name) for name in _MODEL}}
         rows += [place | measured for measured in benches[number].measure(model, seeds[number])]
@@ -101,11 +112,9 @@ def folding_tuning(
 ) -> MeasuredModels:
     """A search for settings of WALS that predict well and fold little: RMSE and folding, both to be low.
 
-    `factors`, `unobserved_weight` and `regularization` are the lowest and highest value to try, all on a logarithmic
-    scale. `metric` is folding over all pairs or, "shown_folding", over what would be shown. The rest is as in
-    `folding_tradeoff`. Needs Optuna: the tree-structured Parzen estimator for several objectives proposes what to try,
-    its choices a function of the seed and of what was measured before. With a `cache` (a folder) each trial is a small
-    file: the same call after an interruption, or with more trials, continues where it stopped with the same numbers.
+    `factors`, `unobserved_weight` and `regularization` are the lowest and highest value to try, all on a
+    logarithmic scale. `metric` is folding over all pairs or, "shown_folding", over what would be shown. The rest is
+    as in `folding_tradeoff`. Needs Optuna: its tree-structured Parzen estimator proposes what to try.
     """
     check_count("trials", trials)
     bounds = dict(zip(_SEARCHED, (factors, unobserved_weight, regularization), strict=True))
@@ -114,9 +123,9 @@ def folding_tuning(
             expected = "the lowest and the highest value to try, both above 0"
             raise InputError(name, received=(low, high), expected=expected)
     asked = Folding(similarity=similarity, k=k)
-    bench = Bench.of(data, test, relatedness, asked, cache, rng, engine or Serial())
+    bench = _Bench(data, test, relatedness, asked, cache, rng, engine)
     base = recommender or WALS()
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     with quiet_study(rng, objectives=2, instead="folding_tradeoff measures a grid without it.") as study:
         for number in track(range(trials), "folding tuning", trials):
             trial = study.ask()
@@ -130,6 +139,70 @@ def folding_tuning(
             rows.append({"trial": number, **settings, **{name: measured[name] for name in VALUES}})
     frame = pl.DataFrame(rows, {"trial": pl.Int64, **_SEARCHED, **VALUES})
     return MeasuredModels(frame, base, tuple(_SEARCHED), metric)
+
+
+@final
+class _Bench:
+    """What recommenders are fitted to and measured by; with a `cache`, each is measured once.
+
+    Where none are given: a world's own held-out ratings and relatedness, or a random tenth, and the log's.
+    """
+
+    def __init__(
+        self,
+        data: Interactions | BlockWorld,
+        test: Interactions | None,
+        relatedness: Relatedness | Mapping[str, Relatedness] | None,
+        folding: Folding,
+        cache: str | Path | None,
+        rng: int,
+        engine: Engine | None,
+    ) -> None:
+        if isinstance(data, BlockWorld):
+            truth = Relatedness.from_blocks(data.user_group, data.item_group, data.related)
+            relatedness = {"truth": truth} if relatedness is None else relatedness
+            test = data.held_out if test is None else test
+            data = data.data
+        self.train, self.test = splits.random(data, 0.1, rng=rng) if test is None else (data, test)
+        if relatedness is None:
+            relatedness = {"log": Relatedness.from_log(self.train)}
+        elif isinstance(relatedness, Relatedness):
+            relatedness = {relatedness.label: relatedness}
+        elif not relatedness:
+            raise InputError("relatedness", received="none at all", expected="at least one, by name")
+        self.relatedness, self.folding, self.engine = dict(relatedness), folding, engine or Serial()
+        self.cache = None if cache is None else Path(cache)
+
+    def measure(self, recommender: WALS, rng: int) -> list[dict[str, Any]]:
+        """A row for each relatedness, with its name and VALUES; from the cache, unless the file there is damaged."""
+        plan = {"kind": type(recommender).__name__, "settings": recommender.model_dump(mode="json"), "rng": rng}
+        key = hashlib.sha256(json.dumps([self._fingerprint, plan], sort_keys=True).encode()).hexdigest()
+        file = None if self.cache is None else self.cache / f"{key}.json"
+        if file is not None and file.is_file():
+            if known := decoded(file.read_bytes()):
+                rows: list[dict[str, Any]] = known.record["measured"]
+                return rows
+            warnings.warn(f"{file} is not as it was written, and is measured again.", DamageWarning, stacklevel=2)
+        fitted = recommender.fit(self.train, rng=rng)
+        rows = accuracy_and_folding(fitted, self.test, self.relatedness, self.folding, rng, self.engine)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            record = {"measured": rows}
+            cell = Manifest(kind="result", recaudit=__version__, status="complete", plan=plan, record=record)
+            write(file, cell.encoded())
+        return rows
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Everything but the recommender that the numbers depend on."""
+        digest = hashlib.sha256(json.dumps([__version__, self.folding.model_dump(mode="json")]).encode())
+        for log in (self.train, self.test):
+            digest.update(log.fingerprint.encode())
+        for name, relatedness in self.relatedness.items():
+            digest.update(repr((name, relatedness.matrix is None, relatedness.shape)).encode())
+            for vectors in (relatedness.user_vectors, relatedness.item_vectors):
+                digest.update(np.ascontiguousarray(vectors).tobytes())
+        return digest.hexdigest()
 
 
 @final
@@ -172,8 +245,7 @@ class Tradeoff:
     def correlations(self) -> pl.DataFrame:
         """Spearman's correlation of RMSE with folding, and with folding of lists, over the weights at fixed factors.
 
-        A row for each relatedness and number of factors; null where there are fewer than three weights, or all are
-        alike. Below 0: what predicts better folds more.
+        Null where there are fewer than three weights, or all are alike. Below 0: what predicts better folds more.
         """
         rows = [
             (*names, len(group), *(spearman(group["rmse"], group[metric]) for metric in ("folding", "shown_folding")))
@@ -185,8 +257,7 @@ class Tradeoff:
     def agreement(self) -> pl.DataFrame:
         """Whether two choices of relatedness put the models in the same order (paper 002, section 4.3).
 
-        A row a pair: Spearman's correlation of folding over all models, and the lowest of those over models with the
-        same factors; null where there are fewer than three models.
+        Spearman's correlation of folding over all models, and the lowest of those over models with the same factors.
         """
         rows = []
         for first, second in combinations(self.relatedness, 2):
@@ -225,3 +296,89 @@ def spearman(first: pl.Series, second: pl.Series) -> float | None:
     if len(first) < 3 or min(first.n_unique(), second.n_unique()) == 1:
         return None
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
+
+
+# ---- two things to keep low at once ----------------------------------------------------------------------
+
+
+def on_front(first: FloatArray, second: FloatArray) -> BoolArray:
+    """(points,): True where no other point is as low in both and lower in one; `first` and `second` are (points,)."""
+    no_higher = (first[:, None] <= first) & (second[:, None] <= second)
+    lower = (first[:, None] < first) | (second[:, None] < second)
+    return np.asarray(~(no_higher & lower).any(axis=0))
+
+
+def knee(first: FloatArray, second: FloatArray) -> int | None:
+    """The position of the front's knee among the points (points,) each.
+
+    Both are scaled so that they go from 0 to 1 along the front; the knee is the point farthest below the chord between
+    its ends, on the side where both are low. None where no point lies below it: every gain is paid for in full.
+    """
+    front = np.flatnonzero(on_front(first, second))
+    x, y = scaled(first[front]), scaled(second[front])
+    below = 1 - x - y  # sqrt(2) times the distance to the chord from (0, 1) to (1, 0)
+    best = int(np.argmax(below))
+    return int(front[best]) if below[best] > _ROUNDING else None
+
+
+def scaled(values: FloatArray) -> FloatArray:
+    """From 0 at the lowest to 1 at the highest; of a front of one point, which is both, 1."""
+    low, high = values.min(), values.max()
+    return (values - low) / (high - low) if high > low else np.ones_like(values)
+
+
+@final
+@dataclass(frozen=True)
+class ModelChoice:
+    """One recommender, its error, and its folding over all pairs and over what would be shown."""
+
+    recommender: WALS
+    rmse: float
+    folding: float
+    shown_folding: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.recommender.factors} factors, unobserved weight {self.recommender.unobserved_weight:g}: RMSE "
+            f"{self.rmse:.4f}, folding {self.folding:.4f}, of lists {self.shown_folding:.4f}"
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasuredModels:
+    """Models that were tried, and which of them are worth a look."""
+
+    frame: pl.DataFrame
+    """One row a model: the settings that vary, rmse, ndcg, folding, overshoot_share, shown_folding, spurious_share."""
+    base: WALS
+    """The settings that all models share."""
+    varied: tuple[str, ...]
+    """The settings that vary."""
+    metric: Folded
+    """The folding that is to be low."""
+
+    @property
+    def front(self) -> pl.DataFrame:
+        """The rows that no other beats in both RMSE and folding, the lowest RMSE first."""
+        return self.frame.filter(on_front(*self._objectives)).sort("rmse", self.metric)
+
+    def best(self) -> ModelChoice:
+        """The lowest RMSE, whatever it folds."""
+        return self._choice(self.front.row(0, named=True))
+
+    def knee(self) -> ModelChoice | None:
+        """The model of the front after which a lower RMSE costs the most folding, or the other way round, if any."""
+        place = knee(*self._objectives)
+        return None if place is None else self._choice(self.frame.row(place, named=True))
+
+    def __repr__(self) -> str:
+        return f"MeasuredModels({len(self.frame)} models, {len(self.front)} on the front; best: {self.best()})"
+
+    @property
+    def _objectives(self) -> tuple[FloatArray, FloatArray]:
+        return self.frame["rmse"].to_numpy(), self.frame[self.metric].to_numpy()
+
+    def _choice(self, row: Mapping[str, Any]) -> ModelChoice:
+        recommender = self.base.model_copy(update={name: row[name] for name in self.varied})
+        return ModelChoice(recommender, row["rmse"], row["folding"], row["shown_folding"])

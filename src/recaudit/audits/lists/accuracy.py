@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import check_count
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
 from recaudit.audits.lists.recommend import Recommend, check_length
@@ -24,10 +24,10 @@ from recaudit.errors import InputError
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
-from recaudit.models.base import FittedModel
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.ties import TIE
 
+_Pooled = tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
 
@@ -35,10 +35,8 @@ _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 class Accuracy(ListAudit):
     """How well held-out ratings are predicted, and found again in lists.
 
-    RMSE and MAE are not applicable to a model whose scores are no ratings (`predicts_ratings`), and to a log in which
-    all ratings are the same: to predict them is no feat. The held-out ratings are a log over the same users and items
-    as the model's, such as a split's other half. Candidates for the lists are all items that the user has not rated in
-    training.
+    RMSE and MAE are not applicable to a model whose scores are no ratings, and to a log in which all ratings are
+    the same. Candidates for the lists are all items that the user has not rated in training.
     """
 
     metrics = ACCURACY
@@ -63,16 +61,13 @@ class Accuracy(ListAudit):
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
-        work = _Evaluate(model, test, Recommend(model, self.policy, self.k, context.rng))
+        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
         parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
-        predicted, rank = (np.concatenate(part) for part in parts)
+        rank, predicted = map(np.concatenate, parts)
         return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
-        """The same about given lists of the log's users (users, n): item positions, -1 where there is none.
-
-        Lists predict no ratings: RMSE and MAE are not applicable.
-        """
+        """The same about given lists (users, n): item positions, -1 where there is none. They predict no ratings."""
         _check_held_out(data, test)
         found = lists[test.users] == test.items[:, None]
         return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)
@@ -91,6 +86,13 @@ class Accuracy(ListAudit):
         squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
         per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, self.k)
 
+        rated, hit = np.full(len(test), float(predicts)), (rank > 0) & is_relevant
+        pooled: dict[str, _Pooled] = {
+            "rmse": (error**2, rated, np.sqrt),
+            "mae": (np.abs(error), rated, identity),
+            "recall": (hit.astype(np.float64), is_relevant.astype(np.float64), identity),
+        }
+
         def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
             """Every metric over these users."""
             whole = int((members > 0).sum())
@@ -106,8 +108,7 @@ class Accuracy(ListAudit):
                 for group, members in zip(grouping.names, grouping.weights.T, strict=True):
                     ratios += measured(members, grouping.by, group)
             else:
-                hit = (rank > 0) & is_relevant
-                ratios += _item_groups(grouping, test, error, hit, is_relevant, predicts=predicts)
+                ratios += _item_groups(grouping, test, pooled)
         frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
@@ -121,28 +122,19 @@ class Accuracy(ListAudit):
 accuracy = Verb(Accuracy, Result)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Evaluate:
-    """(held-out ratings of a block of users,) each: the score, and the place in the list, from 1, or 0 for none."""
-
-    model: FittedModel
-    test: Interactions
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> tuple[FloatArray, IntArray]:
-        lists = self.recommend(users)
-        place = np.zeros(lists.scores.shape, dtype=np.int64)
-        row, rank = np.nonzero(lists.items >= 0)
-        place[row, lists.items[row, rank]] = rank + 1
-        rows = np.repeat(np.arange(len(users)), self.test.user_counts[users])
-        items = np.concatenate([self.test.history(int(user))[0] for user in users]).astype(np.int64)
-        predicted = lists.scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
-        return predicted, place[rows, items]
+def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray]:
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score."""
+    lists, scores = recommend(users)
+    place = np.zeros(scores.shape, dtype=np.int64)
+    row, rank = np.nonzero(lists >= 0)
+    place[row, lists[row, rank]] = rank + 1
+    rows = np.repeat(np.arange(len(users)), test.user_counts[users])
+    items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
 
 
 def _ranking_metrics(
-    users: NDArray[np.int32], rank: IntArray, relevant: BoolArray, n_users: int, k: int
+    users: NDArray[np.int32], rank: IntArray, relevant: NDArray[np.bool_], n_users: int, k: int
 ) -> dict[str, FloatArray]:
     """Each ranking metric of each user (users,), NaN for users without a relevant held-out item."""
     wanted = np.bincount(users[relevant], minlength=n_users).astype(np.float64)
@@ -163,35 +155,19 @@ def _ranking_metrics(
     return {name: np.where(wanted > 0, values, np.nan) for name, values in found.items()}
 
 
-def _item_groups(
-    grouping: Grouping,
-    test: Interactions,
-    error: FloatArray,
-    hit: BoolArray,
-    relevant: BoolArray,
-    *,
-    predicts: bool,
-) -> list[Ratio]:
-    """RMSE, MAE and recall of the held-out items of each group; an item counts by its share in the group.
-
-    Recall is pooled: hits of all users over relevant items of all users.
-    """
+def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled]) -> list[Ratio]:
+    """`pooled` totals and weights (ratings,) by group of items; an item counts by its share in the group."""
 
     def spread(values: FloatArray) -> FloatArray:
         """(users, groups): the sum over a user's held-out items of value times share in the group."""
         matrix = sparse.csr_array((values, test.items, test.indptr), shape=(test.n_users, test.n_items))
         return np.asarray(matrix @ grouping.weights)
 
-    ratings = spread(np.full(len(test), float(predicts)))
-    pairs: dict[str, tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]] = {
-        "rmse": (spread(error**2), ratings, np.sqrt),
-        "mae": (spread(np.abs(error)), ratings, identity),
-        "recall": (spread(hit.astype(np.float64)), spread(relevant.astype(np.float64)), identity),
-    }
+    sums = [(name, spread(totals), spread(weights), how) for name, (totals, weights, how) in pooled.items()]
     return [
         Ratio(name, totals[:, g], weights[:, g], test.n_users, transform, grouping.by, group)
         for g, group in enumerate(grouping.names)
-        for name, (totals, weights, transform) in pairs.items()
+        for name, totals, weights, transform in sums
     ]
 
 

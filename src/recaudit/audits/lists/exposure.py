@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -15,7 +17,7 @@ from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
-from recaudit.metrics.groupings import Grouping, groupings
+from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
 from recaudit.policies import AnyListPolicy, Top1
@@ -23,11 +25,9 @@ from recaudit.policies import AnyListPolicy, Top1
 
 @final
 class Exposure(ListAudit):
-    """Which items are shown, and how popular they are.
+    """Which items are shown, and how popular they are: how often they were rated in the model's training log.
 
-    Lists hold unseen items only; with a stochastic policy they are drawn without replacement. Popularity is the
-    number of ratings in the model's training log. By group of items: the share of all recommended places, beside
-    the group's share of the ratings.
+    Lists hold unseen items only. By group of items: the share of all recommended places, beside that of the ratings.
     """
 
     metrics = EXPOSURE
@@ -53,22 +53,17 @@ class Exposure(ListAudit):
         bootstrap = self.bootstrap(rng)
         places = np.diff(shown.indptr).astype(np.float64)
         known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
-        own = {
-            "popularity_lift": _popularity_lift(shown, data),
-            "novelty": _mean_over(shown, -np.log2(known), places),
-        }
-
-        everybody = np.ones(data.n_users)
-        ratios = [mean(name, values, everybody) for name, values in own.items()]
-        for grouping in groupings(data, self.by):
-            if grouping.over == "users":
-                for group, members in zip(grouping.names, grouping.weights.T, strict=True):
-                    ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
-            else:
-                ratios += shares(shown, grouping, data)
-        averages, groups = aggregate(ratios, bootstrap)
+        popularity = data.item_counts.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # NaN for an empty list or history
+            before = np.bincount(data.users, popularity[data.items], data.n_users) / data.user_counts
+            lift, novelty = shown @ popularity / places / before - 1, shown @ -np.log2(known) / places
+        own = {"popularity_lift": lift, "novelty": novelty}
+        ratios = [mean(name, values, np.ones(data.n_users)) for name, values in own.items()]
+        averages, groups = aggregate(ratios + by_group(data, self.by, own, shown), bootstrap)
+        spread = partial(_spread, popularity=popularity)
+        bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
         tables = {
-            "summary": pl.concat([_spread_rows(shown, data, bootstrap), averages]),
+            "summary": pl.concat([of_items(_SPREAD, spread, shown, bootstrap, bounds), averages]),
             "groups": groups,
             "users": user_table(data.user_ids, own),
             "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
@@ -80,10 +75,7 @@ exposure = Verb(Exposure, Result)
 
 
 def gini(counts: FloatArray) -> FloatArray:
-    """The Gini coefficient of each row of counts (rows, items): 0 equal, towards 1 all on one item.
-
-    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with x sorted ascending; NaN for a row of zeros.
-    """
+    """(rows,): sum_i (2 i - n - 1) x_(i) / (n sum x) of counts (rows, items), x ascending; NaN for a row of zeros."""
     n = counts.shape[1]
     ordered = np.sort(counts, axis=1)
     total = ordered.sum(axis=1)
@@ -98,21 +90,56 @@ def incidence(lists: IntArray, n_items: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(items)), (user, items)), shape=(len(lists), n_items))
 
 
-def shares(shown: sparse.csr_array, grouping: Grouping, data: Interactions) -> list[Ratio]:
-    """Of each group of items the share of all recommended places, beside its share of the ratings.
+def by_group(
+    data: Interactions,
+    by: Sequence[str] | None,
+    own: Mapping[str, FloatArray],
+    shown: sparse.csr_array,
+    at: IntArray | None = None,
+) -> list[Ratio]:
+    """By group of users the means of their `own` numbers (users,); by group of items the share of recommended places.
 
-    `shown` (users, items): 1 where the item is in the user's list.
+    Beside that, the group's share of the ratings. `shown` (users, items) is 1 where the item is in the user's list;
+    `at` (users,) are positions in the log, -1 for users that it does not know, and all of its users by default.
     """
-    places, taken = np.diff(shown.indptr).astype(np.float64), shown @ grouping.weights
-    rated = data.item_counts @ grouping.weights / max(1, len(data))
-    return [
-        Ratio("share", taken[:, g], places, len(places), identity, grouping.by, group, float(rated[g]))
-        for g, group in enumerate(grouping.names)
+    at = np.arange(data.n_users) if at is None else at
+    places, ratios = np.diff(shown.indptr).astype(np.float64), []
+    for grouping in groupings(data, by):
+        if grouping.over == "users":
+            members_of = np.where((at >= 0)[:, None], grouping.weights[at], 0.0)
+            for group, members in zip(grouping.names, members_of.T, strict=True):
+                ratios += [mean(name, values, members, grouping.by, group) for name, values in own.items()]
+        else:
+            taken, rated = shown @ grouping.weights, data.item_counts @ grouping.weights / max(1, len(data))
+            for group, own_places, baseline in zip(grouping.names, taken.T, rated.tolist(), strict=True):
+                ratios.append(Ratio("share", own_places, places, len(at), identity, grouping.by, group, baseline))
+    return ratios
+
+
+def of_items(
+    metrics: Sequence[str],
+    functional: Callable[[FloatArray], FloatArray],
+    shown: sparse.csr_array,
+    bootstrap: Bootstrap,
+    bounds: FloatArray,
+) -> pl.DataFrame:
+    """Rows for what `functional` makes of counts (rows, items): (rows, metrics) within `bounds` (2, metrics)."""
+    values = functional(shown.sum(axis=0).astype(np.float64)[None])[0]
+    by_item = shown.T.tocsr()
+    drawn = [functional(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(shown.shape[0])]
+    lower, upper = np.clip(bootstrap.around(values, np.concatenate(drawn)), *bounds)
+    users = int((np.diff(shown.indptr) > 0).sum())
+    rows = [
+        {"metric": name, **row(values[i], lower[i], upper[i], users, shown.shape[0])} for i, name in enumerate(metrics)
     ]
+    return pl.DataFrame(rows, SUMMARY_SCHEMA)
+
+
+_SPREAD = ("coverage", "gini", "popularity_correlation")
 
 
 def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:
-    """(rows, 3): coverage, Gini and Spearman correlation with popularity of each row of item counts."""
+    """(rows, 3): each of _SPREAD for each row of item counts."""
     ranks = stats.rankdata(counts, axis=1)
     ranks = ranks - ranks.mean(axis=1, keepdims=True)
     other = stats.rankdata(popularity)
@@ -120,36 +147,3 @@ def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         spearman = ranks @ other / np.sqrt((ranks**2).sum(axis=1) * (other**2).sum())
     return np.column_stack([(counts > 0).mean(axis=1), gini(counts), spearman])
-
-
-def _spread_rows(shown: sparse.csr_array, data: Interactions, bootstrap: Bootstrap) -> pl.DataFrame:
-    """Rows for the numbers that are not averages over users, with intervals around the estimate."""
-    popularity = data.item_counts.astype(np.float64)
-    values = _spread(shown.sum(axis=0).astype(np.float64)[None, :], popularity)[0]
-    transposed = shown.T.tocsr()
-    replicates = np.concatenate(
-        [_spread(np.asarray(transposed @ drawn.T).T, popularity) for drawn in bootstrap.resamples(data.n_users)]
-    )
-    bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
-    lower, upper = np.clip(bootstrap.around(values, replicates), bounds[0], bounds[1])
-    users = int((np.diff(shown.indptr) > 0).sum())
-    rows = [
-        {"metric": name, **row(values[i], lower[i], upper[i], users, data.n_users)}
-        for i, name in enumerate(("coverage", "gini", "popularity_correlation"))
-    ]
-    return pl.DataFrame(rows, SUMMARY_SCHEMA)
-
-
-def _mean_over(lists: sparse.csr_array, values: FloatArray, places: FloatArray) -> FloatArray:
-    """(users,): the mean of an item value over each user's list; NaN for an empty one."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(lists @ values) / places
-
-
-def _popularity_lift(shown: sparse.csr_array, data: Interactions) -> FloatArray:
-    """(users,): mean popularity of the list over mean popularity of the history, minus 1."""
-    popularity = data.item_counts.astype(np.float64)
-    history = np.bincount(data.users, popularity[data.items], data.n_users)
-    with np.errstate(invalid="ignore"):
-        before = history / data.user_counts
-        return _mean_over(shown, popularity, np.diff(shown.indptr).astype(np.float64)) / before - 1

@@ -10,9 +10,10 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 
 from recaudit.arguments import checked
-from recaudit.arrays import BoolArray, IntArray
+from recaudit.arrays import IntArray
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -26,17 +27,6 @@ LONGEST = 1_000_000
 
 @final
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """A list of unseen items for each user of a block, and the scores behind it."""
-
-    items: IntArray
-    """(users, n): item positions, best or first drawn first; -1 where none is left."""
-    scores: torch.Tensor
-    """(users, items): every score; NaN where a system gave lists and nothing else."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Recommend:
     """Block of users in, their lists out; picklable, and pure, so that any engine gives the same lists."""
 
@@ -45,17 +35,35 @@ class Recommend:
     n: int
     rng: int
 
-    def __call__(self, users: IntArray) -> Lists:
-        """The lists of these users."""
+    def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
+        """(users, n) item positions, -1 for none; and every score (users, items), NaN where a system gave lists."""
         model = self.model
         unseen = ~model.data.seen(users)
         if isinstance(model, BlackBox) and model.sampling is not None:
             return self._given(model, users, unseen)
         scores = model.scores(users)
         allowed = torch.from_numpy(unseen) & model.may_show(scores)
-        return Lists(self._lister(scores, allowed, users, self.n, self.rng), scores)
+        return self._lister(scores, allowed, users, self.n, self.rng), scores
 
-    def _given(self, model: BlackBox, users: IntArray, unseen: BoolArray) -> Lists:
+    def items(self, users: IntArray) -> IntArray:
+        """The lists without the scores."""
+        return self(users)[0]
+
+    def rows(self, users: IntArray) -> pl.DataFrame:
+        """The lists under the original ids, a row for each place."""
+        data, (lists, scores) = self.model.data, self(users)
+        row, rank = np.nonzero(lists >= 0)
+        items = lists[row, rank]
+        return pl.DataFrame(
+            {
+                "user": data.user_ids.gather(users[row]),
+                "item": data.item_ids.gather(items),
+                "rank": rank + 1,
+                "score": pl.Series(scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
+            }
+        )
+
+    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> tuple[IntArray, torch.Tensor]:
         """The system's own lists, in their order, without what was seen; they come without scores."""
         if self.policy not in (Top1(), Softmax(beta=1)):
             raise NotSupportedError(
@@ -67,7 +75,7 @@ class Recommend:
             shown = model.own_list(int(user))
             new = shown[unseen[row, shown]][: self.n]
             items[row, : len(new)] = new
-        return Lists(items, torch.full(unseen.shape, torch.nan, dtype=torch.float64))
+        return items, torch.full(unseen.shape, torch.nan, dtype=torch.float64)
 
     @cached_property
     def _lister(self) -> Lister:
@@ -83,23 +91,10 @@ def lists_of(
     label: str,
     users: IntArray | None = None,
 ) -> IntArray:
-    """(users, n): the lists of everybody in the model's log, or of `users` (positions) alone.
-
-    Item positions, best first; -1 where there is none.
-    """
+    """(users, n): item positions, best first, -1 for none, for everybody in the model's log or `users` (positions)."""
     check_length(n, "k")
-    work = _ListItems(Recommend(model, policy, n, rng))
     asked = np.arange(model.data.n_users) if users is None else users
-    return np.concatenate(list(engine.map(work, blocks(asked), label)))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _ListItems:
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> IntArray:
-        return self.recommend(users).items
+    return np.concatenate(list(engine.map(Recommend(model, policy, n, rng).items, blocks(asked), label)))
 
 
 @checked
@@ -114,33 +109,13 @@ def recommend(
 ) -> pl.DataFrame:
     """Lists of n items that each user has not seen, under the original ids: user, item, rank, score.
 
-    `users` are ids (all where none are named). A stochastic policy draws without replacement; the draw follows
-    from `rng` and the ids alone. A system that gives lists is asked for one each: it comes in its own order, without
-    what was seen and without scores, and where it is short it stays short.
+    `users` are ids. A stochastic policy draws without replacement. A system that gives lists is asked for one each:
+    it comes in its own order, without what was seen and without scores, and where it is short it stays short.
     """
     check_length(n)
     positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
-    work = _Rows(Recommend(model, policy or Top1(), n, rng))
-    return pl.concat((engine or Serial()).map(work, blocks(positions), "lists"))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    recommend: Recommend
-
-    def __call__(self, users: IntArray) -> pl.DataFrame:
-        data, lists = self.recommend.model.data, self.recommend(users)
-        row, rank = np.nonzero(lists.items >= 0)
-        items = lists.items[row, rank]
-        return pl.DataFrame(
-            {
-                "user": data.user_ids.gather(users[row]),
-                "item": data.item_ids.gather(items),
-                "rank": rank + 1,
-                "score": pl.Series(lists.scores[torch.from_numpy(row), torch.from_numpy(items)].numpy()).fill_nan(None),
-            }
-        )
+    work = Recommend(model, policy or Top1(), n, rng)
+    return pl.concat((engine or Serial()).map(work.rows, blocks(positions), "lists"))
 
 
 def check_length(n: int, argument: str = "n") -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.audits.calibration.audit import WORST
-from recaudit.audits.calibration.curve import knee
+from recaudit.audits.calibration.reranking import knee
 from recaudit.metrics.numbers import percent
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence, columns

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import altair as alt
 import polars as pl
 
-from recaudit.audits.folding.fronts import knee
+from recaudit.audits.folding.tradeoff import knee
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, existing, figure, in_series, tooltip
 from recaudit.report.kit.comparisons import group_tables, overview
