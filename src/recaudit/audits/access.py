@@ -13,13 +13,12 @@ import torch
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.audit import Subject
-from recaudit.audits.candidates import candidate_items
 from recaudit.audits.instability.ask import ANSWERS, ask_distance
 from recaudit.audits.instability.audit import instability
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.audit import USERS, Reachability
 from recaudit.audits.reachability.search import SearchMethod, refuse_many, search_distance
-from recaudit.audits.samples import resolve_users
+from recaudit.audits.samples import candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks

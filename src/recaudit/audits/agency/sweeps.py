@@ -12,9 +12,9 @@ from typing import Any, final
 import polars as pl
 
 from recaudit.arguments import check_count, checked
-from recaudit.audits.agency.fits import Fits
 from recaudit.audits.audit import Context, Subject
 from recaudit.audits.instability.audit import Instability
+from recaudit.audits.logs import Fits
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions

@@ -12,7 +12,6 @@ import polars as pl
 from pydantic import model_validator
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import Candidates
 from recaudit.audits.composed.extremes import largest
 from recaudit.audits.composed.given import at_given
 from recaudit.audits.composed.pairs import ResolvedPairs
@@ -35,6 +34,7 @@ from recaudit.audits.recipe.parts import (
 )
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result
+from recaudit.audits.samples import Candidates
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import AnyIntervention, Others, Own

@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import candidate_items
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.recipe.parts import Outcome, PredictedRating
-from recaudit.audits.samples import resolve_users
+from recaudit.audits.samples import candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Past, Stars

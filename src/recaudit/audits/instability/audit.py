@@ -14,20 +14,17 @@ import polars as pl
 from pydantic import Field
 
 from recaudit.arrays import IntArray
-from recaudit.audits.agency.fits import audited
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import Candidates
 from recaudit.audits.instability.ask import BlackBoxSolver
 from recaudit.audits.instability.definitions import INSTABILITY
-from recaudit.audits.instability.drawn import DrawnItemsSolver
 from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
-from recaudit.audits.instability.white_box import VIEWERS, OwnItemSolver, PairwiseSolver
-from recaudit.audits.logs import observed_log, rating_facts
+from recaudit.audits.instability.white_box import VIEWERS, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
+from recaudit.audits.logs import audited, observed_log, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
-from recaudit.audits.samples import resolve_users
+from recaudit.audits.samples import Candidates, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError

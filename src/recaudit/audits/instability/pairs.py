@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import Asked
-from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError

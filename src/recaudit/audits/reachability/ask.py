@@ -17,8 +17,7 @@ from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, Best, PointValue, Visit, check_budget, expected_log
-from recaudit.audits.reachability.search import SearchMethod, rating_box
-from recaudit.audits.reachability.search_future import left_over, roll_out
+from recaudit.audits.reachability.search import SearchMethod, left_over, rating_box, roll_out
 from recaudit.errors import NotSupportedError
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import OpaqueResponse

@@ -14,19 +14,16 @@ import polars as pl
 from pydantic import Field
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import Baseline, Candidates
 from recaudit.audits.logs import observed_log, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
-from recaudit.audits.reachability.best_response import check_device
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.future import SolveFuture
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.result import ReachabilityResult
-from recaudit.audits.reachability.search import SearchActions, SearchMethod
-from recaudit.audits.reachability.search_future import SearchFuture
-from recaudit.audits.reachability.solve import SolveActions
+from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
+from recaudit.audits.reachability.solve import SolveActions, check_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
-from recaudit.audits.samples import resolve_items, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError

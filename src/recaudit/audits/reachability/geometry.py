@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.candidates import Candidates, candidate_items
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.samples import Candidates, candidate_items
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, NextK

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future, Interval, Stars
 from recaudit.interventions.ratings import free_ratings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -10,13 +11,20 @@ import numpy as np
 import polars as pl
 import torch
 
-from recaudit.arithmetic import aligned
-from recaudit.arrays import IntArray
-from recaudit.audits.reachability.best_response import Question, best_response
+from recaudit.arithmetic import aligned, product
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Interval, Stars
 from recaudit.interventions.ratings import rating_range
+from recaudit.models.devices import check_device as check_present
 from recaudit.models.response import AffineResponses
-from recaudit.solvers.solution import Solution
+from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.ranking import rank_of
+from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, maximize_softmax_discrete, top1_margin
+from recaudit.solvers.batches import run_on_cores
+from recaudit.solvers.search import Box
+from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
 
 @final
@@ -71,3 +79,153 @@ def _ranks_after(question: Question, answer: Solution) -> IntArray:
         own = torch.searchsorted(candidates, targets)
         found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope), points, own))
     return np.concatenate(found)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked about a block of users: the best probability of each target over the ratings allowed.
+
+    Solutions are in the order of the True entries of the targets, row by row.
+    """
+
+    slope: torch.Tensor  # (users, items, actions)
+    intercept: torch.Tensor  # (users, items): -inf where an item is no candidate
+    targets: torch.Tensor  # (users, items): True where an answer is wanted; targets are candidates
+    ratings: Interval | Stars
+    changes: int | None  # how many ratings may differ from `unchanged`; None for all
+    unchanged: FloatArray  # (users, actions), or (0, actions) where there is no limit on changes
+    slate: int  # how many items are shown: the probability is that of being among them
+    tolerance: float
+    device: str
+
+    def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
+        candidates = torch.isfinite(self.intercept[user]).nonzero()[:, 0]
+        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0])
+        return self.slope[user, candidates], self.intercept[user, candidates], places
+
+
+def best_response(policy: Policy, question: Question) -> Solution:
+    """The largest log-probability of each target, with bounds: which solver answers for which policy and ratings."""
+    match policy, question.ratings:
+        case Softmax(), Interval() if question.slate > 1:
+            return _user_by_user(partial(_slate, policy.beta), question)
+        case _ if question.slate > 1:
+            raise NotSupportedError(
+                f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
+                f"with {question.ratings!r}."
+            )
+        case Softmax(), Interval():
+            return _softmax(policy.beta, question)
+        case Softmax(), Stars():
+            return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)
+        case _ if question.changes is not None:
+            raise NotSupportedError(
+                f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
+            )
+        case Top1(), _:
+            return _user_by_user(partial(_epsilon_greedy, 0.0), question)
+        case EpsilonGreedy(), _:
+            return _user_by_user(partial(_epsilon_greedy, policy.epsilon), question)
+        case Power(), Interval():
+            return _user_by_user(partial(_power, policy.power), question)
+    raise NotSupportedError(
+        f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
+        "EpsilonGreedy for any ratings, Power for an Interval."
+    )
+
+
+def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
+    """Refuse a device that this machine has not, or that would stand idle.
+
+    `exact` says whether `best_response` answers, and not a search or a roll-out.
+    """
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise InputError("device", received=device, expected="'cpu', 'cuda' or 'cuda:0', ...") from None
+    if kind == "cpu":
+        return
+    if not (exact and slate == 1 and isinstance(policy, Softmax)):
+        raise NotSupportedError(
+            f"device={device!r} is used by the exact solver of Softmax, for Interval or Stars ratings and one "
+            f"recommended item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device "
+            "out."
+        )
+    check_present(device)
+
+
+def _user_by_user(
+    solve: Callable[[Question, int], Solution], question: Question, *, on_cores: bool = False
+) -> Solution:
+    """The solutions of every user who has a target, on request side by side on the cores of a CPU."""
+    users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
+    parts: Iterable[Solution] = map(partial(solve, question), users)
+    if on_cores:
+        parts = run_on_cores(partial(solve, question), users, None if question.device == "cpu" else 1)
+    return concatenate([no_solutions(question.slope.shape[2]), *parts])
+
+
+def _softmax(beta: float, question: Question) -> Solution:
+    ends, scores = (question.ratings.low, question.ratings.high), (question.slope, question.intercept)
+    return maximize_softmax_batch(
+        *scores, question.targets, beta, *ends, question.tolerance, device=question.device, actions=True
+    )
+
+
+def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
+    assert isinstance(question.ratings, Stars)
+    slope, intercept, targets = question.of_user(user)
+    values = question.ratings.values
+    # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
+    moving = (slope != 0).any(dim=0).numpy()
+    if not moving.any():
+        moving[0] = True
+    unchanged = None if question.changes is None else question.unchanged[user]
+    found = maximize_softmax_discrete(
+        slope[:, torch.from_numpy(moving)],
+        intercept,
+        targets,
+        beta,
+        values,
+        question.tolerance,
+        start=None if unchanged is None else unchanged[moving],
+        changes=question.changes,
+        device=question.device,
+    )
+    actions = np.empty((len(targets), len(moving)))
+    actions[:] = values[0] if unchanged is None else unchanged
+    actions[:, moving] = found.actions
+    return replace(found, actions=actions)
+
+
+def _slate(beta: float, question: Question, user: int) -> Solution:
+    slope, intercept, targets = question.of_user(user)
+    ends, n = (question.ratings.low, question.ratings.high), min(question.slate, len(intercept))
+    return bound_slate(slope, intercept, targets, beta, n, *ends, question.tolerance)
+
+
+def _power(power: float, question: Question, user: int) -> Solution:
+    ends = question.ratings.low, question.ratings.high
+    return maximize_power(*question.of_user(user), power, *ends, question.tolerance)
+
+
+def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
+    """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
+    slope, intercept, targets = question.of_user(user)
+    found = top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high)
+    n = len(intercept)
+    with np.errstate(divide="ignore"):
+        worse, better = np.log([epsilon / max(1, n - 1), 1.0 if n == 1 else 1 - epsilon])
+    actions, reachable = found.actions, found.reachable
+    never = found.settled & ~found.reachable
+    if isinstance(question.ratings, Stars):
+        # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
+        actions = Box.grid(question.ratings.values, actions.shape[1]).inside(actions)
+        reachable = rank_of(product(actions, slope) + intercept, targets) == 1
+    value = np.where(reachable, better, worse)
+    # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
+    settled = (reachable & (better >= worse)) | never
+    upper = np.where(settled, value, max(better, worse))
+    return Solution(value, value, upper, status_of(value, upper, 0.0), actions, found.evaluations)
