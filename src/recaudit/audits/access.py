@@ -212,7 +212,7 @@ class _SearchDistances:
         asked = (allowed, self.beta, free_ratings(self.edits.ratings, self.log.scale), self.distance)
         climbed = search_distance(response, before, *asked, start=start, restarts=2, polish=False, rng=seed)
         found = ask_distance(visit, pair, start, *asked, seed)
-        return climbed.value, found.value, found.asked.queries
+        return float(climbed.value[0]), found.value, found.asked.queries
 
 
 def exceeding(frame: pl.DataFrame, upper: pl.Series) -> int:

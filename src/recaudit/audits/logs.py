@@ -77,9 +77,9 @@ class Fits:
     `fitted` are models of the same recommender and seed that exist already: their logs need no fitting.
     """
 
-    def __init__(self, recommender: Recommender, fitted: Iterable[FittedModel] = (), rng: int = 0) -> None:
+    def __init__(self, recommender: Recommender, fitted: Iterable[FittedModel | None] = (), rng: int = 0) -> None:
         self._recommender, self._rng = recommender, rng
-        self._models = {model.data.fingerprint: model for model in fitted}
+        self._models = {model.data.fingerprint: model for model in fitted if model is not None}
 
     def of(self, log: Interactions) -> FittedModel:
         """The model of this log."""
@@ -92,18 +92,19 @@ class Fits:
         return self.of(actions.before(data) if isinstance(actions, Past) else data)
 
 
-def audited(subject: Subject, actions: Actions | Future, rng: int) -> tuple[FittedModel, Interactions | None]:
-    """The model that these actions are about, and the log that `observed_log` holds against it.
+def audited(subject: Subject, actions: Actions | Future, rng: int) -> tuple[FittedModel, Interactions]:
+    """The model that these actions are about, and the log of which they speak.
 
     A subject's own model is the one, which need not have seen all of the log. Where there is a recommender to fit
     others, the past is asked of a model that has seen all but the ratings that are free.
     """
     model, recommender, data = subject.model, subject.recommender, subject.data
     if recommender is not None and data is not None:
-        fits = Fits(recommender, [] if model is None else [model], rng)
+        fits = Fits(recommender, [model], rng)
         if isinstance(actions, Past):
-            return fits.before(actions, data), data
-        return fits.of(data) if model is None else model, None
+            model = fits.before(actions, data)
+        else:
+            model, data = model or fits.of(data), None
     if model is None:
         raise InputError("data", received="nothing", expected="a log to fit the recommender to, or a fitted model")
-    return model, data
+    return model, observed_log(model, data, actions)

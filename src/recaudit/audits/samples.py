@@ -60,11 +60,12 @@ Baseline = Literal["scores", "predicted", "factual"]
 """At the model's scores, or after the acted-on items were rated as predicted, or as they are in the log."""
 
 
-def candidate_items(data: Interactions, users: IntArray, acted: IntArray, candidates: Candidates) -> BoolArray:
+def candidate_items(data: Interactions, users: IntArray, acted: IntArray | None, candidates: Candidates) -> BoolArray:
     """(users, items): True at each user's candidates; `acted` (users, actions) are positions, -1 for none."""
     if candidates not in ("unseen", "all"):
         raise InputError("candidates", received=candidates, expected="'unseen' or 'all'")
     allowed = ~data.seen(users) if candidates == "unseen" else np.ones((len(users), data.n_items), dtype=bool)
-    row, column = np.nonzero(acted >= 0)
-    allowed[row, acted[row, column]] = False
+    if acted is not None:
+        row, column = np.nonzero(acted >= 0)
+        allowed[row, acted[row, column]] = False
     return allowed

@@ -40,8 +40,7 @@ class AuditRunner:
     def __init__(self, subject: Subject, data: Interactions, context: Context) -> None:
         self.data, self.context = data, context
         self._model = subject.model
-        known = [] if subject.model is None else [subject.model]
-        self._fits = None if subject.recommender is None else Fits(subject.recommender, known, context.rng)
+        self._fits = None if subject.recommender is None else Fits(subject.recommender, [subject.model], context.rng)
 
     def run(self, audit: Reachability | Instability) -> Result:
         """The audit's answer."""

@@ -23,7 +23,7 @@ from recaudit.audits.agency.sweeps import free_ratings_of
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.fidelity.definitions import FIDELITY
 from recaudit.audits.instability.audit import Instability
-from recaudit.audits.logs import Fits, audited, observed_log
+from recaudit.audits.logs import Fits, audited
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.result import Result
@@ -95,15 +95,12 @@ class Fidelity(Audit):
         recommender, rng = subject.recommender, context.rng
         assert recommender is not None
         actions, own = free_ratings_of(self.audit), isinstance(self.audit, Reachability)
-        model, data = audited(subject, actions, rng)
-        log = observed_log(model, data, actions)
-        promises = self._promises(Subject(model=model, data=data), context)
+        model, log = audited(subject, actions, rng)
+        promises = self._promises(Subject(model=model, data=log), context)
         looking, acting, other = ("user", "user", "item") if own else ("viewer", "editor", "editor")
         people = np.unique(log.users_at(promises[looking]))
         edits = [Edit.of(log, pair[acting], pair) for pair in promises.iter_rows(named=True)]
-        acted = np.empty((len(people), 0), dtype=np.int64)
-        if own and isinstance(actions, Actions):
-            acted = actions.items(model, people, rng, log)
+        acted = actions.items(model, people, rng, log) if own and isinstance(actions, Actions) else None
         allowed = candidate_items(log, people, acted, self.audit.candidates)
 
         seeds = [rng] if self.other_rng is None else [rng, self.other_rng]

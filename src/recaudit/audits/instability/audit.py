@@ -20,7 +20,7 @@ from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
 from recaudit.audits.instability.white_box import VIEWERS, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
-from recaudit.audits.logs import audited, observed_log, rating_facts
+from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
@@ -97,8 +97,7 @@ class Instability(Audit):
     def measure(self, subject: Subject, context: Context) -> InstabilityResult:
         """Solve every pair, and add up."""
         rng = context.rng
-        model, data = audited(subject, self.edits, rng)
-        log = observed_log(model, data, self.edits)
+        model, log = audited(subject, self.edits, rng)
         if not isinstance(self.policy, Softmax):
             raise NotSupportedError(
                 f"Instability under {self.policy!r} has no exact solver. Softmax(beta=...) has one; "
@@ -107,7 +106,7 @@ class Instability(Audit):
         if self.item is not None and isinstance(self.edits, Actions) and self.edits.changes is not None:
             raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
         grouped = user_groupings(log, self.by)
-        viewers, editors = (self._positions(log, side, rng) for side in ("viewers", "editors"))
+        viewers, editors = (resolve_users(getattr(self, side), log, rng, side) for side in ("viewers", "editors"))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs
         if self.best_ratings and not kept:
             raise InputError(
@@ -138,16 +137,8 @@ class Instability(Audit):
         facts = {**ratings, "baseline": baseline, "statuses": totals.statuses()}
         return InstabilityResult(self, tables, rng=rng, facts=facts)
 
-    def _positions(self, log: Interactions, side: Literal["viewers", "editors"], rng: int) -> IntArray:
-        return resolve_users(getattr(self, side), log, rng, side)
-
 
 instability = Verb(Instability, InstabilityResult)
-
-
-def moves_own_items_only(model: FittedModel) -> bool:
-    """Whether another user's rating moves the score of its own item and no other."""
-    return type(model).edited_items is not FittedModel.edited_items
 
 
 def _solver(
@@ -170,7 +161,7 @@ def _solver(
             return DrawnItemsSolver(audit, model, log, editors, rng)
         edits = NextK(edits.k, ratings=edits.ratings)
         audit = audit.model_copy(update={"edits": edits})
-    if moves_own_items_only(model):
+    if type(model).edited_items is not FittedModel.edited_items:  # a rating moves its own item and no other
         return OwnItemSolver(audit, model, log, editors, rng)
     refuse_many(viewers * len(editors), "viewers, editors", model)
     if audit.item is not None or edits.changes is not None:

@@ -127,7 +127,7 @@ class PairSolver(ABC):
 
     def allowed(self, viewers: IntArray) -> BoolArray:
         """(viewers, items): True at each viewer's candidates."""
-        return candidate_items(self.log, viewers, np.zeros((len(viewers), 0), dtype=np.int64), self.audit.candidates)
+        return candidate_items(self.log, viewers, None, self.audit.candidates)
 
     def shown(self, scores: torch.Tensor, viewers: IntArray) -> torch.Tensor:
         """(viewers, items): the scores, -inf where an item is no candidate."""

@@ -21,7 +21,7 @@ from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST
 from recaudit.solvers.distance.maximize import maximize_distance
 from recaudit.solvers.distance.own_item import VertexSolution, largest_distance
-from recaudit.status import Status
+from recaudit.solvers.solution import Solution
 
 VIEWERS = 64
 """Viewers solved together: their scores of every editor's items stay in tens of megabytes."""
@@ -97,13 +97,14 @@ class PairwiseSolver(PairSolver):
         wanted = (viewers[:, None] != self.editors) & acted.any(axis=1) & allowed.any(dim=1).numpy()[:, None]
         for row, column in np.argwhere(wanted):
             found = self._pair(int(viewers[row]), column, acted[column], scores[row], allowed[row])
-            value[row, column], upper[row, column], solved[row, column], best[row, column, acted[column]] = found
+            at = row, column
+            value[at], upper[at], solved[at] = found.value[0], found.upper[0], found.solved[0]
+            best[row, column, acted[column]] = found.actions[0]
         return PairDistances(value, value, upper, solved, self._items, best)
 
     def _pair(
         self, viewer: int, column: int, acted: BoolArray, scores: torch.Tensor, allowed: torch.Tensor
-    ) -> tuple[float, float, bool, FloatArray]:
-        """The value, what it is surely not above, whether that is the same, and the ratings (actions,)."""
+    ) -> Solution:
         editor, ratings, distance = int(self.editors[column]), self.ratings, self.audit.distance
         response = self.model.respond(viewer, editor, self._items[column, acted])
         factual = None if self._before is None else self._before[column, acted]
@@ -111,9 +112,8 @@ class PairwiseSolver(PairSolver):
         if not isinstance(response, AffineResponse):
             seed = derive(self.rng, "instability", self.log.user_ids[viewer], self.log.user_ids[editor])
             asked = response, start, allowed, self.beta, ratings, distance
-            found = search_distance(*asked, start=factual, rng=seed)
-            return found.value, found.upper, False, found.ratings
-        solution = maximize_distance(
+            return search_distance(*asked, start=factual, rng=seed)
+        return maximize_distance(
             response.slope[allowed],
             response.intercept[allowed],
             torch.log_softmax(self.beta * start[allowed], dim=0),
@@ -123,8 +123,6 @@ class PairwiseSolver(PairSolver):
             distance,
             values=ratings.values if isinstance(ratings, Stars) else None,
         )
-        solved = bool(solution.status[0] == Status.SOLVED)
-        return float(solution.value[0]), float(solution.upper[0]), solved, solution.actions[0]
 
 
 _DRAWS = 128

@@ -14,7 +14,7 @@ import polars as pl
 from pydantic import Field
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.logs import observed_log, rating_facts
+from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.future import SolveFuture
@@ -108,14 +108,8 @@ class Reachability(Audit):
 
     def measure(self, subject: Subject, context: Context) -> ReachabilityResult:
         """Solve every pair of the users asked about."""
-        assert subject.model is not None
-        model, log, rng = subject.model, subject.model.data, context.rng
-        if subject.recommender is None:
-            log = observed_log(model, subject.data, self.actions)
-        elif isinstance(self.actions, Past) and subject.data is not None:
-            before, log = self.actions.before(subject.data), subject.data
-            if before.fingerprint != model.data.fingerprint:
-                model = subject.recommender.fit(before, rng=rng)
+        rng = context.rng
+        model, log = audited(subject, self.actions, rng)
         users = resolve_users(self.users, log, rng)
         method = self.method(model, log, rng, context.device)
         if isinstance(method, SearchMethod):

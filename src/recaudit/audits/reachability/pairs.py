@@ -18,7 +18,7 @@ from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future, Interval, Stars
-from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.ranking import rank_of, ranks
 from recaudit.solvers.solution import Solution
@@ -68,14 +68,22 @@ class Method(ABC):
 
     def candidates(self, users: IntArray, acted: IntArray | None = None) -> BoolArray:
         """(users, items): what the policy chooses from; `acted` (users, actions) are positions, -1 for none."""
-        nothing = np.empty((len(users), 0), dtype=np.int64)
-        return candidate_items(self.log, users, nothing if acted is None else acted, self.audit.candidates)
+        return candidate_items(self.log, users, acted, self.audit.candidates)
 
     def action_pairs(self, users: IntArray) -> tuple[IntArray, BoolArray, BoolArray]:
         """The acted-on items (users, actions), the candidates and the pairs that can be answered (users, items)."""
         items = self.actions.items(self.model, users, self.rng, self.log)
         candidates = self.candidates(users, items)
         return items, candidates, self.asked(candidates) & candidates & np.any(items >= 0, axis=1)[:, None]
+
+    def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
+        """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
+        if self.audit.resolved_baseline == "predicted":
+            scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
+            return scores.clamp(*rating_range(self.log.scale)).numpy()
+        if self.audit.resolved_baseline == "factual" or model.predicts_ratings:
+            return self.actions.unchanged(model, users, items, self.log)
+        return None
 
     def asked(self, candidates: BoolArray) -> BoolArray:
         """(users, items): the pairs that get a row; `candidates` (users, items).

@@ -7,7 +7,7 @@ nothing exceeds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +21,6 @@ from recaudit.audits.asking import LOWEST
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
-from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
@@ -30,7 +29,7 @@ from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
 from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
-from recaudit.solvers.solution import lower_bounded
+from recaudit.solvers.solution import Solution, lower_bounded
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
@@ -76,15 +75,6 @@ class SearchMethod(Method):
         each = unseen if self.audit.candidates == "unseen" else np.full(len(users), log.n_items)
         pairs = int(each.sum()) if self.targets is None else len(users) * len(self.targets)
         refuse_many(pairs, "users, targets", self.model)
-
-    def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
-        """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
-        if self.audit.resolved_baseline == "predicted":
-            scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-            return scores.clamp(*rating_range(self.log.scale)).numpy()
-        if self.audit.resolved_baseline == "factual" or model.predicts_ratings:
-            return self.actions.unchanged(model, users, items, self.log)
-        return None
 
 
 @final
@@ -168,19 +158,6 @@ def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
         )
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class FoundDistance:
-    """How far edits were found to move a distribution."""
-
-    value: float
-    """A lower bound of the largest distance: it was reached."""
-    upper: float
-    """What no distance exceeds."""
-    ratings: FloatArray
-    """(actions,): the ratings that reach it."""
-
-
 def search_distance(
     response: Response,
     baseline_scores: Tensor,
@@ -193,8 +170,8 @@ def search_distance(
     restarts: int = 3,
     polish: bool = True,
     rng: int = 0,
-) -> FoundDistance:
-    """How far from softmax(`beta` `baseline_scores`) the ratings were found to move a viewer's distribution.
+) -> Solution:
+    """How far from softmax(`beta` `baseline_scores`) the ratings were found to move a viewer's distribution, (1,).
 
     `baseline_scores` and `allowed`, True at the candidates, are (items,). At ratings that change nothing the distance
     is 0, its lowest, and there is no slope to follow: ascent from a `start` (actions,) that is the factual ratings, as
@@ -210,7 +187,7 @@ def search_distance(
 
     box, starts = rating_box(ratings, len(response.items)), None if start is None else start[None]
     found = ascend(objective, box, starts=starts, restarts=restarts, polish=polish, rng=rng)
-    return FoundDistance(float(found.value[0]), LARGEST[distance], found.actions[0])
+    return replace(found, upper=np.full(1, LARGEST[distance]))
 
 
 def rating_box(ratings: Interval | Stars, actions: int) -> Box:

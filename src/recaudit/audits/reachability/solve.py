@@ -16,7 +16,6 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
-from recaudit.interventions.ratings import rating_range
 from recaudit.models.devices import check_device as check_present
 from recaudit.models.response import AffineResponses
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
@@ -57,27 +56,21 @@ class SolveActions(Method):
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
-        scores = self.model.scores(users)
         if self.audit.resolved_baseline == "scores":
-            return scores
-        if self.audit.resolved_baseline == "factual":
-            given = aligned(self.actions.unchanged(self.model, users, items, self.log))
-        else:
-            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(self.log.scale))
-        return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
+            return self.model.scores(users)
+        given = self.ratings_before(self.model, users, items)
+        assert given is not None
+        return torch.einsum("uik,uk->ui", response.slope, aligned(given)) + response.intercept
 
 
 def _ranks_after(question: Question, answer: Solution) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
     found, start = [np.zeros(0, dtype=np.int64)], 0
     for user in range(len(question.slope)):
-        targets = question.targets[user].nonzero()[:, 0]
-        points = answer.actions[start : start + len(targets)]
-        start += len(targets)
-        candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-        slope, intercept = question.slope[user, candidates].T.contiguous(), question.intercept[user, candidates]
-        own = torch.searchsorted(candidates, targets)
-        found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope), points, own))
+        slope, intercept, own = question.of_user(user)
+        points = answer.actions[start : start + len(own)]
+        start += len(own)
+        found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope.T.contiguous()), points, own))
     return np.concatenate(found)
 
 
@@ -117,7 +110,10 @@ def best_response(policy: Policy, question: Question) -> Solution:
                 f"with {question.ratings!r}."
             )
         case Softmax(), Interval():
-            return _softmax(policy.beta, question)
+            scores, ends = (question.slope, question.intercept), (question.ratings.low, question.ratings.high)
+            return maximize_softmax_batch(
+                *scores, question.targets, policy.beta, *ends, question.tolerance, device=question.device, actions=True
+            )
         case Softmax(), Stars():
             return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)
         case _ if question.changes is not None:
@@ -165,13 +161,6 @@ def _user_by_user(
     if on_cores:
         parts = run_on_cores(partial(solve, question), users, None if question.device == "cpu" else 1)
     return concatenate([no_solutions(question.slope.shape[2]), *parts])
-
-
-def _softmax(beta: float, question: Question) -> Solution:
-    ends, scores = (question.ratings.low, question.ratings.high), (question.slope, question.intercept)
-    return maximize_softmax_batch(
-        *scores, question.targets, beta, *ends, question.tolerance, device=question.device, actions=True
-    )
 
 
 def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
