@@ -67,9 +67,11 @@ class BlackBoxSolver(PairSolver):
             editor = editors[column]
             asked[row, column] = Asked(editor.visit.queries.asked, failure=editor.failure)
             if editor.failure is None and len(editor.acted):
-                found = self._pair(editor, int(viewers[row]), allowed[row])
-                asked[row, column], value[row, column] = found.asked, found.value
-                best[row, column, : len(editor.acted)] = found.ratings
+                pair = int(viewers[row]), editor.position, editor.acted
+                seed = derive(self.rng, "instability", *(self.log.user_ids[person] for person in pair[:2]))
+                limits = self.beta, self.ratings, self.audit.distance
+                found = ask_distance(editor.visit.pair(), pair, editor.before, allowed[row], *limits, seed)
+                asked[row, column], value[row, column], best[row, column, : len(editor.acted)] = found
         upper = np.full(shape, LARGEST[self.audit.distance])
         return PairDistances(value, value, upper, np.zeros(shape, dtype=bool), items, best, asked)
 
@@ -83,12 +85,6 @@ class BlackBoxSolver(PairSolver):
         except FAILURES as error:
             return _Editor(int(editors[0]), visit, np.empty(0, dtype=np.int64), None, str(error))
         return _Editor(int(editors[0]), visit, acted[0], None if before is None else before[0])
-
-    def _pair(self, editor: _Editor, viewer: int, allowed: torch.Tensor) -> FoundByAsking:
-        pair, ids = (viewer, editor.position, editor.acted), self.log.user_ids
-        seed = derive(self.rng, "instability", ids[viewer], ids[editor.position])
-        limits = self.beta, self.ratings, self.audit.distance
-        return ask_distance(editor.visit.pair(), pair, editor.before, allowed, *limits, seed)
 
 
 @final
@@ -105,18 +101,6 @@ class _Editor:
     failure: str | None = None
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class FoundByAsking:
-    """How far an editor was found to move a viewer's distribution."""
-
-    asked: Asked
-    value: float = np.nan
-    """A lower bound of the largest distance, with 97.5% confidence where answers are chance; NaN where it failed."""
-    ratings: FloatArray | float = np.nan
-    """(actions,): the ratings that reach it."""
-
-
 def ask_distance(
     visit: Visit,
     pair: tuple[int, int, IntArray],
@@ -126,8 +110,11 @@ def ask_distance(
     ratings: Interval | Stars,
     distance: Distance,
     rng: int,
-) -> FoundByAsking:
+) -> tuple[Asked, float, FloatArray]:
     """How far the editor's ratings of some items were found to move softmax(`beta` scores) of the viewer.
+
+    The distance is a lower bound of the largest, with 97.5% confidence where answers are chance, and NaN where asking
+    failed; then the ratings (actions,) that reach it.
 
     `pair`: positions of the viewer, the editor and the items (actions,). `factual` (actions,): the ratings of the
     baseline, or None where it is the scores. `allowed` (items,): True at the viewer's candidates.
@@ -151,14 +138,14 @@ def ask_distance(
         visit.scores(start)
         best = visit.maximize(outcome, rating_box(ratings, len(pair[2])), start=factual, rng=rng, answers=ANSWERS)
     except FAILURES as error:
-        return FoundByAsking(Asked(visit.queries.asked, failure=str(error)))
+        return Asked(visit.queries.asked, failure=str(error)), np.nan, np.full(len(pair[2]), np.nan)
     value = best.outcomes[0].value
     if best.fresh:
         chosen, *fresh = (
             torch.softmax(beta * told.scores, dim=1) for told in (outcome(visit.model, best.point), *best.outcomes)
         )
         value = surely_moved(distance, chosen[1] > chosen[0], torch.stack(fresh))
-    return FoundByAsking(Asked(visit.queries.asked, best.fresh), value, best.point)
+    return Asked(visit.queries.asked, best.fresh), value, best.point
 
 
 def surely_moved(distance: Distance, event: torch.Tensor, shares: torch.Tensor) -> float:

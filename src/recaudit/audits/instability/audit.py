@@ -8,7 +8,7 @@ every pair of users.
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal, final
+from typing import Annotated, final
 
 import polars as pl
 from pydantic import Field
@@ -24,7 +24,7 @@ from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
-from recaudit.audits.samples import Candidates, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -72,7 +72,7 @@ class Instability(Audit):
     """The distance is that of two outcomes alone: this item is shown, or it is not."""
     candidates: Candidates = "unseen"
     """What is chosen from: the items that the viewer has not rated, or all."""
-    baseline: Literal["scores", "predicted", "factual"] | None = None
+    baseline: Baseline | None = None
     """The distribution before: with the editor's ratings as they are in the log ("factual", the default for `Past`), at
     the model's "scores" (the default elsewhere, and what the paper's Algorithm 3 does), or with the edited items rated
     as "predicted" for the editor."""
@@ -89,6 +89,11 @@ class Instability(Audit):
     def recipe(self) -> Recipe:
         """The largest distance over another user's ratings."""
         return Recipe(Others(self.edits), Distribution(), Moved(self.distance), Max())
+
+    @property
+    def resolved_baseline(self) -> Baseline:
+        """The baseline, where nothing is said the default for these edits."""
+        return self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
 
     def check(self, data: Interactions) -> None:
         """That the groupings are there, and of users."""
@@ -116,9 +121,7 @@ class Instability(Audit):
                 remedy="Pass pairs=True, or fewer viewers and editors.",
             )
         ratings = rating_facts(model, log, self.edits, editors, rng)
-        baseline = self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
-        decided = self.model_copy(update={"baseline": baseline, "pairs": kept})
-        solver = _solver(decided, model, log, len(viewers), editors, rng)
+        solver = _solver(self.model_copy(update={"pairs": kept}), model, log, len(viewers), editors, rng)
         totals = PairTotals.joined(context.engine.map(solver, blocks(viewers, VIEWERS), "instability"))
         looking, rating = log.user_ids.gather(viewers), log.user_ids.gather(editors)
 
@@ -134,7 +137,7 @@ class Instability(Audit):
             "histogram": histogram(totals.bins, self.distance),
             "pairs": totals.pairs,
         }
-        facts = {**ratings, "baseline": baseline, "statuses": totals.statuses()}
+        facts = {**ratings, "baseline": self.resolved_baseline, "statuses": totals.statuses()}
         return InstabilityResult(self, tables, rng=rng, facts=facts)
 
 

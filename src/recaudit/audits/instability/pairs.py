@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import Asked
+from recaudit.audits.reachability.pairs import action_columns
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
@@ -65,7 +66,7 @@ class PairSolver(ABC):
     def __init__(self, audit: Instability, model: FittedModel, log: Interactions, editors: IntArray, rng: int) -> None:
         assert isinstance(audit.policy, Softmax)
         self.audit = audit
-        """With what it leaves open decided: `baseline` and `pairs` are not None."""
+        """With what it leaves open decided: `pairs` is not None."""
         self.model, self.log, self.rng = model, log, rng
         self.editors = editors
         """Positions."""
@@ -140,10 +141,10 @@ class PairSolver(ABC):
 
     def ratings_before(self, model: FittedModel, editors: IntArray, items: IntArray) -> FloatArray | None:
         """(editors, actions): the ratings of `items` in the baseline; None where that is the model's scores."""
-        if self.audit.baseline == "factual":
+        if self.audit.resolved_baseline == "factual":
             own = [(editors[at], items[at]) for at in blocks(np.arange(len(editors)))]
             return np.concatenate([self.actions.unchanged(model, part, some, self.log) for part, some in own])
-        if self.audit.baseline == "predicted":
+        if self.audit.resolved_baseline == "predicted":
             who = np.repeat(editors, items.shape[1])
             scores = model.pair_scores(who, np.maximum(items, 0).ravel()).reshape(items.shape)
             return scores.clip(*rating_range(self.log.scale)) if model.predicts_ratings else scores
@@ -174,16 +175,9 @@ class PairSolver(ABC):
             frame = frame.with_columns(Asked.columns(found.asked[row, column].tolist()))
         if found.ratings is None or not self.audit.best_ratings:
             return frame
-        chosen: list[list[object] | None] = []
-        ratings: list[list[float] | None] = []
-        item_ids = self.log.item_ids.to_list()
-        for has, items, given in zip(known, found.items[column], found.ratings[row, column], strict=True):
-            matters = np.flatnonzero(~np.isnan(given))
-            chosen.append([item_ids[item] for item in items[matters]] if has else None)
-            ratings.append(given[matters].tolist() if has else None)
+        given = found.ratings[row, column][known]
         return frame.with_columns(
-            pl.Series("action_items", chosen, pl.List(self.log.item_ids.dtype)),
-            pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
+            action_columns(self.log.item_ids, known, found.items[column][known], given, ~np.isnan(given))
         )
 
 

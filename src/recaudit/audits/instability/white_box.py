@@ -55,7 +55,7 @@ class OwnItemSolver(PairSolver):
             part = slice(start, start + size)
             items, whole = self._items[part], self._edited
             edited = replace(whole, vectors=whole.vectors[part], offset=whole.offset[part]).scores(viewers)
-            if audit.baseline == "scores":
+            if audit.resolved_baseline == "scores":
                 edited[..., -1] = scores[:, torch.from_numpy(np.maximum(items, 0))]
             found = largest_distance(
                 audit.distance, shown, items, edited, self.beta, target=self.target, changes=self.actions.changes
@@ -77,37 +77,36 @@ class OwnItemSolver(PairSolver):
         return np.where(choices > 0, self._grid[at], np.nan)
 
 
-@final
 class PairwiseSolver(PairSolver):
     """A rating may move the scores of many items: branch and bound over the box of ratings for an affine response,
     ascent for one that can be differentiated."""
 
     def prepare(self) -> None:
         """See `PairSolver`."""
-        self._items = self.edited_items()
-        self._before = self.ratings_before(self.model, self.editors, self._items)
+        self.items = self.edited_items()
+        self.before = self.ratings_before(self.model, self.editors, self.items)
 
     def solve(self, viewers: IntArray) -> PairDistances:
         """See `PairSolver`."""
         shape = (len(viewers), len(self.editors))
         value, upper, solved = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-        best = np.full((*shape, self._items.shape[1]), np.nan)
+        best = np.full((*shape, self.items.shape[1]), np.nan)
         scores, allowed = self.model.scores(viewers), torch.from_numpy(self.allowed(viewers))
-        acted = self._items >= 0
+        acted = self.items >= 0
         wanted = (viewers[:, None] != self.editors) & acted.any(axis=1) & allowed.any(dim=1).numpy()[:, None]
         for row, column in np.argwhere(wanted):
             found = self._pair(int(viewers[row]), column, acted[column], scores[row], allowed[row])
             at = row, column
             value[at], upper[at], solved[at] = found.value[0], found.upper[0], found.solved[0]
             best[row, column, acted[column]] = found.actions[0]
-        return PairDistances(value, value, upper, solved, self._items, best)
+        return PairDistances(value, value, upper, solved, self.items, best)
 
     def _pair(
         self, viewer: int, column: int, acted: BoolArray, scores: torch.Tensor, allowed: torch.Tensor
     ) -> Solution:
         editor, ratings, distance = int(self.editors[column]), self.ratings, self.audit.distance
-        response = self.model.respond(viewer, editor, self._items[column, acted])
-        factual = None if self._before is None else self._before[column, acted]
+        response = self.model.respond(viewer, editor, self.items[column, acted])
+        factual = None if self.before is None else self.before[column, acted]
         start = scores if factual is None else response.scores(factual)
         if not isinstance(response, AffineResponse):
             seed = derive(self.rng, "instability", self.log.user_ids[viewer], self.log.user_ids[editor])
@@ -142,10 +141,10 @@ class DrawnItemsSolver(PairSolver):
             raise NotSupportedError(
                 f"Future instability follows Top1(), or draws items by Softmax or Power, not by {follows!r}."
             )
-        if audit.best_ratings or audit.baseline != "scores":
+        if audit.best_ratings or audit.resolved_baseline != "scores":
             raise NotSupportedError(
                 "Where items are drawn there are no ratings to tell, and the baseline is the model's scores: received "
-                f"best_ratings={audit.best_ratings}, baseline={audit.baseline!r}."
+                f"best_ratings={audit.best_ratings}, baseline={audit.resolved_baseline!r}."
             )
         self._grid, self._exact = self.grid()
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
-from recaudit.audits.reachability.result import ReachabilityResult
+from recaudit.audits.reachability.result import ReachabilityResult, marked, matrices
 from recaudit.data.checks import listed_ids, positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -49,10 +49,10 @@ class Lifts:
     @classmethod
     def of(cls, found: ReachabilityResult) -> Lifts:
         """From the pairs of a result."""
-        grid = found.grid
+        ids = found.pairs["user"].unique(maintain_order=True), found.items["item"]
         known = found.pairs.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
-        values = grid.filled(grid.places(known), known["lift"])
-        return cls(found, values, grid.marked(known, Status.BOUNDED), grid.marked(found.pairs, Status.FAILED))
+        (values,) = matrices(known, *ids, "lift")
+        return cls(found, values, marked(known, *ids, Status.BOUNDED), marked(found.pairs, *ids, Status.FAILED))
 
     def statuses(self, weights: FloatArray) -> StatusArray:
         """(users,): how each user's mean over the items with a weight (items,) stands."""
@@ -82,7 +82,7 @@ class Lifts:
 
     def weights(self, ids: Iterable[object] | None) -> FloatArray:
         """(items,): 1 for the items with these ids, else 0; 1 for all where none are named."""
-        items = self.found.grid.items
+        items = self.found.items["item"]
         if ids is None:
             return np.ones(len(items))
         named = pl.DataFrame({"items": listed_ids(ids, items, "items")})

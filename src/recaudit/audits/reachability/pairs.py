@@ -151,20 +151,27 @@ class Method(ABC):
             "rank_gain": spread(gain).cast(pl.Int32),
             "candidates": np.maximum(candidates.sum(axis=1) - self.steps, 0)[row].astype(np.int32),
         }
-        if self.audit.best_actions:
-            columns |= self._best_actions(solved, answer, acted)
-        return pl.DataFrame(columns)
+        frame = pl.DataFrame(columns)
+        if not self.audit.best_actions:
+            return frame
+        return frame.with_columns(action_columns(self.log.item_ids, solved, acted, answer.actions, acted >= 0))
 
-    def _best_actions(self, solved: BoolArray, answer: Solution, acted: IntArray) -> dict[str, pl.Series]:
-        """The acted-on items' ids, and the ratings that reach the value, as lists."""
-        given = zip(acted, answer.actions, strict=True)
-        pairs = [next(given) if has else None for has in solved]
-        ids = [pair and self.log.item_ids.gather(pair[0][pair[0] >= 0]).to_list() for pair in pairs]
-        ratings = [pair and pair[1][pair[0] >= 0].tolist() for pair in pairs]
-        return {
-            "action_items": pl.Series(ids, dtype=pl.List(self.log.item_ids.dtype)),
-            "action_ratings": pl.Series(ratings, dtype=pl.List(pl.Float64)),
-        }
+
+def action_columns(
+    ids: pl.Series, known: BoolArray, items: IntArray, ratings: FloatArray, used: BoolArray
+) -> list[pl.Series]:
+    """`action_items` and `action_ratings`: of each row, (rows,), what was rated where its value is `known`, else null.
+
+    In the order of the known rows: the positions of the `items`, their `ratings`, and which of them were `used`.
+    """
+    every, rows = ids.to_list(), zip(items, ratings, used, strict=True)
+    pairs = [next(rows) if has else None for has in known]
+    chosen = [pair and [every[item] for item in pair[0][pair[2]]] for pair in pairs]
+    given = [pair and pair[1][pair[2]].tolist() for pair in pairs]
+    return [
+        pl.Series("action_items", chosen, pl.List(ids.dtype)),
+        pl.Series("action_ratings", given, pl.List(pl.Float64)),
+    ]
 
 
 _ROWS = 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -61,11 +61,6 @@ class ReachabilityResult(Result):
         found.facts["statuses"] = found.counts()
         return found
 
-    @cached_property
-    def grid(self) -> PairGrid:
-        """The users that were asked about, and all items of the log."""
-        return PairGrid(self.pairs["user"].unique(maintain_order=True), self.items["item"])
-
     def counts(self) -> dict[str, int]:
         """How many pairs there are of each status."""
         found = dict(self.pairs["status"].value_counts().iter_rows())
@@ -119,33 +114,21 @@ def _spearman(x: pl.Series, y: pl.Series) -> float | None:
     return float(stats.spearmanr(x.to_numpy(), y.to_numpy()).statistic)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PairGrid:
-    """The users that were asked about as rows, and all items of the log as columns, of matrices of pairs."""
+def matrices(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, *columns: str) -> list[FloatArray]:
+    """(users, items) each: the columns of these pairs, NaN where there is none; `users` and `items` are ids."""
+    row, column = (
+        pairs[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
+        for name, ids in (("user", users), ("item", items))
+    )
+    found = [np.full((len(users), len(items)), np.nan) for _ in columns]
+    for name, matrix in zip(columns, found, strict=True):
+        matrix[row, column] = pairs[name].to_numpy()
+    return found
 
-    users: pl.Series
-    items: pl.Series
 
-    def places(self, pairs: pl.DataFrame) -> tuple[IntArray, IntArray]:
-        """The row and the column of each pair of this frame."""
-        row, column = (
-            pairs[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
-            for name, ids in (("user", self.users), ("item", self.items))
-        )
-        return row, column
-
-    def filled(self, at: tuple[IntArray, IntArray], values: pl.Series) -> FloatArray:
-        """(users, items): these values at the `places` of their pairs, NaN at all others."""
-        matrix = np.full((len(self.users), len(self.items)), np.nan)
-        matrix[at] = values.to_numpy()
-        return matrix
-
-    def marked(self, pairs: pl.DataFrame, status: Status) -> BoolArray:
-        """(users, items): True at the pairs that have this status."""
-        marks = np.zeros((len(self.users), len(self.items)), dtype=bool)
-        marks[self.places(pairs.filter(pl.col("status") == status.value))] = True
-        return marks
+def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Status) -> BoolArray:
+    """(users, items): True at the pairs that have this status."""
+    return ~np.isnan(matrices(pairs.filter(pl.col("status") == status.value), users, items, "candidates")[0])
 
 
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -202,12 +185,12 @@ class _Matrices:
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
-        known, grid = answered(pairs), PairGrid(log.user_ids.gather(users), log.item_ids)
-        candidates = np.full(len(users), np.nan)
-        at = grid.places(known)
-        candidates[at[0]] = known["candidates"].to_numpy()
-        value, baseline, lift = (grid.filled(at, known[name]) for name in ("value", "baseline", "lift"))
-        bounded, failed = (grid.marked(pairs, status) for status in (Status.BOUNDED, Status.FAILED))
+        known, ids = answered(pairs), (log.user_ids.gather(users), log.item_ids)
+        value, baseline, lift = matrices(known, *ids, "value", "baseline", "lift")
+        bounded, failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
+        own = known.select("user", "candidates").unique("user")
+        of_user = pl.DataFrame(ids[0].alias("user")).join(own, on="user", how="left", maintain_order="left")
+        candidates = of_user["candidates"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         return cls(value, baseline, lift, bounded, failed, candidates)
 
     @property
