@@ -1,14 +1,11 @@
 """Dealing with a system that can only be asked: a budget for each pair, and answers that may be chance or fail.
 
-Whatever is asked on behalf of a pair is paid from its budget: choosing the actions, the baseline, the search, asking
-again. Answers that pairs of the same user share are asked for once, and each pair pays for them as if it were alone, so
-that no pair's answer depends on its company, and the system is never asked more often than the pairs' `queries` add up
-to.
+Whatever is asked on behalf of a pair is paid from its budget. Answers that pairs of the same user share are asked for
+once, and each pair pays for them as if it were alone, so that no pair's answer depends on its company.
 
 The best of many random answers is too high, being chosen for it. So the baseline is asked for twice, and so is the best
 point: where the answers agree they are taken for certain. Where they do not, part of the budget is kept for asking
-about the best point afresh: what the pair is said to reach is the average of those answers, which is not above the
-truth in expectation, and `lower` is a limit that the expected probability is not below, with 97.5% confidence.
+about the best point afresh, and what the pair is said to reach is the average of those answers.
 """
 
 from __future__ import annotations

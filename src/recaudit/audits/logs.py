@@ -1,9 +1,4 @@
-"""Which log an audit speaks about, and what a rating of it may be.
-
-In a log of clicks, plays or purchases every rating is the same: people can click or not. A model must be able to tell
-the two apart to be audited, and what it makes of a 0 is told beside the numbers: that there is no click, or a rating as
-low as can be.
-"""
+"""Which model and log an audit speaks about, and what a rating of the log may be."""
 
 from __future__ import annotations
 
@@ -49,7 +44,8 @@ def rating_facts(
 ) -> dict[str, Any]:
     """What a rating may be, for the facts of a result; in a log of clicks also what a 0 means to this model.
 
-    `users` are the positions of those whose ratings are free. A model to which a click is as good as none is refused.
+    Every rating of such a log is the same, and a model to which a click is as good as none is refused. `users` are the
+    positions of those whose ratings are free.
     """
     facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale))}
     if log.scale[0] < log.scale[1] or not issubclass(model.response, AffineResponse):

@@ -1,8 +1,4 @@
-"""Agency over time: what people can do to their own recommendations, and others to them, in hindsight and from now on.
-
-Paper 001's four questions about one recommender: past-k and future-k reachability, past-k and future-k instability
-(Definitions 4.1 to 4.4), by group, by horizon and by beta.
-"""
+"""Agency over time: past-k and future-k reachability and instability (paper 001, Definitions 4.1 to 4.4)."""
 
 from __future__ import annotations
 

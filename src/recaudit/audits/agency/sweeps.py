@@ -1,7 +1,4 @@
-"""How agency grows with the horizon, and how it follows the policy's beta: one audit at each point of a curve.
-
-Paper 001, section 6: horizons of 1 to 5 ratings (Figure 3) and betas from 0.2 to 6 (Figures 4 and 5).
-"""
+"""How agency grows with the horizon and follows the policy's beta: paper 001, section 6, Figures 3 to 5."""
 
 from __future__ import annotations
 

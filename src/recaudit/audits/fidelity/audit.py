@@ -2,14 +2,14 @@
 
 Reachability and instability answer with the model's response: some vectors move as the update rule says, and everything
 else stays as fitted. A true refit moves everything, and a recommender that draws random numbers draws others once a
-rating is added (`other_rng` shows how much that moves). So promises are held against the recommender fitted anew to the
-log with the promised ratings in it.
+rating is added (`other_rng` shows how much that moves).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -29,7 +29,6 @@ from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.result import Result
 from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
-from recaudit.engines import Engine
 from recaudit.errors import RecauditError
 from recaudit.interventions import Actions, Future, NextK
 from recaudit.metrics.tables import SUMMARY_SCHEMA
@@ -108,7 +107,9 @@ class Fidelity(Audit):
         scores = model.scores(people).numpy()
         noise = np.abs(fits[rng].of(model.data).scores(people).numpy() - scores).max(initial=0.0)
         before = [scores if own else fits[seed].of(log).scores(people).numpy() for seed in seeds]
-        after = [Refit(recommender, log, people, seed).all(edits, context.engine) for seed in seeds]
+        distinct = list(dict.fromkeys(edit for edit in edits if edit is not None))
+        refits = [partial(_refit, recommender, log, people, seed) for seed in seeds]
+        after = [dict(zip(distinct, context.engine.map(refit, distinct, "fidelity"), strict=True)) for refit in refits]
 
         rows: list[dict[str, Any]] = []
         for pair, edit in zip(promises.iter_rows(named=True), edits, strict=True):
@@ -116,14 +117,16 @@ class Fidelity(Audit):
             if edit is None:
                 continue
             at = int(np.searchsorted(people, log.users_at([pair[looking]])[0]))
-            outcome = _Outcome(self.audit, allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1)
+            asked = allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1
             refitted = [None if isinstance(found := refit[edit], str) else found[at] for refit in after]
-            realised = [outcome.value(start[at], refit) for start, refit in zip(before, refitted, strict=True)]
+            realised = [
+                _outcome(self.audit, *asked, start[at], scored) for start, scored in zip(before, refitted, strict=True)
+            ]
             rows[-1] |= {"promised": pair["value"], **dict(zip(_REALISED, realised, strict=False))}
             if own:
                 response = model.respond(edit.user, edit.user, np.array(edit.items))
                 ranked = scores[at], response.scores(np.array(edit.ratings)).numpy(), refitted[0]
-                rows[-1] |= {name: outcome.rank(some) for name, some in zip(_RANKS, ranked, strict=True)}
+                rows[-1] |= {name: _rank(*asked, some) for name, some in zip(_RANKS, ranked, strict=True)}
         numbers = dict.fromkeys(("baseline", "promised", *_REALISED, "error"), pl.Float64)
         schema: dict[str, Any] = {**numbers, **(dict.fromkeys(_RANKS, pl.Int64) if own else {}), "status": STATUS}
         promised, gained = pl.col("promised"), pl.col("realised")
@@ -152,34 +155,26 @@ class Fidelity(Audit):
 fidelity = Verb(Fidelity, Result)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Outcome:
-    """What the audit looks at for one user: an item's probability, or the user's whole distribution."""
+def _outcome(
+    audit: Reachability | Instability, allowed: BoolArray, item: int, before: FloatArray, after: FloatArray | None
+) -> float | None:
+    """The item's probability at the scores `after` (items,), or how far they move the distribution `before`."""
+    if after is None:
+        return None
+    policy = audit.policy
+    if isinstance(audit, Reachability):
+        scores = torch.from_numpy(after)[None]
+        return float(policy.log_probabilities(scores, torch.from_numpy(allowed)[None])[0, item].exp())
+    assert isinstance(policy, Softmax)
+    logits = (policy.beta * torch.from_numpy(scores[allowed]) for scores in (before, after))
+    return float(distance_between(audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
 
-    audit: Reachability | Instability
-    allowed: BoolArray
-    """(items,): True at the user's candidates."""
-    item: int
 
-    def value(self, before: FloatArray, after: FloatArray | None) -> float | None:
-        """The item's probability at the scores `after` (items,), or how far they move the distribution `before`."""
-        if after is None:
-            return None
-        policy = self.audit.policy
-        if isinstance(self.audit, Reachability):
-            scores, allowed = torch.from_numpy(after)[None], torch.from_numpy(self.allowed)[None]
-            return float(policy.log_probabilities(scores, allowed)[0, self.item].exp())
-        assert isinstance(policy, Softmax)
-        logits = (policy.beta * torch.from_numpy(scores[self.allowed]) for scores in (before, after))
-        return float(distance_between(self.audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
-
-    def rank(self, scores: FloatArray | None) -> int | None:
-        """1 + how many candidates score higher, by more than rounding."""
-        if scores is None:
-            return None
-        own = scores[self.item]
-        return 1 + int((scores[self.allowed] > own + 1e-12 * abs(own)).sum())
+def _rank(allowed: BoolArray, item: int, scores: FloatArray | None) -> int | None:
+    """1 + how many candidates score higher, by more than rounding."""
+    if scores is None:
+        return None
+    return 1 + int((scores[allowed] > scores[item] + 1e-12 * abs(scores[item])).sum())
 
 
 def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
@@ -230,27 +225,11 @@ class Edit:
         return log.with_ratings(self.user, items[~gone], ratings[~gone])
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Refit:
-    """An edit in, the scores of some users (users, items) after a refit out, or why there are none; picklable."""
-
-    recommender: Recommender
-    log: Interactions
-    users: IntArray
-    """Positions."""
-    rng: int
-
-    def __call__(self, edit: Edit) -> FloatArray | str:
-        """The scores of all the users."""
-        log = edit.written(self.log)
-        try:
-            scores = self.recommender.fit(log, self.rng).scores(self.users).numpy()
-        except RecauditError as error:
-            return str(error)
-        return scores if np.isfinite(scores).all() else "the refitted model has scores that are NaN or infinite"
-
-    def all(self, edits: Iterable[Edit | None], engine: Engine) -> dict[Edit, FloatArray | str]:
-        """The scores after each distinct edit."""
-        distinct = list(dict.fromkeys(edit for edit in edits if edit is not None))
-        return dict(zip(distinct, engine.map(self, distinct, "fidelity"), strict=True))
+def _refit(recommender: Recommender, log: Interactions, users: IntArray, rng: int, edit: Edit) -> FloatArray | str:
+    """(users, items): the scores of users (positions) after a refit, or why there are none."""
+    edited = edit.written(log)
+    try:
+        scores = recommender.fit(edited, rng).scores(users).numpy()
+    except RecauditError as error:
+        return str(error)
+    return scores if np.isfinite(scores).all() else "the refitted model has scores that are NaN or infinite"

@@ -1,8 +1,6 @@
 """Instability: how far one user can move what another is recommended.
 
-Paper 001, Definitions 4.3 and 4.4: `max over the editor's ratings of d(P(viewer's item) after, P before)`. The editor's
-ratings move the vectors of the rated items and nothing else, so that the maximum is exact (`solvers.own_item`), for
-every pair of users.
+Paper 001, Definitions 4.3 and 4.4: `max over the editor's ratings of d(P(viewer's item) after, P before)`.
 """
 
 from __future__ import annotations

@@ -132,7 +132,13 @@ _TAIL = float(ndtri(0.975))
 
 @final
 class DrawnItemsSolver(PairSolver):
-    """The items that the editor rates are drawn by the policy that the editor's future follows."""
+    """The items that the editor rates are drawn by the policy that the editor's future follows.
+
+    An editor's ratings do not move what that editor is shown, so trajectories have the same probabilities whatever is
+    rated. With one step each item's rating stands alone, and the expectation of the largest distances is exact. With
+    more, items share trajectories: the ratings that are the best in most draws give a value, whose expectation is
+    estimated on fresh draws; the expectation of each trajectory's own largest distance is not exceeded.
+    """
 
     def prepare(self) -> None:
         """See `PairSolver`; refuses what has no expectation here."""

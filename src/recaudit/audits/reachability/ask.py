@@ -1,7 +1,4 @@
-"""Reachability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2).
-
-What is found is a lower bound; `Reachability` says what the columns `queries`, `fresh` and `failure` mean.
-"""
+"""Reachability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2)."""
 
 from __future__ import annotations
 
@@ -100,18 +97,15 @@ class AskMethod(SearchMethod, ABC):
         except FAILURES as error:
             failure = str(error)
         asked = self.asked(start.candidates[None])[0]
-        solvable = asked & start.candidates & start.able
-        rows = {int(target): self._row(visit, start, int(target), failure) for target in np.flatnonzero(solvable)}
+        before = Asked(visit.queries.asked, failure=failure)
+        rows: dict[int, _Row] = {}
+        for target in np.flatnonzero(asked & start.candidates & start.able).tolist():
+            pair = visit.pair()
+            try:
+                rows[target] = self._pair(pair, start, target) if failure is None else _Row(before)
+            except FAILURES as error:
+                rows[target] = _Row(Asked(pair.queries.asked, failure=str(error)))
         return self._frame(start, asked, rows, Asked(visit.queries.asked))
-
-    def _row(self, visit: Visit, start: _Start, target: int, failure: str | None) -> _Row:
-        if failure is not None:
-            return _Row(Asked(visit.queries.asked, failure=failure))
-        pair = visit.pair()
-        try:
-            return self._pair(pair, start, target)
-        except FAILURES as error:
-            return _Row(Asked(pair.queries.asked, failure=str(error)))
 
     def _frame(self, start: _Start, asked: BoolArray, rows: dict[int, _Row], before: Asked) -> pl.DataFrame:
         """The rows of one user, by target; the other pairs in `asked` (items,) needed what came `before`."""
@@ -204,11 +198,10 @@ class AskFuture(AskMethod):
         super().__post_init__()
 
     def _begin(self, visit: Visit, user: int) -> _Start:
-        users, k = np.array([user]), self.future.k
-        candidates = self.candidates(users)[0]
+        users = np.array([user])
+        _, candidates, solvable = self.future_pairs(users)
         before = visit.scores(lambda model: model.scores(users)[0])
-        able = self.log.n_items - self.log.user_counts[user] >= k and candidates.sum() > k
-        return _Start(user, before, candidates, bool(able))
+        return _Start(user, before, candidates[0], bool(solvable.any()))
 
     def _pair(self, visit: Visit, start: _Start, target: int) -> _Row:
         user, shown, left = start.user, ~self.log.seen(np.array([start.user]))[0], False

@@ -1,8 +1,7 @@
 """Reachability: the highest probability with which a user can get an item recommended by changing ratings.
 
 Paper 000, Equation 1: `rho*(u, i) = max over the allowed actions a of P(item i is shown to u after a)`, where scores
-after the action are `slope @ a + intercept` (the model's response). Every pair is solved, not a sample, and every
-value has certified bounds.
+after the action are `slope @ a + intercept` (the model's response).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Future-k reachability: what a user can get recommended by rating what the system shows next (paper 001, Def. 4.1).
-
-At each step the system shows its top unseen item (or draws one), the user rates it, the model moves; after k ratings
-the policy recommends. Where the top item is shown, the answer is exact: sequence by sequence, with bounds.
-"""
+"""Future-k reachability: what a user can get recommended by rating what the system shows next (paper 001, Def. 4.1)."""
 
 from __future__ import annotations
 
@@ -45,7 +41,8 @@ from recaudit.status import Status
 class SolveFuture(Method):
     """Sequence by sequence and certified, or with the solver "gradient" by the paper's projected gradient.
 
-    On the way unseen items are shown, whatever the audit's candidates are. The baseline is the probability at the
+    At each step the system shows its top unseen item (or draws one), whatever the audit's candidates are, the user
+    rates it, and the model moves; after k ratings the policy recommends. The baseline is the probability at the
     model's scores, among the candidates before anything is rated; so is the rank from which the gain counts. A target
     that every sequence shows on the way has the status not_applicable. Where items are drawn on the way, no single
     sequence leads to the value: neither items nor a rank are reported.
@@ -82,9 +79,8 @@ class SolveFuture(Method):
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
-        k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
-        candidates = self.candidates(users)
-        solvable = self.asked(candidates) & candidates
+        k, scores = self.future.k, self.model.scores(users)
+        shown, candidates, solvable = self.future_pairs(users)
         pairs = int(solvable.sum())
         value, lower, upper, rank = np.full((4, pairs), np.nan)
         status, evaluations = np.full(pairs, Status.NOT_APPLICABLE.value, dtype="<U14"), np.zeros(pairs, dtype=np.int64)
@@ -99,9 +95,8 @@ class SolveFuture(Method):
             rank[part] = _ranks_after(start, candidates[row], np.flatnonzero(solvable[row]), found)
 
         ends = np.cumsum(solvable.sum(axis=1)).tolist()
-        has_future = (shown.sum(axis=1) >= k) & (candidates.sum(axis=1) > k)  # has not seen too much for k items more
         runs = zip(range(len(users)), pairwise([0, *ends]), strict=True)
-        run_on_cores(work, [Batch((row,), slice(*run)) for row, run in runs if has_future[row] and run[1] > run[0]])
+        run_on_cores(work, [Batch((row,), slice(*run)) for row, run in runs if run[1] > run[0]])
         answered = status != Status.NOT_APPLICABLE.value
         columns = (value, lower, upper, status, ratings, evaluations)
         answer = Solution(*(column[answered] for column in columns))

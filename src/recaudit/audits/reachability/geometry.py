@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -137,41 +138,32 @@ def geometry(
     if not len(positions):
         raise InputError("users", received="no users", expected="at least one user id")
     wanted = None if targets is None else data.items_at(targets)
-    work = _Examine(model, actions, wanted, candidates, rng)
+    work = partial(_examine, model, actions, wanted, candidates, rng)
     pairs, rows = zip(*(engine or Serial()).map(work, positions.tolist(), "geometry"), strict=True)
     settings = {"actions": as_data(actions, ACTIONS), "candidates": candidates, "rng": rng}
     return Geometry(settings, pl.concat(pairs), pl.concat(rows))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Examine:
-    """A user's position in, the rows of their pairs and of the user out; pure and picklable."""
-
-    model: FittedModel
-    actions: Actions
-    targets: IntArray | None
-    candidates: Candidates
-    rng: int
-
-    def __call__(self, user: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        data = self.model.data
-        own = OwnScores.of(self.model, user, self.actions, self.candidates, self.rng)
-        every = own.candidates if len(own.candidates) else np.arange(data.n_items)
-        asked = every if self.targets is None else self.targets
-        solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
-        ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
-        found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))
-        pairs = pl.DataFrame(ids).join(found, on="item", how="left", maintain_order="left")
-        rich = rich_actions(self.model, own.acted) if isinstance(self.model, FactorModel) and len(own.acted) else None
-        status = Status.NOT_APPLICABLE if rich is None else Status.SOLVED
-        row = {
-            "user": data.user_ids.gather([user]),
-            "actions": [len(own.acted)],
-            "rich_actions": pl.Series([rich], dtype=pl.Boolean),
-            "status": pl.Series([status.value], dtype=STATUS),
-        }
-        return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), pl.DataFrame(row)
+def _examine(
+    model: FittedModel, actions: Actions, targets: IntArray | None, candidates: Candidates, rng: int, user: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the pairs of the user at this position, and of the user."""
+    data, own = model.data, OwnScores.of(model, user, actions, candidates, rng)
+    every = own.candidates if len(own.candidates) else np.arange(data.n_items)
+    asked = every if targets is None else targets
+    solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
+    ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
+    found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))
+    pairs = pl.DataFrame(ids).join(found, on="item", how="left", maintain_order="left")
+    rich = rich_actions(model, own.acted) if isinstance(model, FactorModel) and len(own.acted) else None
+    status = Status.NOT_APPLICABLE if rich is None else Status.SOLVED
+    row = {
+        "user": data.user_ids.gather([user]),
+        "actions": [len(own.acted)],
+        "rich_actions": pl.Series([rich], dtype=pl.Boolean),
+        "status": pl.Series([status.value], dtype=STATUS),
+    }
+    return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), pl.DataFrame(row)
 
 
 def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:

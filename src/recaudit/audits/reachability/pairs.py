@@ -76,6 +76,15 @@ class Method(ABC):
         candidates = self.candidates(users, items)
         return items, candidates, self.asked(candidates) & candidates & np.any(items >= 0, axis=1)[:, None]
 
+    def future_pairs(self, users: IntArray) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """(users, items) each: what may come on the way, the candidates, and the pairs that can be answered.
+
+        A user who has not seen too much for k items more can be answered.
+        """
+        shown, candidates = ~self.log.seen(users), self.candidates(users)
+        able = (shown.sum(axis=1) >= self.steps) & (candidates.sum(axis=1) > self.steps)
+        return shown, candidates, self.asked(candidates) & candidates & able[:, None]
+
     def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
         """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
         if self.audit.resolved_baseline == "predicted":

@@ -1,8 +1,4 @@
-"""Reachability and instability by gradient ascent, for models without an exact solver: paper 001, section 5.1.
-
-What is found is a lower bound. No value is ever called solved: the status is bounded, between the value found and what
-nothing exceeds.
-"""
+"""Reachability and instability by gradient ascent, for models without an exact solver: paper 001, section 5.1."""
 
 from __future__ import annotations
 
@@ -37,7 +33,7 @@ MOST_PAIRS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class SearchMethod(Method):
-    """For models without an exact solver: what is found is a lower bound."""
+    """For models without an exact solver: what is found is a lower bound, and never called solved."""
 
     def __post_init__(self) -> None:
         """Refuse what no search knows."""
@@ -215,7 +211,7 @@ _STARTS = 4
 @final
 @dataclass(frozen=True, eq=False)
 class SearchFuture(SearchMethod):
-    """By gradient ascent.
+    """By gradient ascent on the rating of each step: what is shown follows from them, and need not be chosen.
 
     An item that came on the way in every roll-out that was tried has the value 0, and is bounded: another roll-out
     might leave it. It does not apply where it surely comes on the way: it is the first item that is shown, or every
@@ -224,17 +220,13 @@ class SearchFuture(SearchMethod):
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
-        k, shown, scores = self.future.k, ~self.log.seen(users), self.model.scores(users)
-        candidates = self.candidates(users)
-        solvable = self.asked(candidates) & candidates
+        k, scores = self.future.k, self.model.scores(users)
+        shown, candidates, solvable = self.future_pairs(users)
         none = np.empty(0)
         parts: list[list[Any]] = [[none, np.empty((0, k)), np.empty((0, k), dtype=np.int64), none]]
-        for row, user in enumerate(users):
+        for row in np.flatnonzero(solvable.any(axis=1)):
             targets = np.flatnonzero(solvable[row])
-            if shown[row].sum() < k or candidates[row].sum() <= k or not len(targets):
-                solvable[row] = False
-                continue
-            *found, applies = self._search(int(user), scores[row], shown[row], candidates[row], targets)
+            *found, applies = self._search(int(users[row]), scores[row], shown[row], candidates[row], targets)
             solvable[row, targets] = applies
             parts.append([column[applies] for column in found])
         log_value, ratings, items, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
