@@ -44,12 +44,9 @@ _SPARE = 2
 class PointValue:
     """What an answer of the system comes to for a pair."""
 
-    value: float
-    """What is to be as high as possible; -inf where there is nothing lower."""
-    scores: torch.Tensor
-    """(items,), or more of them: what the system answered."""
-    items: tuple[int, ...] = ()
-    """What was shown on the way to it, where something was."""
+    value: float  # what is to be as high as possible; -inf where there is nothing lower
+    scores: torch.Tensor  # (items,), or more of them: what the system answered
+    items: tuple[int, ...] = ()  # what was shown on the way to it, where something was
 
 
 @final
@@ -58,12 +55,9 @@ class Best:
     """The best point found for a pair, and what is known of it."""
 
     point: FloatArray
-    outcomes: tuple[PointValue, ...]
-    """The answer there; where answers are chance, fresh ones, independent of how the point was found."""
-    fresh: int
-    """How many of them are fresh; 0 where the system gives the same answer twice."""
-    tried: int
-    """How many points were asked about."""
+    outcomes: tuple[PointValue, ...]  # the answer there; where answers are chance, fresh ones
+    fresh: int  # how many of them are fresh; 0 where the system gives the same answer twice
+    tried: int  # how many points were asked about
 
 
 @final
@@ -157,11 +151,8 @@ def check_budget(model: FittedModel, budget: int, answers: tuple[int, int] = (1,
     baseline = 1 if certain or known_random else 2
     least = system.cost * (baseline + answers[0] + (0 if certain else answers[1]))
     if budget < least:
-        raise InputError(
-            "budget",
-            received=budget,
-            expected=f"{least:,} queries a pair at least: for the baseline, for one point, and to ask again",
-        )
+        expected = f"{least:,} queries a pair at least: for the baseline, for one point, and to ask again"
+        raise InputError("budget", received=budget, expected=expected)
 
 
 def expected_log(logs: FloatArray) -> tuple[float, float]:

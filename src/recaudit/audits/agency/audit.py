@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
 import numpy as np
 import polars as pl
@@ -30,9 +30,6 @@ from recaudit.registry import POLICIES
 from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import Count, OneOf, Some, mistake
 from recaudit.status import Status
-
-if TYPE_CHECKING:
-    from recaudit.audits.agency.audit import Agency
 
 
 def _softmax(policy: object) -> object:
@@ -112,7 +109,15 @@ class Agency(Audit):
         for when, audit in track(questions, "agency", len(questions)):
             names = [f"{when}_{metric}" for metric in (OWN if isinstance(audit, Reachability) else OTHERS)]
             try:
-                answered[names[0]] = self._answer(when, audit, runner)
+                if when == "past" and data.times is None:
+                    raise NotSupportedError(
+                        "The log has no times, so that nobody knows which ratings were the last. "
+                        "Name the time column when you build the log (time='timestamp')."
+                    )
+                if isinstance(audit, Reachability):
+                    answered[names[0]] = _own_ratings(self, audit, when, runner)
+                else:
+                    answered[names[0]] = _others_ratings(self, audit, when, runner)
             except NotSupportedError as error:
                 left_out.setdefault(str(error), []).extend(names)
         if not answered:
@@ -137,16 +142,6 @@ class Agency(Audit):
             **({"left_out": left_out} if left_out else {}),
         }
         return Result(self, tables, rng=rng, facts=facts)
-
-    def _answer(self, when: When, audit: Reachability | Instability, runner: AuditRunner) -> Result:
-        if when == "past" and runner.data.times is None:
-            raise NotSupportedError(
-                "The log has no times, so that nobody knows which ratings were the last. "
-                "Name the time column when you build the log (time='timestamp')."
-            )
-        if isinstance(audit, Reachability):
-            return own_ratings(self, audit, when, runner)
-        return others_ratings(self, audit, when, runner)
 
 
 agency = Verb(Agency, Result)
@@ -176,14 +171,13 @@ def _pair_schema(data: Interactions) -> dict[str, pl.DataType | type[pl.DataType
     }
 
 
-def own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRunner) -> Result:
+def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRunner) -> Result:
     """How far users can lift items by their own ratings: past-k or future-k reachability of the audit's targets."""
     data, rng = runner.data, runner.context.rng
     assert isinstance(audit.targets, tuple)
     tiers = item_tiers(data, rng)
     targets = tuple(dict.fromkeys([*audit.targets, *tiers.first, *tiers.second]))
-    found = runner.run(audit.model_copy(update={"targets": targets}))
-    assert isinstance(found, ReachabilityResult)
+    found: ReachabilityResult = runner.run(audit.model_copy(update={"targets": targets}))
     metric, lifts, users = f"{when}_lift", Lifts.of(found), found.users["user"]
     drawn, everybody = lifts.weights(audit.targets), np.ones(len(users))
     logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
@@ -201,7 +195,6 @@ def own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRu
             named, stand = (grouping.by, group), lifts.statuses(items)
             ratios.append(mean(metric, lifts.logs(items), members, *named, transform=np.exp, statuses=stand))
     summary, groups = aggregate(ratios, agency.bootstrap(rng))
-    counted = dict(found.pairs["status"].value_counts().iter_rows())
     tables = {
         "summary": summary,
         "groups": pl.concat([groups, _item_contrast(agency, lifts, tiers, metric, rng)], how="diagonal"),
@@ -210,8 +203,7 @@ def own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRu
         "items": pl.DataFrame({"item": data.item_ids, metric: pl.Series(lifts.of_items()).fill_nan(None)}),
         "pairs": pl.DataFrame(schema=_pair_schema(data)),
     }
-    facts = {"statuses": {status.value: counted[status.value] for status in Status if status.value in counted}}
-    return Result(agency, tables, rng=rng, facts=facts)
+    return Result(agency, tables, rng=rng, facts=_statuses(found))
 
 
 def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str, rng: int) -> pl.DataFrame:
@@ -227,9 +219,9 @@ def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str, rng:
     )
 
 
-def others_ratings(agency: Agency, audit: Instability, when: When, runner: AuditRunner) -> Result:
+def _others_ratings(agency: Agency, audit: Instability, when: When, runner: AuditRunner) -> Result:
     """How far others can move what users are recommended: past-k or future-k instability."""
-    found = _instability(audit, runner)
+    found: InstabilityResult = runner.run(audit)
     metric = f"{when}_instability"
     summary, groups = (
         rows.filter(pl.col("metric").is_in(OTHERS)).with_columns(metric=pl.lit(f"{when}_") + pl.col("metric"))
@@ -244,19 +236,17 @@ def others_ratings(agency: Agency, audit: Instability, when: When, runner: Audit
         "items": pl.DataFrame({"item": runner.data.item_ids}),
         "pairs": _worked_pair(found, audit, when, runner),
     }
-    statuses = {status: count for status, count in found.counts().items() if count}
-    return Result(agency, tables, rng=found.rng, facts={"statuses": statuses})
+    return Result(agency, tables, rng=found.rng, facts=_statuses(found))
 
 
-def _instability(audit: Instability, runner: AuditRunner) -> InstabilityResult:
-    found = runner.run(audit)
-    assert isinstance(found, InstabilityResult)
-    return found
+def _statuses(found: ReachabilityResult | InstabilityResult) -> dict[str, Any]:
+    return {"statuses": {status: count for status, count in found.counts().items() if count}}
 
 
 def _editor_contrast(audit: Instability, metric: str, runner: AuditRunner) -> pl.DataFrame:
     tiers = user_tiers(runner.data, runner.context.rng)
-    found = _instability(audit.model_copy(update={"editors": (*tiers.first, *tiers.second), "pairs": True}), runner)
+    update = {"editors": (*tiers.first, *tiers.second), "pairs": True}
+    found: InstabilityResult = runner.run(audit.model_copy(update=update))
     known = found.pairs.drop_nulls("value")
     first, second = (set(known.filter(pl.col("editor").is_in(ids))["viewer"]) for ids in (tiers.first, tiers.second))
     if first.isdisjoint(second):
@@ -298,7 +288,7 @@ def _worked_pair(found: InstabilityResult, audit: Instability, when: When, runne
         return pl.DataFrame(schema=schema)
     viewer, editor = worst["user"][0], worst["worst_editor"][0]
     update = {"viewers": (viewer,), "editors": (editor,), "pairs": True, "best_ratings": True}
-    rows = _instability(audit.model_copy(update=update), runner).pairs
+    rows: pl.DataFrame = runner.run(audit.model_copy(update=update)).pairs
     items, ratings = data.history(int(data.users_at([editor])[0]))
     given = dict(zip(data.item_ids.gather(items), ratings.tolist(), strict=True))
     before = [given.get(item) for item in rows["action_items"][0]]

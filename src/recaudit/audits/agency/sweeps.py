@@ -39,8 +39,8 @@ class AuditRunner:
         self._model = subject.model
         self._fits = None if subject.recommender is None else Fits(subject.recommender, [subject.model], context.rng)
 
-    def run(self, audit: Reachability | Instability) -> Result:
-        """The audit's answer."""
+    def run(self, audit: Reachability | Instability) -> Any:
+        """The audit's answer, of its own class."""
         model = self._model if self._fits is None else self._fits.before(free_ratings_of(audit), self.data)
         return audit.run(Subject(model=model, data=self.data), rng=self.context.rng, engine=self.context.engine)
 

@@ -94,10 +94,8 @@ class _Editor:
 
     position: int
     visit: Visit
-    acted: IntArray
-    """(actions,): positions of the items whose ratings are free."""
-    before: FloatArray | None
-    """(actions,): the ratings of the baseline; None where it is the model's scores."""
+    acted: IntArray  # (actions,): positions of the items whose ratings are free
+    before: FloatArray | None  # (actions,): the ratings of the baseline; None where it is the model's scores
     failure: str | None = None
 
 

@@ -112,12 +112,8 @@ class Instability(Audit):
         viewers, editors = (resolve_users(getattr(self, side), log, rng, side) for side in ("viewers", "editors"))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs
         if self.best_ratings and not kept:
-            raise InputError(
-                "best_ratings",
-                received="True without pairs",
-                expected="a row a pair to hold them",
-                remedy="Pass pairs=True, or fewer viewers and editors.",
-            )
+            expected, remedy = "a row a pair to hold them", "Pass pairs=True, or fewer viewers and editors."
+            raise InputError("best_ratings", received="True without pairs", expected=expected, remedy=remedy)
         ratings = rating_facts(model, log, self.edits, editors, rng)
         solver = _solver(self.model_copy(update={"pairs": kept}), model, log, len(viewers), editors, rng)
         totals = PairTotals.joined(context.engine.map(solver, blocks(viewers, VIEWERS), "instability"))

@@ -46,18 +46,14 @@ BINS = 1000
 class PairDistances:
     """The answers for a block of viewers, (viewers, editors) each."""
 
-    value: FloatArray
-    """NaN where there is none."""
+    value: FloatArray  # NaN where there is none
     lower: FloatArray
     upper: FloatArray
-    solved: BoolArray
-    """Whether the value is the largest distance itself."""
-    items: IntArray
-    """(editors, actions): what the editors rate; -1 for none."""
+    solved: BoolArray  # whether the value is the largest distance itself
+    items: IntArray  # (editors, actions): what the editors rate; -1 for none
     ratings: FloatArray | None = None
     """(viewers, editors, actions): the ratings that reach the value, NaN where a rating stays or does not matter."""
-    asked: NDArray[np.object_] | None = None
-    """(viewers, editors) of `Asked`, where a system was asked."""
+    asked: NDArray[np.object_] | None = None  # of `Asked`, where a system was asked
 
 
 class PairSolver(ABC):
@@ -194,10 +190,8 @@ def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Groupin
 class PersonTotals(NamedTuple):
     """What the pairs of each viewer, or of each editor, come to."""
 
-    sums: FloatArray
-    """(4, people): see `PairTotals.by_group`."""
-    largest: FloatArray
-    """(people,): -inf without any value."""
+    sums: FloatArray  # (4, people): see `PairTotals.by_group`
+    largest: FloatArray  # (people,): -inf without any value
     partner: IntArray
     """(people,): the place of the editor, or viewer, of the largest value, the first of equals; -1 without any."""
 
@@ -228,15 +222,13 @@ class PersonTotals(NamedTuple):
 class PairTotals:
     """The sums over the pairs of a block of viewers, or of all."""
 
-    pairs: pl.DataFrame
-    """A row for each pair, or none where they are not kept."""
+    pairs: pl.DataFrame  # a row for each pair, or none where they are not kept
     viewers: PersonTotals
     editors: PersonTotals
     by_group: FloatArray
     """(4, viewers, groups): of the viewer's pairs with editors of each group, who can be part members, how many have a
     value, their total, how many are above the threshold, how many are bounded."""
-    bins: IntArray
-    """(BINS,): see `bin_counts`."""
+    bins: IntArray  # (BINS,): see `bin_counts`
     absent: IntArray
     """(2,): how many pairs have no value because the system failed, and how many because there is none."""
 

@@ -242,7 +242,5 @@ class _Block(NamedTuple):
     """Some viewers, and what they are shown before any edit."""
 
     viewers: IntArray
-    scores: torch.Tensor
-    """(viewers, items)"""
-    shown: torch.Tensor
-    """(viewers, items): -inf where an item is no candidate."""
+    scores: torch.Tensor  # (viewers, items)
+    shown: torch.Tensor  # (viewers, items): -inf where an item is no candidate

@@ -39,12 +39,9 @@ class Lifts:
     """
 
     found: ReachabilityResult
-    values: FloatArray
-    """(asked users, items): NaN where there is no lift: no answer, or a baseline of 0."""
-    bounded: BoolArray
-    """(asked users, items): where the lift is a lower bound."""
-    failed: BoolArray
-    """(asked users, items): where an answer was looked for and not found."""
+    values: FloatArray  # (asked users, items): NaN where there is no lift: no answer, or a baseline of 0
+    bounded: BoolArray  # (asked users, items): where the lift is a lower bound
+    failed: BoolArray  # (asked users, items): where an answer was looked for and not found
 
     @classmethod
     def of(cls, found: ReachabilityResult) -> Lifts:
@@ -102,12 +99,9 @@ class Lifts:
 class Tiers:
     """Two groups by how many ratings they have, the same for every model."""
 
-    first: tuple[object, ...]
-    """The ids of those with the most ratings."""
-    second: tuple[object, ...]
-    """The ids of as many in between."""
-    ranks: tuple[int, int]
-    """The ranks, 1 for the most ratings, from which the second group is drawn; the last included."""
+    first: tuple[object, ...]  # the ids of those with the most ratings
+    second: tuple[object, ...]  # the ids of as many in between
+    ranks: tuple[int, int]  # from which the second group is drawn, the last included; 1 for the most ratings
 
     @property
     def rule(self) -> str:
@@ -167,11 +161,8 @@ def contrast_items(
     logs, means = ([mean(weight) for weight in weights] for mean in (lifts.logs, lifts.means))
     both = ~np.isnan(logs[0]) & ~np.isnan(logs[1])
     if not both.any():
-        raise InputError(
-            "first, second",
-            received="groups without a user in common",
-            expected="items of this result, each group with pairs that have an answer",
-        )
+        expected = "items of this result, each group with pairs that have an answer"
+        raise InputError("first, second", received="groups without a user in common", expected=expected)
     stand = [lifts.statuses(weight)[both] for weight in weights]
     statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
     columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]

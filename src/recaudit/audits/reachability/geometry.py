@@ -45,10 +45,8 @@ TIE = 1e-6
 class OwnScores:
     """A user's scores of the candidates, `slope @ a + intercept`, over ratings a with `lower <= a <= upper`."""
 
-    acted: IntArray
-    """(actions,): positions of the items whose ratings are free; may be empty."""
-    candidates: IntArray
-    """(candidates,): positions, ascending."""
+    acted: IntArray  # (actions,): positions of the items whose ratings are free; may be empty
+    candidates: IntArray  # (candidates,): positions, ascending
     slope: FloatArray
     intercept: FloatArray
     lower: float
@@ -209,11 +207,8 @@ def best_beta(
         raise InputError("user", received=user, expected="a user with at least one rating to change")
     place = np.flatnonzero(own.candidates == model.data.items_at([item])[0])
     if not len(place):
-        raise InputError(
-            "item",
-            received=item,
-            expected="a candidate: an item that is not acted on and, unless candidates='all', not seen",
-        )
+        expected = "a candidate: an item that is not acted on and, unless candidates='all', not seen"
+        raise InputError("item", received=item, expected=expected)
     found = maximize_beta(own.slope, own.intercept, int(place[0]), own.lower, own.upper)
     return pl.DataFrame(
         {

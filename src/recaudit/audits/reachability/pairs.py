@@ -34,10 +34,8 @@ class Method(ABC):
 
     audit: Reachability
     model: FittedModel
-    log: Interactions
-    """What was observed: the model's own log, or one with what came after (see `Past`)."""
-    targets: IntArray | None
-    """Positions of the items asked about; None for every candidate."""
+    log: Interactions  # what was observed: the model's own log, or one with what came after (see `Past`)
+    targets: IntArray | None  # positions of the items asked about; None for every candidate
     rng: int
 
     @abstractmethod

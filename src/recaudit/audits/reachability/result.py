@@ -128,7 +128,8 @@ def matrices(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, *columns: 
 
 def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Status) -> BoolArray:
     """(users, items): True at the pairs that have this status."""
-    return ~np.isnan(matrices(pairs.filter(pl.col("status") == status.value), users, items, "candidates")[0])
+    some = pairs.filter(pl.col("status") == status.value).select("user", "item", mark=1.0)
+    return ~np.isnan(matrices(some, users, items, "mark")[0])
 
 
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -174,8 +175,7 @@ class _Matrices:
     lift: FloatArray
     bounded: BoolArray
     failed: BoolArray
-    candidates: FloatArray
-    """(asked users,): from how many items the policy chooses."""
+    candidates: FloatArray  # (asked users,): from how many items the policy chooses
 
     @classmethod
     def of(cls, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> _Matrices:

@@ -146,12 +146,8 @@ class SearchActions(SearchMethod):
 def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
     """Refuse more pairs than anybody would wait for."""
     if pairs > MOST_PAIRS:
-        raise InputError(
-            argument,
-            received=f"{pairs:,} pairs",
-            expected=f"{MOST_PAIRS:,} pairs at most: {type(model).__name__} needs a search for each",
-            remedy="Name fewer of them.",
-        )
+        expected = f"{MOST_PAIRS:,} pairs at most: {type(model).__name__} needs a search for each"
+        raise InputError(argument, received=f"{pairs:,} pairs", expected=expected, remedy="Name fewer of them.")
 
 
 def search_distance(
