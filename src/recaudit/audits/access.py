@@ -13,9 +13,8 @@ import torch
 from recaudit.arrays import IntArray
 from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.audit import Subject
-from recaudit.audits.instability.ask import ANSWERS, ask_distance
 from recaudit.audits.instability.audit import Instability
-from recaudit.audits.instability.white_box import PairwiseSolver
+from recaudit.audits.instability.solvers import ANSWERS, PairwiseSolver, ask_distance
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.audit import USERS, Reachability
 from recaudit.audits.reachability.search import SearchMethod, refuse_many, search_distance

@@ -13,11 +13,10 @@ from pydantic import Field
 
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.instability.ask import BlackBoxSolver
 from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
-from recaudit.audits.instability.white_box import VIEWERS, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
+from recaudit.audits.instability.solvers import VIEWERS, BlackBoxSolver, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe

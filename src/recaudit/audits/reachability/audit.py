@@ -16,11 +16,10 @@ from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
-from recaudit.audits.reachability.future import SolveFuture
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
-from recaudit.audits.reachability.solve import SolveActions, check_device
+from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions

@@ -84,30 +84,25 @@ class SearchActions(SearchMethod):
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
-        model = self.model
+        model, before = self.model, torch.empty(len(users), self.log.n_items, dtype=torch.float64)
         items, candidates, solvable = self.action_pairs(users)
         given = self.ratings_before(model, users, items)
-
-        before = torch.empty(len(users), self.log.n_items, dtype=torch.float64)
-        pairs = int(solvable.sum())
-        log_value, rank = np.empty(pairs), np.empty(pairs, dtype=np.int64)
-        ratings = np.zeros((pairs, items.shape[1]))
-        done = 0
-        for row, user in enumerate(users):
+        parts: list[list[Any]] = [[np.empty(0), np.empty((0, items.shape[1])), np.empty(0, dtype=np.int64)]]
+        for row, user in enumerate(users.tolist()):
             free = items[row] >= 0
             start = None if given is None else given[row, free]
-            response = model.respond(int(user), int(user), items[row, free]) if free.any() else None
+            response = model.respond(user, user, items[row, free]) if free.any() else None
             if response is None or self.audit.resolved_baseline == "scores" or start is None:
                 before[row] = model.scores(users[row : row + 1])[0]
             else:
                 before[row] = response.scores(start)
             if response is not None and solvable[row].any():
-                part = slice(done, done + int(solvable[row].sum()))
-                found = self._search(int(user), response, candidates[row], solvable[row], start)
-                log_value[part], ratings[part, free], rank[part] = found
-                done = part.stop
-
-        answer = lower_bounded(log_value, ratings, np.zeros(pairs, dtype=np.int64), largest=0.0)
+                log_value, chosen, rank = self._search(user, response, candidates[row], solvable[row], start)
+                ratings = np.zeros((len(log_value), len(free)))
+                ratings[:, free] = chosen
+                parts.append([log_value, ratings, rank])
+        log_value, ratings, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
+        answer = lower_bounded(log_value, ratings, np.zeros(len(log_value), dtype=np.int64), largest=0.0)
         acted = np.repeat(items, solvable.sum(axis=1), axis=0)
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import final
 
@@ -12,18 +12,33 @@ import polars as pl
 import torch
 
 from recaudit.arithmetic import aligned, product
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
 from recaudit.models.devices import check_device as check_present
 from recaudit.models.response import AffineResponses
+from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.ranking import rank_of
+from recaudit.seeding import derive
 from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, maximize_softmax_discrete, top1_margin
 from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.search import Box
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
+from recaudit.solvers.trajectories import (
+    AscentSettings,
+    DrawSettings,
+    RollOutProblem,
+    TrajectorySolution,
+    ascend_after_draws,
+    ascend_after_top1,
+    maximize_after_stars,
+    maximize_after_top1,
+    maximize_one_draw,
+    reach_top_after_top1,
+)
+from recaudit.status import Status
 
 
 @final
@@ -125,7 +140,9 @@ def best_response(policy: Policy, question: Question) -> Solution:
         case EpsilonGreedy(), _:
             return _user_by_user(partial(_epsilon_greedy, policy.epsilon), question)
         case Power(), Interval():
-            return _user_by_user(partial(_power, policy.power), question)
+            ends = question.ratings.low, question.ratings.high
+            asked = policy.power, *ends, question.tolerance
+            return _user_by_user(lambda question, user: maximize_power(*question.of_user(user), *asked), question)
     raise NotSupportedError(
         f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
         "EpsilonGreedy for any ratings, Power for an Interval."
@@ -195,11 +212,6 @@ def _slate(beta: float, question: Question, user: int) -> Solution:
     return bound_slate(slope, intercept, targets, beta, n, *ends, question.tolerance)
 
 
-def _power(power: float, question: Question, user: int) -> Solution:
-    ends = question.ratings.low, question.ratings.high
-    return maximize_power(*question.of_user(user), power, *ends, question.tolerance)
-
-
 def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
     slope, intercept, targets = question.of_user(user)
@@ -218,3 +230,118 @@ def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     settled = (reachable & (better >= worse)) | never
     upper = np.where(settled, value, max(better, worse))
     return Solution(value, value, upper, status_of(value, upper, 0.0), actions, found.evaluations)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SolveFuture(Method):
+    """Sequence by sequence and certified, or with the solver "gradient" by the paper's projected gradient.
+
+    At each step the system shows its top unseen item (or draws one), whatever the audit's candidates are, the user
+    rates it, and the model moves; after k ratings the policy recommends. The baseline is the probability at the
+    model's scores, among the candidates before anything is rated; so is the rank from which the gain counts. A target
+    that every sequence shows on the way has the status not_applicable. Where items are drawn on the way, no single
+    sequence leads to the value: neither items nor a rank are reported.
+    """
+
+    max_sequences: int = 2000
+    """Sequences of items that are followed at each step; what is left out makes an answer bounded."""
+    max_star_sequences: int = 10_000
+    """Sequences of stars that are tried, where ratings are stars."""
+    ascent: AscentSettings = field(default_factory=AscentSettings)
+    """How the gradient solver runs, and ascent where items are drawn; its seed follows from `rng`."""
+    sampling: DrawSettings = field(default_factory=DrawSettings)
+    """How much is computed in full where items are drawn."""
+
+    def __post_init__(self) -> None:
+        audit, ratings = self.audit, self._ratings
+        if audit.resolved_baseline != "scores":
+            raise InputError(
+                "baseline", received=audit.baseline, expected="'scores': the future has no other baseline yet"
+            )
+        if audit.slate > 1:
+            raise NotSupportedError(f"Roll-outs end with one recommendation, not with a slate of {audit.slate}.")
+        if isinstance(ratings, Stars) and (audit.solver == "gradient" or not self._follows_top):
+            raise NotSupportedError(
+                f"{ratings!r}: stars have a solver where the top item is shown at each step, and no gradient. "
+                "Say ratings=Interval(1, 5), or follows=Top1() with the exact solver."
+            )
+        exact = (Softmax, Top1, EpsilonGreedy) if self._follows_top else Softmax
+        if audit.solver == "exact" and not isinstance(ratings, Stars) and not isinstance(audit.policy, exact):
+            raise NotSupportedError(
+                f"{audit.policy!r} after roll-outs that follow {self.future.follows!r} has no exact solver. Softmax "
+                "has one, and where the top item is followed Top1 and EpsilonGreedy as well."
+            )
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        """See `Method`."""
+        k, scores = self.future.k, self.model.scores(users)
+        shown, candidates, solvable = self.future_pairs(users)
+
+        def solve(row: int) -> tuple[TrajectorySolution, FloatArray]:
+            """The answers of one user, and the ranks at them."""
+            user, targets = int(users[row]), np.flatnonzero(solvable[row])
+            start = self.model.rollout(user)
+            found = self._solve(user, start, shown[row], candidates[row], targets)
+            return found, _ranks_after_rollouts(start, candidates[row], targets, found)
+
+        parts = run_on_cores(solve, np.flatnonzero(solvable.any(axis=1)).tolist())
+        none = TrajectorySolution(**vars(no_solutions(k)), items=np.empty((0, k), dtype=np.int64))
+        found = concatenate([none, *(answer for answer, _ in parts)])
+        applies = found.status != Status.NOT_APPLICABLE.value
+        solvable[solvable] = applies
+        answer = TrajectorySolution(**{name: column[applies] for name, column in vars(found).items()})
+        rank = np.concatenate([none.value, *(ranks for _, ranks in parts)])[applies]
+        return self.frame(users, candidates, solvable, scores, answer, rank, answer.items)
+
+    @property
+    def _ratings(self) -> Interval | Stars:
+        """What a rating may be; low == high is a one-value grid."""
+        ratings = self.ratings
+        return Stars(ratings.low, ratings.high) if ratings.low == ratings.high else ratings
+
+    @property
+    def _follows_top(self) -> bool:
+        return isinstance(self.future.follows, Top1)
+
+    def _solve(
+        self, user: int, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray
+    ) -> TrajectorySolution:
+        audit, k, ratings, policy = self.audit, self.future.k, self._ratings, self.audit.policy
+        problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
+        ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
+        if not self._follows_top:
+            follows = self.future.follows
+            if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
+                return maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
+            return ascend_after_draws(problem, follows, policy, ascent, self.sampling)
+        if isinstance(ratings, Stars):
+            values, most = ratings.values, self.max_star_sequences
+            return maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
+        if audit.solver == "gradient":
+            return ascend_after_top1(problem, policy, ascent)
+        if isinstance(policy, Softmax):
+            return maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
+        epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
+        return reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
+
+
+def _ranks_after_rollouts(
+    start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution
+) -> FloatArray:
+    """(targets,): each rank among what is left at the end, at the target's best ratings; NaN where none is known."""
+    after = np.full(len(targets), np.nan)
+    sequences, member = np.unique(solution.items, axis=0, return_inverse=True)
+    for place, items in enumerate(sequences):
+        if items[0] < 0:
+            continue
+        state = start
+        for item in items.tolist():
+            state = state.then(item)
+        slope, intercept = (aligned(array) for array in state.affine())
+        left = np.setdiff1d(np.flatnonzero(candidates), items)
+        scores = partial(torch.addmm, intercept[left], mat2=slope[left].T.contiguous())
+        rows = member.ravel() == place
+        own = torch.from_numpy(np.searchsorted(left, targets[rows]))
+        after[rows] = ranks_at(scores, solution.actions[rows], own)
+    return after
