@@ -66,14 +66,11 @@ class Visit:
 
     def __init__(self, model: BlackBox, queries: Queries, memories: tuple[Memory, Memory], random: bool) -> None:
         self.queries = queries
-        self.model = model.counting(queries, memories[0])
-        """Asked each question once."""
-        self.afresh = model.counting(queries)
-        """Asked anew each time."""
+        self.model = model.counting(queries, memories[0])  # asked each question once
+        self.afresh = model.counting(queries)  # asked anew each time
         self._again = model.counting(queries, memories[1])
         self._memories = memories
-        self.random = random
-        """Whether the system is known to answer the same question differently."""
+        self.random = random  # whether the system is known to answer the same question differently
 
     @classmethod
     def of(cls, model: FittedModel, budget: int) -> Visit:
@@ -125,19 +122,19 @@ class Visit:
             found = maximize_black_box(
                 lambda point: max(outcome(self.model, point).value, LOWEST), box, searched, start=start, rng=rng
             )
-        answer = outcome(self.model, found.actions[0])
-        if certain:
-            return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
-        again = [outcome(self.afresh, found.actions[0])]
-        if not self.random and again[0].items == answer.items and _same_scores(answer.scores, again[0].scores):
-            return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
+        point, tried = found.actions[0], int(found.evaluations[0])
+        answer = outcome(self.model, point)
+        again = [] if certain else [outcome(self.afresh, point)]
+        same = [other.items == answer.items and _same_scores(answer.scores, other.scores) for other in again]
+        if certain or (not self.random and all(same)):
+            return Best(point, (answer,), 0, tried)
         wanted = fresh if self.random else _FRESH[1]
         while len(again) < wanted and self.queries.left >= anew:
             try:
-                again.append(outcome(self.afresh, found.actions[0]))
+                again.append(outcome(self.afresh, point))
             except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
                 break
-        return Best(found.actions[0], tuple(again), len(again), int(found.evaluations[0]))
+        return Best(point, tuple(again), len(again), tried)
 
 
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -61,30 +61,27 @@ class PairSolver(ABC):
 
     def __init__(self, audit: Instability, model: FittedModel, log: Interactions, editors: IntArray, rng: int) -> None:
         assert isinstance(audit.policy, Softmax)
-        self.audit = audit
-        """With what it leaves open decided: `pairs` is not None."""
+        self.audit = audit  # with what it leaves open decided: `pairs` is not None
         self.model, self.log, self.rng = model, log, rng
-        self.editors = editors
-        """Positions."""
-        self.beta = audit.policy.beta
+        self.editors = editors  # positions, as is the one item that the distance is about
         self.target = None if audit.item is None else int(log.items_at([audit.item])[0])
-        """The position of the one item that the distance is about."""
+        self.beta = audit.policy.beta
         groups = [grouping.weights[editors] for grouping in user_groupings(log, audit.by)]
         self._members = np.concatenate([np.empty((len(editors), 0)), *groups], axis=1)
-        self.prepare()
+        self._prepare()
 
     @abstractmethod
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Check what is asked, and work out once what serves all viewers."""
 
     @abstractmethod
-    def solve(self, viewers: IntArray) -> PairDistances:
+    def _solve(self, viewers: IntArray) -> PairDistances:
         """The pairs of these viewers (positions) with all editors."""
 
     @final
     def __call__(self, viewers: IntArray) -> PairTotals:
         """The totals and, where they are kept, the rows of these viewers' pairs; nobody is their own editor."""
-        found, threshold = self.solve(viewers), self.audit.threshold
+        found, threshold = self._solve(viewers), self.audit.threshold
         asked = viewers[:, None] != self.editors[None, :]
         failed = np.zeros(asked.shape, dtype=bool)
         if found.asked is not None:

@@ -1,4 +1,4 @@
-"""Instability of models that are known inside: exact where each rating moves its own item only, else pair by pair."""
+"""How pairs are answered: exactly where each rating moves its own item only, else pair by pair, or by asking."""
 
 from __future__ import annotations
 
@@ -32,14 +32,19 @@ VIEWERS = 64
 """Viewers solved together: their scores of every editor's items stay in tens of megabytes."""
 _SCORES = 8_000_000
 """Scores of edited items in memory at a time; editors are cut accordingly."""
+_DRAWS = 128
+"""Trajectories of an editor by which ratings are chosen, and again as many on which they are judged."""
+_TAIL = float(ndtri(0.975))
+"""Standard errors on either side of an estimate: `lower` and `upper` are 95% limits."""
+ANSWERS = 1, 2
+"""A distance takes one answer beside the baseline's; asked afresh, both."""
 
 
 @final
 class OwnItemSolver(PairSolver):
     """Each rating moves the score of its own item and no other: exact, for every pair of users."""
 
-    def prepare(self) -> None:
-        """See `PairSolver`."""
+    def _prepare(self) -> None:
         self._items = self.edited_items()
         self._grid, self._exact = self.grid()
         before = self.ratings_before(self.model, self.editors, self._items)
@@ -48,8 +53,7 @@ class OwnItemSolver(PairSolver):
         ratings = np.concatenate([tried, last[..., None]], axis=2)
         self._edited = self.model.edited_items(self.editors, self._items, ratings)
 
-    def solve(self, viewers: IntArray) -> PairDistances:
-        """See `PairSolver`."""
+    def _solve(self, viewers: IntArray) -> PairDistances:
         audit, scores = self.audit, self.model.scores(viewers)
         shown = self.shown(scores, viewers)
         actions = self._items.shape[1]
@@ -86,13 +90,11 @@ class PairwiseSolver(PairSolver):
     """A rating may move the scores of many items: branch and bound over the box of ratings for an affine response,
     ascent for one that can be differentiated."""
 
-    def prepare(self) -> None:
-        """See `PairSolver`."""
+    def _prepare(self) -> None:
         self.items = self.edited_items()
         self.before = self.ratings_before(self.model, self.editors, self.items)
 
-    def solve(self, viewers: IntArray) -> PairDistances:
-        """See `PairSolver`."""
+    def _solve(self, viewers: IntArray) -> PairDistances:
         shape = (len(viewers), len(self.editors))
         value, upper, solved = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, dtype=bool)
         best = np.full((*shape, self.items.shape[1]), np.nan)
@@ -129,12 +131,6 @@ class PairwiseSolver(PairSolver):
         )
 
 
-_DRAWS = 128
-"""Trajectories of an editor by which ratings are chosen, and again as many on which they are judged."""
-_TAIL = float(ndtri(0.975))
-"""Standard errors on either side of an estimate: `lower` and `upper` are 95% limits."""
-
-
 @final
 class DrawnItemsSolver(PairSolver):
     """The items that the editor rates are drawn by the policy that the editor's future follows.
@@ -145,8 +141,7 @@ class DrawnItemsSolver(PairSolver):
     estimated on fresh draws; the expectation of each trajectory's own largest distance is not exceeded.
     """
 
-    def prepare(self) -> None:
-        """See `PairSolver`; refuses what has no expectation here."""
+    def _prepare(self) -> None:
         audit, follows = self.audit, self.future.follows
         if not isinstance(follows, Softmax | Power):
             raise NotSupportedError(
@@ -165,8 +160,7 @@ class DrawnItemsSolver(PairSolver):
         assert isinstance(self.audit.edits, Future)
         return self.audit.edits
 
-    def solve(self, viewers: IntArray) -> PairDistances:
-        """See `PairSolver`."""
+    def _solve(self, viewers: IntArray) -> PairDistances:
         scores = self.model.scores(viewers)
         block = _Block(viewers, scores, self.shown(scores, viewers))
         shape = (len(viewers), len(self.editors))
@@ -251,16 +245,16 @@ class _Block(NamedTuple):
     shown: torch.Tensor  # (viewers, items): -inf where an item is no candidate
 
 
-ANSWERS = 1, 2
-"""A distance takes one answer beside the baseline's; asked afresh, both."""
-
-
 @final
 class BlackBoxSolver(PairSolver):
-    """A system that can only be asked, about each pair within the audit's budget; pure if the system is."""
+    """A system that can only be asked, about each pair within the audit's budget (paper 001, section 5.2).
 
-    def prepare(self) -> None:
-        """See `PairSolver`."""
+    Two answers of a system that does not repeat itself are apart without any edit. The search then only chooses the
+    ratings, and which items they make more likely. How likely these are, before and after, is estimated from fresh
+    answers; the value is the distance that this alone implies, between the nearest ends of the confidence intervals.
+    """
+
+    def _prepare(self) -> None:
         system = self.model if isinstance(self.model, BlackBox) else None
         if system is not None and system.sampling is not None:
             raise NotSupportedError(
@@ -274,8 +268,7 @@ class BlackBoxSolver(PairSolver):
             )
         check_budget(self.model, self.audit.budget, ANSWERS)
 
-    def solve(self, viewers: IntArray) -> PairDistances:
-        """See `PairSolver`."""
+    def _solve(self, viewers: IntArray) -> PairDistances:
         allowed = torch.from_numpy(self.allowed(viewers))
         wanted = (viewers[:, None] != self.editors[None, :]) & allowed.any(dim=1).numpy()[:, None]
         block = Visit.of(self.model, self.audit.budget)
