@@ -178,7 +178,7 @@ def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditR
     tiers = item_tiers(data, rng)
     targets = tuple(dict.fromkeys([*audit.targets, *tiers.first, *tiers.second]))
     found: ReachabilityResult = runner.run(audit.model_copy(update={"targets": targets}))
-    metric, lifts, users = f"{when}_lift", Lifts.of(found), found.users["user"]
+    metric, lifts, users = f"{when}_lift", Lifts(found), found.users["user"]
     drawn, everybody = lifts.weights(audit.targets), np.ones(len(users))
     logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
     ratios = [

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
+from recaudit.arrays import FloatArray, IntArray, StatusArray
 from recaudit.audits.reachability.result import ReachabilityResult, marked, matrices
 from recaudit.data.checks import listed_ids, positions
 from recaudit.data.interactions import Interactions
@@ -29,27 +29,20 @@ _LARGE = 2 * _RANKS[1]
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Lifts:
     """How far users can lift items, by user and over any set of items; pairs without a lift are left out.
 
-    The mean is over a user's pairs first, then over users. Lifts are ratios, so their mean is geometric, the one that
-    neither a few items with tiny baselines nor the choice of the reciprocal can turn; the arithmetic mean, which paper
-    001 reports, is kept beside it.
+    A user's own mean comes first, then that over users. It is geometric, the one that neither a few items with tiny
+    baselines nor the choice of the reciprocal can turn; the arithmetic mean, which paper 001 reports, is beside it.
     """
 
-    found: ReachabilityResult
-    values: FloatArray  # (asked users, items): NaN where there is no lift: no answer, or a baseline of 0
-    bounded: BoolArray  # (asked users, items): where the lift is a lower bound
-    failed: BoolArray  # (asked users, items): where an answer was looked for and not found
-
-    @classmethod
-    def of(cls, found: ReachabilityResult) -> Lifts:
-        """From the pairs of a result."""
+    def __init__(self, found: ReachabilityResult) -> None:
         ids = found.pairs["user"].unique(maintain_order=True), found.items["item"]
         known = found.pairs.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
-        (values,) = matrices(known, *ids, "lift")
-        return cls(found, values, marked(known, *ids, Status.BOUNDED), marked(found.pairs, *ids, Status.FAILED))
+        self.found = found
+        # (asked users, items) each: NaN where there is no lift; where it is a lower bound; where none was found
+        (self.values,) = matrices(known, *ids, "lift")
+        self.bounded, self.failed = marked(known, *ids, Status.BOUNDED), marked(found.pairs, *ids, Status.FAILED)
 
     def statuses(self, weights: FloatArray) -> StatusArray:
         """(users,): how each user's mean over the items with a weight (items,) stands."""
@@ -156,7 +149,7 @@ def contrast_items(
     groups, and `excluded` counts the others. Where lifts are lower bounds a group's mean is one too, and is called
     bounded; so is the ratio or difference of two groups, which may then be off either way.
     """
-    lifts = Lifts.of(found)
+    lifts = Lifts(found)
     weights = [lifts.weights(ids) for ids in (first, second)]
     logs, means = ([mean(weight) for weight in weights] for mean in (lifts.logs, lifts.means))
     both = ~np.isnan(logs[0]) & ~np.isnan(logs[1])

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import IntArray
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.samples import Candidates, candidate_items
 from recaudit.engines import Engine, Serial
@@ -41,33 +41,24 @@ TIE = 1e-6
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class OwnScores:
     """A user's scores of the candidates, `slope @ a + intercept`, over ratings a with `lower <= a <= upper`."""
 
-    acted: IntArray  # (actions,): positions of the items whose ratings are free; may be empty
-    candidates: IntArray  # (candidates,): positions, ascending
-    slope: FloatArray
-    intercept: FloatArray
-    lower: float
-    upper: float
-
-    @classmethod
-    def of(cls, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> OwnScores:
-        """The response of the user at this position; ratings that are not an interval are refused."""
+    def __init__(self, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> None:
         ratings = actions.ratings or Interval(*rating_range(model.data.scale))
         if not isinstance(ratings, Interval):
             raise NotSupportedError(
                 f"Geometry is about intervals of ratings; {ratings!r} is not one. "
                 "Pass ratings=ra.interventions.Interval(low, high) to the actions."
             )
+        self.lower, self.upper = ratings.low, ratings.high
         users = np.array([user])
         items = actions.items(model, users, rng)
-        allowed = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
-        acted = items[0][items[0] >= 0]
-        response = model.own_responses(users, acted[None, :])
-        slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
-        return cls(acted, allowed, slope[allowed], intercept[allowed], ratings.low, ratings.high)
+        self.acted = items[0][items[0] >= 0]  # positions of the items whose ratings are free; may be empty
+        self.candidates = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
+        response = model.own_responses(users, self.acted[None, :])
+        self.slope = response.slope[0].numpy()[self.candidates]
+        self.intercept = response.intercept[0].numpy()[self.candidates]
 
 
 @final
@@ -146,7 +137,7 @@ def _examine(
     model: FittedModel, actions: Actions, targets: IntArray | None, candidates: Candidates, rng: int, user: int
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of the pairs of the user at this position, and of the user."""
-    data, own = model.data, OwnScores.of(model, user, actions, candidates, rng)
+    data, own = model.data, OwnScores(model, user, actions, candidates, rng)
     every = own.candidates if len(own.candidates) else np.arange(data.n_items)
     asked = every if targets is None else targets
     solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
@@ -202,7 +193,7 @@ def best_beta(
     One row: `beta`, which lies between `beta_lower` and `beta_upper`; the probability reached there with its bounds
     (`value`, `lower`, `upper`); `reachable`: whether some ratings make the item the top one; `status`.
     """
-    own = OwnScores.of(model, int(model.data.users_at([user])[0]), actions or NextK(10), candidates, rng)
+    own = OwnScores(model, int(model.data.users_at([user])[0]), actions or NextK(10), candidates, rng)
     if not len(own.acted):
         raise InputError("user", received=user, expected="a user with at least one rating to change")
     place = np.flatnonzero(own.candidates == model.data.items_at([item])[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -145,7 +145,7 @@ def aggregate_pairs(
     Pairs without an answer are left out. What stands on a bounded pair is bounded: not above the truth, with an
     interval that says how far it depends on who was asked.
     """
-    found = _Matrices.of(log, users, pairs)
+    found = _Matrices(log, users, pairs)
     own, statuses = found.own(audit.threshold), found.statuses()
     ratios = _averages(own, statuses, np.ones(len(users)))
     for grouping in groupings(log, audit.by):
@@ -166,37 +166,24 @@ def aggregate_pairs(
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class _Matrices:
-    """(asked users, items) each, NaN where there is no answer."""
+    """What pairs come to, (asked users, items) each, NaN where there is no answer."""
 
-    value: FloatArray
-    baseline: FloatArray
-    lift: FloatArray
-    bounded: BoolArray
-    failed: BoolArray
-    candidates: FloatArray  # (asked users,): from how many items the policy chooses
-
-    @classmethod
-    def of(cls, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> _Matrices:
+    def __init__(self, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> None:
         check_memory(
             # Three that are kept with their marks, and one while one of them is summed.
-            34 * len(users) * log.n_items,
+            35 * len(users) * log.n_items,
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
         known, ids = answered(pairs), (log.user_ids.gather(users), log.item_ids)
-        value, baseline, lift = matrices(known, *ids, "value", "baseline", "lift")
-        bounded, failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
+        self.value, self.baseline, self.lift = matrices(known, *ids, "value", "baseline", "lift")
+        self.known = ~np.isnan(self.value)
+        self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
         own = known.select("user", "candidates").unique("user")
         of_user = pl.DataFrame(ids[0].alias("user")).join(own, on="user", how="left", maintain_order="left")
-        candidates = of_user["candidates"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        return cls(value, baseline, lift, bounded, failed, candidates)
-
-    @property
-    def known(self) -> BoolArray:
-        """(asked users, items): whether there is an answer."""
-        return ~np.isnan(self.value)
+        # (asked users,): from how many items the policy chooses
+        self.candidates = of_user["candidates"].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
     def statuses(self, weights: FloatArray | None = None) -> StatusArray:
         """(asked users,): how what each can reach stands; with `weights` (items, groups), (groups,): of everybody."""

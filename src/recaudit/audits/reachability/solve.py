@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from recaudit import solvers
 from recaudit.arithmetic import aligned, product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
@@ -22,22 +23,11 @@ from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.ranking import rank_of
 from recaudit.seeding import derive
-from recaudit.solvers import bound_slate, maximize_power, maximize_softmax_batch, maximize_softmax_discrete, top1_margin
+from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.search import Box
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
-from recaudit.solvers.trajectories import (
-    AscentSettings,
-    DrawSettings,
-    RollOutProblem,
-    TrajectorySolution,
-    ascend_after_draws,
-    ascend_after_top1,
-    maximize_after_stars,
-    maximize_after_top1,
-    maximize_one_draw,
-    reach_top_after_top1,
-)
+from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.status import Status
 
 
@@ -126,7 +116,7 @@ def best_response(policy: Policy, question: Question) -> Solution:
             )
         case Softmax(), Interval():
             scores, ends = (question.slope, question.intercept), (question.ratings.low, question.ratings.high)
-            return maximize_softmax_batch(
+            return solvers.maximize_softmax_batch(
                 *scores, question.targets, policy.beta, *ends, question.tolerance, device=question.device, actions=True
             )
         case Softmax(), Stars():
@@ -140,9 +130,8 @@ def best_response(policy: Policy, question: Question) -> Solution:
         case EpsilonGreedy(), _:
             return _user_by_user(partial(_epsilon_greedy, policy.epsilon), question)
         case Power(), Interval():
-            ends = question.ratings.low, question.ratings.high
-            asked = policy.power, *ends, question.tolerance
-            return _user_by_user(lambda question, user: maximize_power(*question.of_user(user), *asked), question)
+            asked = policy.power, question.ratings.low, question.ratings.high, question.tolerance
+            return _user_by_user(lambda own, user: solvers.maximize_power(*own.of_user(user), *asked), question)
     raise NotSupportedError(
         f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
         "EpsilonGreedy for any ratings, Power for an Interval."
@@ -189,7 +178,7 @@ def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
     if not moving.any():
         moving[0] = True
     unchanged = None if question.changes is None else question.unchanged[user]
-    found = maximize_softmax_discrete(
+    found = solvers.maximize_softmax_discrete(
         slope[:, torch.from_numpy(moving)],
         intercept,
         targets,
@@ -209,13 +198,13 @@ def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
 def _slate(beta: float, question: Question, user: int) -> Solution:
     slope, intercept, targets = question.of_user(user)
     ends, n = (question.ratings.low, question.ratings.high), min(question.slate, len(intercept))
-    return bound_slate(slope, intercept, targets, beta, n, *ends, question.tolerance)
+    return solvers.bound_slate(slope, intercept, targets, beta, n, *ends, question.tolerance)
 
 
 def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
     """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
     slope, intercept, targets = question.of_user(user)
-    found = top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high)
+    found = solvers.top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high)
     n = len(intercept)
     with np.errstate(divide="ignore"):
         worse, better = np.log([epsilon / max(1, n - 1), 1.0 if n == 1 else 1 - epsilon])
@@ -244,14 +233,10 @@ class SolveFuture(Method):
     sequence leads to the value: neither items nor a rank are reported.
     """
 
-    max_sequences: int = 2000
-    """Sequences of items that are followed at each step; what is left out makes an answer bounded."""
-    max_star_sequences: int = 10_000
-    """Sequences of stars that are tried, where ratings are stars."""
-    ascent: AscentSettings = field(default_factory=AscentSettings)
-    """How the gradient solver runs, and ascent where items are drawn; its seed follows from `rng`."""
-    sampling: DrawSettings = field(default_factory=DrawSettings)
-    """How much is computed in full where items are drawn."""
+    max_sequences: int = 2000  # of items, followed at each step; what is left out makes an answer bounded
+    max_star_sequences: int = 10_000  # that are tried, where ratings are stars
+    ascent: AscentSettings = field(default_factory=AscentSettings)  # its seed follows from `rng`
+    sampling: DrawSettings = field(default_factory=DrawSettings)  # how much is computed in full where items are drawn
 
     def __post_init__(self) -> None:
         audit, ratings = self.audit, self._ratings
@@ -313,17 +298,17 @@ class SolveFuture(Method):
         if not self._follows_top:
             follows = self.future.follows
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
-                return maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
-            return ascend_after_draws(problem, follows, policy, ascent, self.sampling)
+                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
+            return trajectories.ascend_after_draws(problem, follows, policy, ascent, self.sampling)
         if isinstance(ratings, Stars):
             values, most = ratings.values, self.max_star_sequences
-            return maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
+            return trajectories.maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
         if audit.solver == "gradient":
-            return ascend_after_top1(problem, policy, ascent)
+            return trajectories.ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
-            return maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
+            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
-        return reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
+        return trajectories.reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
 
 
 def _ranks_after_rollouts(
