@@ -68,10 +68,7 @@ def rating_facts(
 
 @final
 class Fits:
-    """The models of a recommender, by the log that they were fitted to.
-
-    `fitted` are models of the same recommender and seed that exist already: their logs need no fitting.
-    """
+    """The models of a recommender by the log that they were fitted to; those in `fitted` exist already."""
 
     def __init__(self, recommender: Recommender, fitted: Iterable[FittedModel | None] = (), rng: int = 0) -> None:
         self._recommender, self._rng = recommender, rng

@@ -1,7 +1,4 @@
-"""Instability: how far one user can move what another is recommended.
-
-Paper 001, Definitions 4.3 and 4.4: `max over the editor's ratings of d(P(viewer's item) after, P before)`.
-"""
+"""Instability: how far one user can move what another is recommended (paper 001, Definitions 4.3 and 4.4)."""
 
 from __future__ import annotations
 

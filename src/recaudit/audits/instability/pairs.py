@@ -1,7 +1,4 @@
-"""What the solvers of instability have in common: what is asked of a pair, the rows, and what they add up to.
-
-Pairs are millions: they stream by, and the totals of each viewer, each editor and each group of editors are kept.
-"""
+"""What the solvers of instability have in common. Pairs are millions: they stream by, and their totals are kept."""
 
 from __future__ import annotations
 

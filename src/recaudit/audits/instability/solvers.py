@@ -77,10 +77,7 @@ class OwnItemSolver(PairSolver):
         return PairDistances(values, values, upper, np.full(values.shape, self._exact), self._items, best)
 
     def _ratings(self, choices: NDArray[np.int8], edited: torch.Tensor) -> FloatArray:
-        """(viewers, editors, actions): the ratings that reach the value; NaN where a rating stays or does not matter.
-
-        `choices` (viewers, editors, actions) as in VertexSolution, `edited` (..., actions, ratings).
-        """
+        """(viewers, editors, actions): as in `PairDistances`; `choices` of the same shape as in `VertexSolution`."""
         lowest, highest = edited.argmin(dim=3).numpy(), edited.argmax(dim=3).numpy()
         at = np.where(choices == 1, lowest, highest)
         return np.where(choices > 0, self._grid[at], np.nan)

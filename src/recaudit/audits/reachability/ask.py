@@ -66,10 +66,7 @@ class AskMethod(SearchMethod, ABC):
 
     @property
     def _answers(self) -> tuple[int, int]:
-        """How many answers a point takes, of a system that is asked each question once, and of one asked afresh.
-
-        The first item of a roll-out is known, unless it is asked for afresh.
-        """
+        """See `Visit.maximize`; the first item of a roll-out is known, unless it is asked for afresh."""
         return (self.steps, self.steps + 1) if self.steps else (1, 1)
 
     @final
@@ -192,10 +189,7 @@ class AskActions(AskMethod):
 @final
 @dataclass(frozen=True, eq=False)
 class AskFuture(AskMethod):
-    """For the next k items that the system shows: a roll-out, which takes k answers, for each point asked about.
-
-    What comes on the way has the value 0, or does not apply, as in `SearchFuture`.
-    """
+    """For the next k items that the system shows: as `SearchFuture`, with a roll-out of k answers for each point."""
 
     def __post_init__(self) -> None:
         if isinstance(self.model, BlackBox) and self.model.sampling is not None:

@@ -1,7 +1,4 @@
-"""Two groups on the same users: popular against intermediate items, active against intermediate users.
-
-Paper 001, appendix E, Tables II and III; the second by `Instability.contrast`.
-"""
+"""Popular against intermediate items, active against intermediate users: paper 001, appendix E, Tables II and III."""
 
 from __future__ import annotations
 

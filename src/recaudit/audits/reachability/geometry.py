@@ -1,7 +1,4 @@
-"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4).
-
-How random a policy should be, for one user to get one item as often as possible: `best_beta`, section 4.1.
-"""
+"""Who can make which item the top one, and how random a policy should be for that: paper 000, section 4."""
 
 from __future__ import annotations
 

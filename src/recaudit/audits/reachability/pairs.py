@@ -75,11 +75,9 @@ class Method(ABC):
         return items, candidates, self.asked(candidates) & candidates & np.any(items >= 0, axis=1)[:, None]
 
     def future_pairs(self, users: IntArray) -> tuple[BoolArray, BoolArray, BoolArray]:
-        """(users, items) each: what may come on the way, the candidates, and the pairs that can be answered.
-
-        A user who has not seen too much for k items more can be answered.
-        """
+        """(users, items) each: what may come on the way, the candidates, and the pairs that can be answered."""
         shown, candidates = ~self.log.seen(users), self.candidates(users)
+        # Who has seen too much for k items more has no answer.
         able = (shown.sum(axis=1) >= self.steps) & (candidates.sum(axis=1) > self.steps)
         return shown, candidates, self.asked(candidates) & candidates & able[:, None]
 

@@ -109,10 +109,7 @@ class SearchActions(SearchMethod):
     def _search(
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
     ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """For each target of one user: the log-probability, the ratings (targets, actions) and the rank there.
-
-        `candidates` and `targets` (items,) are True at theirs.
-        """
+        """For each target of one user: the log-probability, the ratings (targets, actions) and the rank there."""
         among = np.flatnonzero(candidates)
         own = torch.from_numpy(np.searchsorted(among, np.flatnonzero(targets)))
         columns, batch_scores, policy = torch.from_numpy(among), _batch_scores(response), self.audit.policy

@@ -82,10 +82,7 @@ def _ranks_after(question: Question, answer: Solution) -> IntArray:
 @final
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked about a block of users: the best probability of each target over the ratings allowed.
-
-    Solutions are in the order of the True entries of the targets, row by row.
-    """
+    """What is asked about a block of users; solutions are in the order of the True entries of `targets`, row by row."""
 
     slope: torch.Tensor  # (users, items, actions)
     intercept: torch.Tensor  # (users, items): -inf where an item is no candidate
@@ -139,10 +136,7 @@ def best_response(policy: Policy, question: Question) -> Solution:
 
 
 def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
-    """Refuse a device that this machine has not, or that would stand idle.
-
-    `exact` says whether `best_response` answers, and not a search or a roll-out.
-    """
+    """Refuse a device that this machine has not, or that would stand idle; `exact`: whether `best_response` answers."""
     try:
         kind = torch.device(device).type
     except (RuntimeError, TypeError):
