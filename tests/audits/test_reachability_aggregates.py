@@ -55,7 +55,9 @@ class TestDiscoveryOfSomeTargets:
     def test_sweeps_and_correlations_follow(self, world: World) -> None:
         ids = world.data.item_ids.to_list()[:8]
         recommender = ALS(factors=3, iterations=3)
-        audit = ra.Reachability(actions=Past(2), policy=Softmax(beta=2), targets=ids, users=USERS, samples=5)
+        audit = ra.Reachability(
+            actions=Past(2), policy=Softmax(beta=2), targets=tuple(ids), users=tuple(USERS), samples=5
+        )
         fitted = recommender.fit(Past(2).before(world.data))
         curve = sweep_beta(recommender, world.data, audit=audit, betas=[2.0])
         found = audit.run(ra.Subject(model=fitted, data=world.data))
