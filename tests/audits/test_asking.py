@@ -14,7 +14,7 @@ from scipy import stats
 
 import recaudit as ra
 from recaudit.audits.asking import expected_log
-from recaudit.audits.instability.ask import surely_moved
+from recaudit.audits.instability.solvers import surely_moved
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, NextK, Past, Stars

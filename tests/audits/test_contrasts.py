@@ -122,21 +122,21 @@ class TestContrastOfItems:
 
 class TestLifts:
     def test_what_has_no_ratio_is_left_out(self) -> None:
-        lifts = Lifts.of(lifted({("u", "a"): 4, ("u", "b"): float("inf"), ("u", "c"): None, ("v", "c"): 0.0}))
+        lifts = Lifts(lifted({("u", "a"): 4, ("u", "b"): float("inf"), ("u", "c"): None, ("v", "c"): 0.0}))
         assert np.exp(lifts.logs(lifts.weights(None)))[0] == pytest.approx(4.0)
         assert np.isnan(lifts.logs(lifts.weights(None))[1])
         assert lifts.of_items()[0] == pytest.approx(4.0)
         assert np.isnan(lifts.of_items()[1:]).all()
 
     def test_twice_as_likely_includes_exactly_twice(self) -> None:
-        lifts = Lifts.of(lifted({("u", "a"): 2, ("u", "b"): 1.9, ("u", "c"): 3, ("u", "d"): 1}))
+        lifts = Lifts(lifted({("u", "a"): 2, ("u", "b"): 1.9, ("u", "c"): 3, ("u", "d"): 1}))
         assert lifts.shares(lifts.weights(None), 2.0).tolist() == [0.5]
 
     def test_the_mean_is_that_of_the_audit(self, world: World) -> None:
         model = ALS(factors=4, iterations=2).fit(world.data)
         users = world.data.user_ids[:5].to_list()
         found = ra.reachability(model, users=users, targets=world.data.item_ids.gather_every(9).to_list())
-        lifts = Lifts.of(found)
+        lifts = Lifts(found)
         own = lifts.logs(lifts.weights(None))
         assert np.exp(own.mean()) == pytest.approx(found["lift"])
 

@@ -263,7 +263,7 @@ def test_it_is_read_back_as_it_was_saved(split: Split, tmp_path: Path) -> None:
 
 def test_bad_arguments(split: Split) -> None:
     model = FixedWeights().fit(split.train)
-    with pytest.raises(InputError, match=r"users.*: received 0; expected greater than 0"):
+    with pytest.raises(InputError, match=r"users.*: received 0; expected how many, 1 or more"):
         checked(FixedWeights(), model, users=0)
     with pytest.raises(InputError, match="users: received no ids"):
         checked(FixedWeights(), model, users=[])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contracts.alike import assert_alike
 from recaudit.audits.reachability.audit import Reachability
-from recaudit.audits.reachability.future import SolveFuture
+from recaudit.audits.reachability.solve import SolveFuture
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits import contrast_items, sweep_beta
+from recaudit.audits import ReachabilityResult, contrast_items, sweep_beta
 from recaudit.audits.result import Result
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
@@ -55,10 +55,12 @@ class TestDiscoveryOfSomeTargets:
     def test_sweeps_and_correlations_follow(self, world: World) -> None:
         ids = world.data.item_ids.to_list()[:8]
         recommender = ALS(factors=3, iterations=3)
-        asked: dict[str, Any] = {"targets": ids, "users": USERS}
+        audit = ra.Reachability(
+            actions=Past(2), policy=Softmax(beta=2), targets=tuple(ids), users=tuple(USERS), samples=5
+        )
         fitted = recommender.fit(Past(2).before(world.data))
-        curve = sweep_beta(recommender, world.data, actions=Past(2), betas=[2.0], samples=5, **asked)
-        found = ra.reachability(fitted, world.data, actions=Past(2), policy=Softmax(beta=2), **asked)
+        curve = sweep_beta(recommender, world.data, audit=audit, betas=[2.0])
+        found = audit.run(ra.Subject(model=fitted, data=world.data))
         assert curve.curve("discovery")["value"][0] == pytest.approx(found["discovery"])
         known = found.pairs.drop_nulls("value").with_columns(hit=pl.col("value") > 1 / pl.col("candidates"))
         assert known["hit"].any()
@@ -66,10 +68,10 @@ class TestDiscoveryOfSomeTargets:
         assert found.users["discovery"].to_list() == pytest.approx(own)
 
 
-def made_of(pairs: pl.DataFrame, found: ra.ReachabilityResult, data: Interactions) -> ra.ReachabilityResult:
+def made_of(pairs: pl.DataFrame, found: ReachabilityResult, data: Interactions) -> ReachabilityResult:
     """The result of the same audit with these pairs instead."""
     users = data.users_at(pairs["user"].unique(maintain_order=True))
-    return ra.ReachabilityResult.of(found.audit, data, users, pairs, rng=0)  # type: ignore[arg-type]  # its own class
+    return ReachabilityResult.of(found.audit, data, users, pairs, rng=0)  # type: ignore[arg-type]  # its own class
 
 
 class TestHowAggregatesStand:
@@ -119,17 +121,21 @@ class TestHowAggregatesStand:
         """A recurrent model's distances are found by trying ratings of an interval: lower bounds."""
         recommender = RecurrentRecommender(hidden=4, epochs=1)
         found = ra.instability(
-            recommender.fit(Past(2).before(world.data)), world.data, edits=Past(2), viewers=USERS, editors=USERS
+            recommender.fit(Past(2).before(world.data)),
+            world.data,
+            edits=Past(2),
+            viewers=USERS,
+            editors=USERS,
+            samples=5,
         )
-        assert found.counts()["bounded"] == found.bounded == 6
-        result = found.aggregate(samples=5)
-        assert set(result.frame["status"]) == {"bounded"}
-        groups = result.groups.filter(pl.col("users") > 0)
+        assert found.counts()["bounded"] == 6
+        assert set(found.frame["status"]) == {"bounded"}
+        groups = found.groups.filter(pl.col("users") > 0)
         assert set(groups["status"]) == {"bounded"}
         assert "editor history" in set(groups["by"])
-        assert set(found.contrast(USERS[:1], USERS[1:], samples=5)["status"]) == {"bounded"}
-        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS)
-        assert set(exact.aggregate(samples=5).frame["status"]) == {"solved"}
+        assert set(found.contrast(USERS[:1], USERS[1:])["status"]) == {"bounded"}
+        exact = ra.instability(ALS(factors=3, iterations=2).fit(world.data), edits=Past(2), viewers=USERS, samples=5)
+        assert set(exact.frame["status"]) == {"solved"}
 
 
 def test_the_weakest_of_what_counts() -> None:

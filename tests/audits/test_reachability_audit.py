@@ -102,7 +102,7 @@ def test_a_result_comes_back_as_it_was_kept(world: World, tmp_path: Path) -> Non
     found = ra.reachability(model, actions=NextK(3), users=4, samples=5)
     found.save(tmp_path / "kept")
     again = Result.load(tmp_path / "kept")
-    assert isinstance(again, ra.ReachabilityResult)
+    assert isinstance(again, ra.audits.ReachabilityResult)
     assert again.audit == found.audit
     assert again.summary() == found.summary()
     assert again.correlations().equals(found.correlations())

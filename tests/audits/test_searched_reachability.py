@@ -267,7 +267,7 @@ class TestDistance:
         found = search_distance(response, baseline, allowed, 0.7, ratings, distance, start=start, rng=1)
         assert found.value == pytest.approx(best, abs=2e-3)
         assert found.value <= found.upper
-        reached = torch.log_softmax(0.7 * response.scores(found.ratings)[allowed], dim=0)
+        reached = torch.log_softmax(0.7 * response.scores(found.actions[0])[allowed], dim=0)
         before = torch.log_softmax(0.7 * baseline[allowed], dim=0)
         assert float(distance_between(distance, before, reached)) == pytest.approx(found.value, abs=1e-12)
 
@@ -281,4 +281,4 @@ class TestDistance:
         assert stuck.value == 0
         found = search_distance(response, baseline, everything, 1.0, Interval(1, 4), "tv", start=start)
         assert found.value == pytest.approx(1 / (1 + np.exp(-3)) - 1 / (1 + np.exp(-1)))
-        assert found.ratings.tolist() == [1]
+        assert found.actions[0].tolist() == [1]

@@ -60,8 +60,10 @@ def test_a_tie_of_everything_is_no_reach() -> None:
     level = frame.filter(pl.col("margin") < 1e-6)
     assert len(level) > 10
     assert not level["hull_vertex"].any()
-    assert ra.audits.best_beta(model, user="u", item=level["item"][0], actions=actions).upper <= np.log(0.5)
-    assert ra.audits.best_beta(reachable_factors(model), user="u", item=level["item"][0], actions=actions).value == 0
+    assert ra.audits.best_beta(model, user="u", item=level["item"][0], actions=actions)["upper"][0] <= 0.5
+    assert (
+        ra.audits.best_beta(reachable_factors(model), user="u", item=level["item"][0], actions=actions)["value"][0] == 1
+    )
 
 
 def test_a_rating_scale_takes_it_back() -> None:

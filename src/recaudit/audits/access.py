@@ -10,12 +10,11 @@ import numpy as np
 import polars as pl
 import torch
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import IntArray
 from recaudit.audits.asking import Visit, check_budget
 from recaudit.audits.audit import Subject
-from recaudit.audits.candidates import candidate_items
-from recaudit.audits.instability.ask import ANSWERS, ask_distance
-from recaudit.audits.instability.audit import instability
+from recaudit.audits.instability.audit import Instability
+from recaudit.audits.instability.solvers import ANSWERS, PairwiseSolver, ask_distance
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.audit import USERS, Reachability
 from recaudit.audits.reachability.search import SearchMethod, refuse_many, search_distance
@@ -25,12 +24,10 @@ from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Past
-from recaudit.interventions.ratings import free_ratings
 from recaudit.models.base import FittedModel, makers
 from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Policy, Softmax
-from recaudit.registry import ACTIONS, POLICIES
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import as_data
@@ -144,76 +141,47 @@ def compare_access_instability(
     random point as well. Black box sees the same model from outside and has `budget` queries for each pair, the
     baseline among them. The arguments are those of `instability`; `edits` are the last 5 ratings where nothing is said.
     """
-    edits, policy = edits or Past(5), policy or Softmax()
     check_exact(model)
-    if edits.changes is not None or not isinstance(policy, Softmax):
-        raise NotSupportedError(f"Ascent and black-box search take Softmax and no limit on changes, not {edits}.")
-    log = observed_log(model, data, edits)
-    looking, editing = np.unique(log.users_at(viewers)), np.unique(log.users_at(editors))
+    asked: dict[str, Any] = {"viewers": viewers, "editors": editors, "distance": distance, "budget": budget}
+    audit = Instability(edits=edits or Past(5), policy=policy or Softmax(), pairs=True, **asked)
+    actions, engine = audit.edits, engine or Serial()
+    if not isinstance(actions, Actions) or actions.changes is not None or not isinstance(audit.policy, Softmax):
+        raise NotSupportedError(f"Ascent and black-box search take Softmax and no limit on changes, not {actions}.")
+    log = observed_log(model, data, actions)
+    looking, editing = (resolve_users(getattr(audit, side), log, rng, side) for side in ("viewers", "editors"))
     refuse_many(len(looking) * len(editing), "viewers, editors", model)
     check_budget(as_black_box(model), budget, ANSWERS)
-    engine = engine or Serial()
-    exact = instability(
-        model,
-        data,
-        edits=edits,
-        viewers=log.user_ids.gather(looking),
-        editors=log.user_ids.gather(editing),
-        distance=distance,
-        policy=policy,
-        pairs=True,
-        rng=rng,
-        engine=engine,
-    ).pairs
-    work = _SearchDistances(model, log, edits, editing, distance, policy.beta, budget, rng)
-    found = pl.concat(engine.map(work, blocks(looking, 4), "search"))
+    exact = audit.run(Subject(model, data=data), rng=rng, engine=engine).pairs
+    searches = _Searches(audit, model, log, editing, rng)
+    found = pl.concat(engine.map(searches.find, blocks(looking, 4), "search"))
     frame = exact.select("viewer", "editor", exact="value").with_columns(found)
-    settings = {"edits": as_data(edits, ACTIONS), "policy": as_data(policy, POLICIES), "distance": distance}
-    return Access("instability", {**settings, "budget": budget, "rng": rng}, frame, exceeding(frame, exact["upper"]))
+    settings = {name: as_data(audit)[name] for name in ("edits", "policy", "distance", "budget")}
+    return Access("instability", {**settings, "rng": rng}, frame, exceeding(frame, exact["upper"]))
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _SearchDistances:
-    """A block of viewers in, what the two searches find for each of their pairs out; pure and picklable."""
+class _Searches(PairwiseSolver):
+    """What the two searches find for each pair of a block of viewers; pure and picklable."""
 
-    model: FittedModel
-    log: Interactions
-    edits: Actions
-    editors: IntArray
-    distance: Distance
-    beta: float
-    budget: int
-    rng: int
-
-    def __call__(self, viewers: IntArray) -> pl.DataFrame:
-        items = self.edits.items(self.model, self.editors, self.rng, self.log)
-        factual = isinstance(self.edits, Past)
-        given = self.edits.unchanged(self.model, self.editors, items, self.log) if factual else None
-        allowed = torch.from_numpy(candidate_items(self.log, viewers, np.empty((len(viewers), 0), np.int64), "unseen"))
-        scores = self.model.scores(viewers)
+    def find(self, viewers: IntArray) -> pl.DataFrame:
+        scores, allowed = self.model.scores(viewers), torch.from_numpy(self.allowed(viewers))
         rows: list[tuple[float, float, int] | tuple[None, None, None]] = []
-        for row, viewer in enumerate(viewers.tolist()):
-            for column, editor in enumerate(self.editors.tolist()):
-                free = items[column] >= 0
-                if viewer != editor and free.any() and allowed[row].any():
-                    start = None if given is None else given[column, free]
-                    rows.append(self._pair((viewer, editor, items[column, free]), scores[row], allowed[row], start))
-                elif viewer != editor:
-                    rows.append((None, None, None))
+        for row, column in np.argwhere(viewers[:, None] != self.editors):
+            free = self.items[column] >= 0
+            if not (free.any() and allowed[row].any()):
+                rows.append((None, None, None))
+                continue
+            pair = int(viewers[row]), int(self.editors[column]), self.items[column, free]
+            start = None if self.before is None else self.before[column, free]
+            seed = derive(self.rng, "search", *(self.log.user_ids[person] for person in pair[:2]))
+            response, visit = self.model.respond(*pair), Visit.of(as_black_box(self.model), self.audit.budget)
+            before = scores[row] if start is None else response.scores(start)
+            asked = allowed[row], self.beta, self.ratings, self.audit.distance
+            climbed = search_distance(response, before, *asked, start=start, restarts=2, polish=False, rng=seed)
+            spent, value, _ = ask_distance(visit, pair, start, *asked, seed)
+            rows.append((float(climbed.value[0]), value, spent.queries))
         schema = {"gradient": pl.Float64, "black_box": pl.Float64, "queries": pl.Int32}
         return pl.DataFrame(rows, schema=schema, orient="row")
-
-    def _pair(
-        self, pair: tuple[int, int, IntArray], scores: torch.Tensor, allowed: torch.Tensor, start: FloatArray | None
-    ) -> tuple[float, float, int]:
-        seed = derive(self.rng, "search", *(self.log.user_ids[person] for person in pair[:2]))
-        response, visit = self.model.respond(*pair), Visit.of(as_black_box(self.model), self.budget)
-        before = scores if start is None else response.scores(start)
-        asked = (allowed, self.beta, free_ratings(self.edits.ratings, self.log.scale), self.distance)
-        climbed = search_distance(response, before, *asked, start=start, restarts=2, polish=False, rng=seed)
-        found = ask_distance(visit, pair, start, *asked, seed)
-        return climbed.value, found.value, found.asked.queries
 
 
 def exceeding(frame: pl.DataFrame, upper: pl.Series) -> int:

@@ -1,14 +1,11 @@
 """Dealing with a system that can only be asked: a budget for each pair, and answers that may be chance or fail.
 
-Whatever is asked on behalf of a pair is paid from its budget: choosing the actions, the baseline, the search, asking
-again. Answers that pairs of the same user share are asked for once, and each pair pays for them as if it were alone, so
-that no pair's answer depends on its company, and the system is never asked more often than the pairs' `queries` add up
-to.
+Whatever is asked on behalf of a pair is paid from its budget. Answers that pairs of the same user share are asked for
+once, and each pair pays for them as if it were alone, so that no pair's answer depends on its company.
 
 The best of many random answers is too high, being chosen for it. So the baseline is asked for twice, and so is the best
 point: where the answers agree they are taken for certain. Where they do not, part of the budget is kept for asking
-about the best point afresh: what the pair is said to reach is the average of those answers, which is not above the
-truth in expectation, and `lower` is a limit that the expected probability is not below, with 97.5% confidence.
+about the best point afresh, and what the pair is said to reach is the average of those answers.
 """
 
 from __future__ import annotations
@@ -47,12 +44,9 @@ _SPARE = 2
 class PointValue:
     """What an answer of the system comes to for a pair."""
 
-    value: float
-    """What is to be as high as possible; -inf where there is nothing lower."""
-    scores: torch.Tensor
-    """(items,), or more of them: what the system answered."""
-    items: tuple[int, ...] = ()
-    """What was shown on the way to it, where something was."""
+    value: float  # what is to be as high as possible; -inf where there is nothing lower
+    scores: torch.Tensor  # (items,), or more of them: what the system answered
+    items: tuple[int, ...] = ()  # what was shown on the way to it, where something was
 
 
 @final
@@ -61,12 +55,9 @@ class Best:
     """The best point found for a pair, and what is known of it."""
 
     point: FloatArray
-    outcomes: tuple[PointValue, ...]
-    """The answer there; where answers are chance, fresh ones, independent of how the point was found."""
-    fresh: int
-    """How many of them are fresh; 0 where the system gives the same answer twice."""
-    tried: int
-    """How many points were asked about."""
+    outcomes: tuple[PointValue, ...]  # the answer there; where answers are chance, fresh ones
+    fresh: int  # how many of them are fresh; 0 where the system gives the same answer twice
+    tried: int  # how many points were asked about
 
 
 @final
@@ -75,14 +66,11 @@ class Visit:
 
     def __init__(self, model: BlackBox, queries: Queries, memories: tuple[Memory, Memory], random: bool) -> None:
         self.queries = queries
-        self.model = model.counting(queries, memories[0])
-        """Asked each question once."""
-        self.afresh = model.counting(queries)
-        """Asked anew each time."""
+        self.model = model.counting(queries, memories[0])  # asked each question once
+        self.afresh = model.counting(queries)  # asked anew each time
         self._again = model.counting(queries, memories[1])
         self._memories = memories
-        self.random = random
-        """Whether the system is known to answer the same question differently."""
+        self.random = random  # whether the system is known to answer the same question differently
 
     @classmethod
     def of(cls, model: FittedModel, budget: int) -> Visit:
@@ -134,19 +122,19 @@ class Visit:
             found = maximize_black_box(
                 lambda point: max(outcome(self.model, point).value, LOWEST), box, searched, start=start, rng=rng
             )
-        answer = outcome(self.model, found.actions[0])
-        if certain:
-            return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
-        again = [outcome(self.afresh, found.actions[0])]
-        if not self.random and again[0].items == answer.items and _same_scores(answer.scores, again[0].scores):
-            return Best(found.actions[0], (answer,), 0, int(found.evaluations[0]))
+        point, tried = found.actions[0], int(found.evaluations[0])
+        answer = outcome(self.model, point)
+        again = [] if certain else [outcome(self.afresh, point)]
+        same = [other.items == answer.items and _same_scores(answer.scores, other.scores) for other in again]
+        if certain or (not self.random and all(same)):
+            return Best(point, (answer,), 0, tried)
         wanted = fresh if self.random else _FRESH[1]
         while len(again) < wanted and self.queries.left >= anew:
             try:
-                again.append(outcome(self.afresh, found.actions[0]))
+                again.append(outcome(self.afresh, point))
             except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
                 break
-        return Best(found.actions[0], tuple(again), len(again), int(found.evaluations[0]))
+        return Best(point, tuple(again), len(again), tried)
 
 
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -160,11 +148,8 @@ def check_budget(model: FittedModel, budget: int, answers: tuple[int, int] = (1,
     baseline = 1 if certain or known_random else 2
     least = system.cost * (baseline + answers[0] + (0 if certain else answers[1]))
     if budget < least:
-        raise InputError(
-            "budget",
-            received=budget,
-            expected=f"{least:,} queries a pair at least: for the baseline, for one point, and to ask again",
-        )
+        expected = f"{least:,} queries a pair at least: for the baseline, for one point, and to ask again"
+        raise InputError("budget", received=budget, expected=expected)
 
 
 def expected_log(logs: FloatArray) -> tuple[float, float]:

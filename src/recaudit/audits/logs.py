@@ -1,20 +1,17 @@
-"""Which log an audit speaks about, and what a rating of it may be.
-
-In a log of clicks, plays or purchases every rating is the same: people can click or not. A model must be able to tell
-the two apart to be audited, and what it makes of a 0 is told beside the numbers: that there is no click, or a rating as
-low as can be.
-"""
+"""Which model and log an audit speaks about, and what a rating of the log may be."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, final
 
 from recaudit.arrays import IntArray
+from recaudit.audits.audit import Subject
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Future, FutureEdits, Past
 from recaudit.interventions.ratings import RATINGS, free_ratings, rating_range
-from recaudit.models.base import FittedModel
+from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.response import AffineResponse
 from recaudit.specification import as_data
 
@@ -47,7 +44,8 @@ def rating_facts(
 ) -> dict[str, Any]:
     """What a rating may be, for the facts of a result; in a log of clicks also what a 0 means to this model.
 
-    `users` are the positions of those whose ratings are free. A model to which a click is as good as none is refused.
+    Every rating of such a log is the same, and a model to which a click is as good as none is refused. `users` are the
+    positions of those whose ratings are free.
     """
     facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale), RATINGS)}
     if log.scale[0] < log.scale[1] or model.response is not AffineResponse:
@@ -66,3 +64,40 @@ def rating_facts(
         )
     apart = float((response.intercept - scores).abs().max())
     return facts | {"zero": "no rating" if apart <= none else "the lowest rating, which is not the same as none"}
+
+
+@final
+class Fits:
+    """The models of a recommender by the log that they were fitted to; those in `fitted` exist already."""
+
+    def __init__(self, recommender: Recommender, fitted: Iterable[FittedModel | None] = (), rng: int = 0) -> None:
+        self._recommender, self._rng = recommender, rng
+        self._models = {model.data.fingerprint: model for model in fitted if model is not None}
+
+    def of(self, log: Interactions) -> FittedModel:
+        """The model of this log."""
+        if log.fingerprint not in self._models:
+            self._models[log.fingerprint] = self._recommender.fit(log, rng=self._rng)
+        return self._models[log.fingerprint]
+
+    def before(self, actions: Actions | Future, data: Interactions) -> FittedModel:
+        """The model that these actions are about: for `Past`, one that has not seen the ratings that are free."""
+        return self.of(actions.before(data) if isinstance(actions, Past) else data)
+
+
+def audited(subject: Subject, actions: Actions | Future, rng: int) -> tuple[FittedModel, Interactions]:
+    """The model that these actions are about, and the log of which they speak.
+
+    A subject's own model is the one, which need not have seen all of the log. Where there is a recommender to fit
+    others, the past is asked of a model that has seen all but the ratings that are free.
+    """
+    model, recommender, data = subject.model, subject.recommender, subject.data
+    if recommender is not None and data is not None:
+        fits = Fits(recommender, [model], rng)
+        if isinstance(actions, Past):
+            model = fits.before(actions, data)
+        else:
+            model, data = model or fits.of(data), None
+    if model is None:
+        raise InputError("data", received="nothing", expected="a log to fit the recommender to, or a fitted model")
+    return model, observed_log(model, data, actions)

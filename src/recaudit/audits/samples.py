@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 
 from recaudit.arguments import check_argument
-from recaudit.arrays import IntArray
+from recaudit.arrays import BoolArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import Keys, derive, uniforms
@@ -51,3 +52,20 @@ def _drawn(keys: Keys, count: int, rng: int, label: str) -> IntArray:
         raise InputError(label, received=count, expected="how many to draw, 1 or more, or their ids")
     draws = uniforms(derive(rng, label), keys, np.zeros(1, dtype=np.uint64))
     return np.sort(np.argsort(draws)[:count])
+
+
+Candidates = Literal["unseen", "all"]
+"""The items that are neither seen nor acted on (films), or all but the acted on (music, news)."""
+Baseline = Literal["scores", "predicted", "factual"]
+"""At the model's scores, or after the acted-on items were rated as predicted, or as they are in the log."""
+
+
+def candidate_items(data: Interactions, users: IntArray, acted: IntArray | None, candidates: Candidates) -> BoolArray:
+    """(users, items): True at each user's candidates; `acted` (users, actions) are positions, -1 for none."""
+    if candidates not in ("unseen", "all"):
+        raise InputError("candidates", received=candidates, expected="'unseen' or 'all'")
+    allowed = ~data.seen(users) if candidates == "unseen" else np.ones((len(users), data.n_items), dtype=bool)
+    if acted is not None:
+        row, column = np.nonzero(acted >= 0)
+        allowed[row, acted[row, column]] = False
+    return allowed

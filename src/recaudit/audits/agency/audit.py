@@ -1,36 +1,35 @@
-"""Agency over time: what people can do to their own recommendations, and others to them, in hindsight and from now on.
-
-Paper 001's four questions about one recommender: past-k and future-k reachability, past-k and future-k instability
-(Definitions 4.1 to 4.4), by group, by horizon and by beta.
-"""
+"""Agency over time: past-k and future-k reachability and instability (paper 001, Definitions 4.1 to 4.4)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
 import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BeforeValidator, PositiveFloat
 
-from recaudit.audits.agency.definitions import AGENCY, OTHERS, OWN
-from recaudit.audits.agency.questions import When, others_ratings, own_ratings
-from recaudit.audits.agency.sweeps import BETAS, HORIZONS, AuditRunner
+from recaudit.audits.agency.definitions import AGENCY, EDITOR_CONTRAST, ITEM_CONTRAST, OTHERS, OWN
+from recaudit.audits.agency.sweeps import BETAS, HORIZONS, AuditRunner, point
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.instability.audit import Instability
+from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.reachability.audit import Reachability
-from recaudit.audits.reachability.contrasts import item_tiers, user_tiers
+from recaudit.audits.reachability.contrasts import Lifts, Tiers, contrast_items, item_tiers, user_tiers
+from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
 from recaudit.audits.samples import resolve_items, resolve_users, subsample
+from recaudit.data.interactions import Interactions
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future, Past
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import row
-from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table
+from recaudit.metrics.intervals import aggregate, mean, row
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, item_table, user_table
 from recaudit.policies import Policy, Softmax
 from recaudit.registry import POLICIES
 from recaudit.solvers.distance.distances import Distance
 from recaudit.specification import Count, OneOf, Some, mistake
+from recaudit.status import Status
 
 
 def _softmax(policy: object) -> object:
@@ -110,7 +109,15 @@ class Agency(Audit):
         for when, audit in track(questions, "agency", len(questions)):
             names = [f"{when}_{metric}" for metric in (OWN if isinstance(audit, Reachability) else OTHERS)]
             try:
-                answered[names[0]] = self._answer(when, audit, runner)
+                if when == "past" and data.times is None:
+                    raise NotSupportedError(
+                        "The log has no times, so that nobody knows which ratings were the last. "
+                        "Name the time column when you build the log (time='timestamp')."
+                    )
+                if isinstance(audit, Reachability):
+                    answered[names[0]] = _own_ratings(self, audit, when, runner)
+                else:
+                    answered[names[0]] = _others_ratings(self, audit, when, runner)
             except NotSupportedError as error:
                 left_out.setdefault(str(error), []).extend(names)
         if not answered:
@@ -136,16 +143,6 @@ class Agency(Audit):
         }
         return Result(self, tables, rng=rng, facts=facts)
 
-    def _answer(self, when: When, audit: Reachability | Instability, runner: AuditRunner) -> Result:
-        if when == "past" and runner.data.times is None:
-            raise NotSupportedError(
-                "The log has no times, so that nobody knows which ratings were the last. "
-                "Name the time column when you build the log (time='timestamp')."
-            )
-        if isinstance(audit, Reachability):
-            return own_ratings(self, audit, when, runner)
-        return others_ratings(self, audit, when, runner)
-
 
 agency = Verb(Agency, Result)
 
@@ -155,3 +152,162 @@ def _joined(table: pl.DataFrame, name: str, answers: list[Result]) -> pl.DataFra
     for answer in answers:
         table = table.join(answer.table(name), on=table.columns[0], how="left", maintain_order="left")
     return table
+
+
+When = Literal["past", "future"]
+
+
+def _pair_schema(data: Interactions) -> dict[str, pl.DataType | type[pl.DataType]]:
+    """The columns of a pair that is worked out: the ratings that bring its value about, and those given in fact."""
+    return {
+        "when": pl.String,
+        "viewer": data.user_ids.dtype,
+        "editor": data.user_ids.dtype,
+        "value": pl.Float64,
+        "status": pl.String,
+        "action_items": pl.List(data.item_ids.dtype),
+        "action_ratings": pl.List(pl.Float64),
+        "given_ratings": pl.List(pl.Float64),
+    }
+
+
+def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditRunner) -> Result:
+    """How far users can lift items by their own ratings: past-k or future-k reachability of the audit's targets."""
+    data, rng = runner.data, runner.context.rng
+    assert isinstance(audit.targets, tuple)
+    tiers = item_tiers(data, rng)
+    targets = tuple(dict.fromkeys([*audit.targets, *tiers.first, *tiers.second]))
+    found: ReachabilityResult = runner.run(audit.model_copy(update={"targets": targets}))
+    metric, lifts, users = f"{when}_lift", Lifts(found), found.users["user"]
+    drawn, everybody = lifts.weights(audit.targets), np.ones(len(users))
+    logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
+    ratios = [
+        mean(metric, logs, everybody, transform=np.exp, statuses=statuses),
+        mean(f"{when}_mean_lift", lifts.means(drawn), everybody, statuses=statuses),
+        mean(f"{when}_doubled", lifts.shares(drawn, 2.0), everybody, statuses=statuses),
+    ]
+    positions = data.users_at(users)
+    for grouping in groupings(data, agency.by):
+        for group, weights in zip(grouping.names, grouping.weights.T, strict=True):
+            # Over the users of a group, or over everybody's items of a group.
+            of_users = grouping.over == "users"
+            items, members = (drawn, weights[positions]) if of_users else (drawn * weights, everybody)
+            named, stand = (grouping.by, group), lifts.statuses(items)
+            ratios.append(mean(metric, lifts.logs(items), members, *named, transform=np.exp, statuses=stand))
+    summary, groups = aggregate(ratios, agency.bootstrap(rng))
+    tables = {
+        "summary": summary,
+        "groups": pl.concat([groups, _item_contrast(agency, lifts, tiers, metric, rng)], how="diagonal"),
+        "series": _curves(agency, audit, metric, runner, summary),
+        "users": user_table(users, {metric: np.exp(logs)}),
+        "items": pl.DataFrame({"item": data.item_ids, metric: pl.Series(lifts.of_items()).fill_nan(None)}),
+        "pairs": pl.DataFrame(schema=_pair_schema(data)),
+    }
+    return Result(agency, tables, rng=rng, facts=_statuses(found))
+
+
+def _item_contrast(agency: Agency, lifts: Lifts, tiers: Tiers, metric: str, rng: int) -> pl.DataFrame:
+    """No rows where nobody has pairs in both groups: few users, who have seen everything popular."""
+    first, second = (lifts.logs(lifts.weights(ids)) for ids in (tiers.first, tiers.second))
+    if np.isnan(first - second).all():
+        return pl.DataFrame(schema=GROUP_SCHEMA)
+    groups = lifts.found, tiers.first, tiers.second
+    rows = contrast_items(*groups, confidence=agency.confidence, samples=agency.samples, rng=rng)
+    names = {"first": "popular", "second": "intermediate", "first / second": "popular / intermediate"}
+    return rows.filter(pl.col("metric") == "lift").with_columns(
+        pl.col("group").replace_strict(names), by=pl.lit(ITEM_CONTRAST), metric=pl.lit(metric)
+    )
+
+
+def _others_ratings(agency: Agency, audit: Instability, when: When, runner: AuditRunner) -> Result:
+    """How far others can move what users are recommended: past-k or future-k instability."""
+    found: InstabilityResult = runner.run(audit)
+    metric = f"{when}_instability"
+    summary, groups = (
+        rows.filter(pl.col("metric").is_in(OTHERS)).with_columns(metric=pl.lit(f"{when}_") + pl.col("metric"))
+        for rows in (found.frame, found.groups)
+    )
+    curves = _curves(agency, audit, metric, runner, summary)
+    tables = {
+        "summary": summary,
+        "groups": pl.concat([groups, _editor_contrast(audit, metric, runner)], how="diagonal"),
+        "series": pl.concat([curves, _histogram(found, metric)], how="diagonal"),
+        "users": found.users.select("user", pl.col("instability").alias(metric)),
+        "items": pl.DataFrame({"item": runner.data.item_ids}),
+        "pairs": _worked_pair(found, audit, when, runner),
+    }
+    return Result(agency, tables, rng=found.rng, facts=_statuses(found))
+
+
+def _statuses(found: ReachabilityResult | InstabilityResult) -> dict[str, Any]:
+    return {"statuses": {status: count for status, count in found.counts().items() if count}}
+
+
+def _editor_contrast(audit: Instability, metric: str, runner: AuditRunner) -> pl.DataFrame:
+    tiers = user_tiers(runner.data, runner.context.rng)
+    update = {"editors": (*tiers.first, *tiers.second), "pairs": True}
+    found: InstabilityResult = runner.run(audit.model_copy(update=update))
+    known = found.pairs.drop_nulls("value")
+    first, second = (set(known.filter(pl.col("editor").is_in(ids))["viewer"]) for ids in (tiers.first, tiers.second))
+    if first.isdisjoint(second):
+        return pl.DataFrame(schema=GROUP_SCHEMA)
+    names = {"first": "active", "second": "intermediate", "first - second": "active - intermediate"}
+    viewers = pl.col("viewers").cast(pl.Int64)
+    return found.contrast(tiers.first, tiers.second).select(
+        pl.col("group").replace_strict(names),
+        "value",
+        pl.col("lower", "upper").fill_nan(None),
+        "status",
+        by=pl.lit(EDITOR_CONTRAST),
+        metric=pl.lit(metric),
+        users=viewers,
+        excluded=len(found.users) - viewers,
+    )
+
+
+def _histogram(found: InstabilityResult, metric: str) -> pl.DataFrame:
+    """The share of pairs from each step on, as a curve over instability; steps without pairs are left out."""
+    answered = int(found.users["instability"].count())
+    counted = found.table("histogram").filter(pl.col("pairs") > 0)
+    return counted.select(
+        over=pl.lit("instability"),
+        at="lower",
+        metric=pl.lit(metric),
+        value="share",
+        status=pl.lit((Status.BOUNDED if found.counts()[Status.BOUNDED] else Status.SOLVED).value),
+        users=pl.lit(answered, pl.Int64),
+        excluded=pl.lit(len(found.users) - answered, pl.Int64),
+    )
+
+
+def _worked_pair(found: InstabilityResult, audit: Instability, when: When, runner: AuditRunner) -> pl.DataFrame:
+    """The pair with the largest instability: what the editor rates, and how; nothing where no pair moves."""
+    data, schema = runner.data, _pair_schema(runner.data)
+    worst = found.users.filter(pl.col("max_instability") > 0).sort("max_instability", "user", descending=True)
+    if worst.is_empty():
+        return pl.DataFrame(schema=schema)
+    viewer, editor = worst["user"][0], worst["worst_editor"][0]
+    update = {"viewers": (viewer,), "editors": (editor,), "pairs": True, "best_ratings": True}
+    rows: pl.DataFrame = runner.run(audit.model_copy(update=update)).pairs
+    items, ratings = data.history(int(data.users_at([editor])[0]))
+    given = dict(zip(data.item_ids.gather(items), ratings.tolist(), strict=True))
+    before = [given.get(item) for item in rows["action_items"][0]]
+    worked = rows.with_columns(pl.lit(when).alias("when"), pl.Series("given_ratings", [before], pl.List(pl.Float64)))
+    return worked.select(pl.col(column).cast(kind) for column, kind in schema.items())
+
+
+def _curves(
+    agency: Agency, audit: Reachability | Instability, metric: str, runner: AuditRunner, summary: pl.DataFrame
+) -> pl.DataFrame:
+    """The metric by horizon and by beta; the point of the summary itself is not computed again.
+
+    Without betas for the future's own ratings: each would take as long as everything else together.
+    """
+    main = summary.filter(pl.col("metric") == metric)
+    betas = () if metric == "future_lift" else agency.betas
+    curves = [pl.DataFrame(schema=SERIES_SCHEMA)]
+    for over, points, here in (("horizon", agency.horizons, agency.k), ("beta", betas, agency.policy.beta)):
+        if others := [at for at in points if at != here]:
+            curve = runner.curve(audit.model_copy(update={"by": ()}), over, others)
+            curves += [point(over, here, main), curve.filter(pl.col("metric") == metric.partition("_")[2])]
+    return pl.concat(curves).with_columns(metric=pl.lit(metric)).sort("over", "at", maintain_order=True)

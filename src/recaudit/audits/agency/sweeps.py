@@ -1,7 +1,4 @@
-"""How agency grows with the horizon, and how it follows the policy's beta: one audit at each point of a curve.
-
-Paper 001, section 6: horizons of 1 to 5 ratings (Figure 3) and betas from 0.2 to 6 (Figures 4 and 5).
-"""
+"""How agency grows with the horizon and follows the policy's beta: paper 001, section 6, Figures 3 to 5."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from typing import Any, final
 import polars as pl
 
 from recaudit.arguments import check_count, checked
-from recaudit.audits.agency.fits import Fits
 from recaudit.audits.audit import Context, Subject
 from recaudit.audits.instability.audit import Instability
+from recaudit.audits.logs import Fits
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
@@ -40,11 +37,10 @@ class AuditRunner:
     def __init__(self, subject: Subject, data: Interactions, context: Context) -> None:
         self.data, self.context = data, context
         self._model = subject.model
-        known = [] if subject.model is None else [subject.model]
-        self._fits = None if subject.recommender is None else Fits(subject.recommender, known, context.rng)
+        self._fits = None if subject.recommender is None else Fits(subject.recommender, [subject.model], context.rng)
 
-    def run(self, audit: Reachability | Instability) -> Result:
-        """The audit's answer."""
+    def run(self, audit: Reachability | Instability) -> Any:
+        """The audit's answer, of its own class."""
         model = self._model if self._fits is None else self._fits.before(free_ratings_of(audit), self.data)
         return audit.run(Subject(model=model, data=self.data), rng=self.context.rng, engine=self.context.engine)
 

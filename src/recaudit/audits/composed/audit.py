@@ -8,12 +8,11 @@ import numpy as np
 import polars as pl
 from pydantic import model_validator
 
-from recaudit.audits.agency.fits import audited
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import Candidates
 from recaudit.audits.composed.answers import at_given, largest
 from recaudit.audits.composed.pairs import ResolvedPairs
 from recaudit.audits.instability.audit import Instability
+from recaudit.audits.logs import audited
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe.parts import (
     AnyFunctional,
@@ -32,6 +31,7 @@ from recaudit.audits.recipe.parts import (
 )
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result
+from recaudit.audits.samples import Candidates
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import AnyIntervention, Others, Own
@@ -154,13 +154,13 @@ class Composed(Audit):
 
     def _pairs(self, subject: Subject, context: Context) -> ResolvedPairs:
         assert isinstance(self.intervention, Own | Others)
-        model, data = audited(subject, self.intervention.actions, context.rng)
+        model, log = audited(subject, self.intervention.actions, context.rng)
         if isinstance(self.outcome, PredictedRating) and not model.predicts_ratings:
             raise NotSupportedError(
                 f"The scores of this {type(model).__name__} only rank: it predicts no ratings. Probability() can be "
                 "looked at for any model; models from arrays predict ratings if you say predicts_ratings=True."
             )
-        return ResolvedPairs.of(self, model, data, context.rng)
+        return ResolvedPairs.of(self, model, log, context.rng)
 
     def _common(self) -> dict[str, Any]:
         return {

@@ -10,11 +10,9 @@ import numpy as np
 import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import candidate_items
-from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.recipe.parts import Outcome, PredictedRating
-from recaudit.audits.samples import resolve_users
+from recaudit.audits.samples import candidate_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Actions, Interval, Past, Stars
@@ -55,7 +53,7 @@ class ResolvedPairs:
     ratings: Interval | Stars
 
     @classmethod
-    def of(cls, audit: Composed, model: FittedModel, data: Interactions | None, rng: int) -> ResolvedPairs:
+    def of(cls, audit: Composed, model: FittedModel, log: Interactions, rng: int) -> ResolvedPairs:
         """Look everybody up; in the order of the log, and each once."""
         intervention = audit.intervention
         assert isinstance(intervention, Own | Others)
@@ -65,7 +63,6 @@ class ResolvedPairs:
                 f"Which items {actions!r} is about depends on the ratings, so that recipes cannot be run with it here; "
                 "ra.reachability takes it. Past, NextK, HistoryEdits, FutureEdits and GivenItems have fixed items."
             )
-        log = observed_log(model, data, actions)
         viewers = resolve_users(audit.viewers, log, rng)
         editors = resolve_users(audit.editors, log, rng) if isinstance(intervention, Others) else None
         actors = viewers if editors is None else editors

@@ -2,13 +2,14 @@
 
 Reachability and instability answer with the model's response: some vectors move as the update rule says, and everything
 else stays as fitted. A true refit moves everything, and a recommender that draws random numbers draws others once a
-rating is added (`other_rng` shows how much that moves). So promises are held against the recommender fitted anew to the
-log with the promised ratings in it.
+rating is added (`other_rng` shows how much that moves).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -17,21 +18,21 @@ import torch
 from pydantic import AfterValidator, BeforeValidator
 from scipy import stats
 
-from recaudit.arrays import BoolArray, FloatArray
-from recaudit.audits.agency.fits import Fits, audited
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.agency.sweeps import free_ratings_of
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import candidate_items
 from recaudit.audits.fidelity.definitions import FIDELITY
-from recaudit.audits.fidelity.refits import Edit, Refit
 from recaudit.audits.instability.audit import Instability
-from recaudit.audits.logs import observed_log
+from recaudit.audits.logs import Fits, audited
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.result import STATUS
 from recaudit.audits.result import Result
+from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
+from recaudit.errors import RecauditError
 from recaudit.interventions import Actions, Future, NextK
 from recaudit.metrics.tables import SUMMARY_SCHEMA
+from recaudit.models.base import Recommender
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.solvers.distance.distances import distance_between
@@ -93,15 +94,12 @@ class Fidelity(Audit):
         recommender, rng = subject.recommender, context.rng
         assert recommender is not None
         actions, own = free_ratings_of(self.audit), isinstance(self.audit, Reachability)
-        model, data = audited(subject, actions, rng)
-        log = observed_log(model, data, actions)
-        promises = self._promises(Subject(model=model, data=data), context)
+        model, log = audited(subject, actions, rng)
+        promises = self._promises(Subject(model=model, data=log), context)
         looking, acting, other = ("user", "user", "item") if own else ("viewer", "editor", "editor")
         people = np.unique(log.users_at(promises[looking]))
         edits = [Edit.of(log, pair[acting], pair) for pair in promises.iter_rows(named=True)]
-        acted = np.empty((len(people), 0), dtype=np.int64)
-        if own and isinstance(actions, Actions):
-            acted = actions.items(model, people, rng, log)
+        acted = actions.items(model, people, rng, log) if own and isinstance(actions, Actions) else None
         allowed = candidate_items(log, people, acted, self.audit.candidates)
 
         seeds = [rng] if self.other_rng is None else [rng, self.other_rng]
@@ -109,7 +107,9 @@ class Fidelity(Audit):
         scores = model.scores(people).numpy()
         noise = np.abs(fits[rng].of(model.data).scores(people).numpy() - scores).max(initial=0.0)
         before = [scores if own else fits[seed].of(log).scores(people).numpy() for seed in seeds]
-        after = [Refit(recommender, log, people, seed).all(edits, context.engine) for seed in seeds]
+        distinct = list(dict.fromkeys(edit for edit in edits if edit is not None))
+        refits = [partial(_refit, recommender, log, people, seed) for seed in seeds]
+        after = [dict(zip(distinct, context.engine.map(refit, distinct, "fidelity"), strict=True)) for refit in refits]
 
         rows: list[dict[str, Any]] = []
         for pair, edit in zip(promises.iter_rows(named=True), edits, strict=True):
@@ -117,14 +117,16 @@ class Fidelity(Audit):
             if edit is None:
                 continue
             at = int(np.searchsorted(people, log.users_at([pair[looking]])[0]))
-            outcome = _Outcome(self.audit, allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1)
+            asked = allowed[at], int(log.items_at([pair["item"]])[0]) if own else -1
             refitted = [None if isinstance(found := refit[edit], str) else found[at] for refit in after]
-            realised = [outcome.value(start[at], refit) for start, refit in zip(before, refitted, strict=True)]
+            realised = [
+                _outcome(self.audit, *asked, start[at], scored) for start, scored in zip(before, refitted, strict=True)
+            ]
             rows[-1] |= {"promised": pair["value"], **dict(zip(_REALISED, realised, strict=False))}
             if own:
                 response = model.respond(edit.user, edit.user, np.array(edit.items))
                 ranked = scores[at], response.scores(np.array(edit.ratings)).numpy(), refitted[0]
-                rows[-1] |= {name: outcome.rank(some) for name, some in zip(_RANKS, ranked, strict=True)}
+                rows[-1] |= {name: _rank(*asked, some) for name, some in zip(_RANKS, ranked, strict=True)}
         numbers = dict.fromkeys(("baseline", "promised", *_REALISED, "error"), pl.Float64)
         schema: dict[str, Any] = {**numbers, **(dict.fromkeys(_RANKS, pl.Int64) if own else {}), "status": STATUS}
         promised, gained = pl.col("promised"), pl.col("realised")
@@ -153,34 +155,26 @@ class Fidelity(Audit):
 fidelity = Verb(Fidelity, Result)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Outcome:
-    """What the audit looks at for one user: an item's probability, or the user's whole distribution."""
+def _outcome(
+    audit: Reachability | Instability, allowed: BoolArray, item: int, before: FloatArray, after: FloatArray | None
+) -> float | None:
+    """The item's probability at the scores `after` (items,), or how far they move the distribution `before`."""
+    if after is None:
+        return None
+    policy = audit.policy
+    if isinstance(audit, Reachability):
+        scores = torch.from_numpy(after)[None]
+        return float(policy.log_probabilities(scores, torch.from_numpy(allowed)[None])[0, item].exp())
+    assert isinstance(policy, Softmax)
+    logits = (policy.beta * torch.from_numpy(scores[allowed]) for scores in (before, after))
+    return float(distance_between(audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
 
-    audit: Reachability | Instability
-    allowed: BoolArray
-    """(items,): True at the user's candidates."""
-    item: int
 
-    def value(self, before: FloatArray, after: FloatArray | None) -> float | None:
-        """The item's probability at the scores `after` (items,), or how far they move the distribution `before`."""
-        if after is None:
-            return None
-        policy = self.audit.policy
-        if isinstance(self.audit, Reachability):
-            scores, allowed = torch.from_numpy(after)[None], torch.from_numpy(self.allowed)[None]
-            return float(policy.log_probabilities(scores, allowed)[0, self.item].exp())
-        assert isinstance(policy, Softmax)
-        logits = (policy.beta * torch.from_numpy(scores[self.allowed]) for scores in (before, after))
-        return float(distance_between(self.audit.distance, *(torch.log_softmax(some, dim=0) for some in logits)))
-
-    def rank(self, scores: FloatArray | None) -> int | None:
-        """1 + how many candidates score higher, by more than rounding."""
-        if scores is None:
-            return None
-        own = scores[self.item]
-        return 1 + int((scores[self.allowed] > own + 1e-12 * abs(own)).sum())
+def _rank(allowed: BoolArray, item: int, scores: FloatArray | None) -> int | None:
+    """1 + how many candidates score higher, by more than rounding."""
+    if scores is None:
+        return None
+    return 1 + int((scores[allowed] > scores[item] + 1e-12 * abs(scores[item])).sum())
 
 
 def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
@@ -203,3 +197,39 @@ def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
         for name, value in values.items()
     ]
     return pl.DataFrame(rows, SUMMARY_SCHEMA)
+
+
+@final
+@dataclass(frozen=True)
+class Edit:
+    """The ratings that a user writes into the log, by position."""
+
+    user: int
+    items: tuple[int, ...]
+    ratings: tuple[float, ...]
+
+    @classmethod
+    def of(cls, log: Interactions, user: object, row: Mapping[str, Any]) -> Edit | None:
+        """The best ratings of a pair's row, given by the user with this id; None where there are none."""
+        if row["action_items"] is None:
+            return None
+        items = log.items_at(row["action_items"]).tolist()
+        return cls(int(log.users_at([user])[0]), tuple(items), tuple(row["action_ratings"]))
+
+    def written(self, log: Interactions) -> Interactions:
+        """The log with these ratings; in a log of clicks, where every rating is the same, a 0 takes one away."""
+        items, ratings = np.array(self.items, dtype=np.int64), np.array(self.ratings)
+        gone = (ratings == 0) & (log.scale[0] == log.scale[1])
+        if gone.any():
+            log = log.subset((log.users != self.user) | ~np.isin(log.items, items[gone]))
+        return log.with_ratings(self.user, items[~gone], ratings[~gone])
+
+
+def _refit(recommender: Recommender, log: Interactions, users: IntArray, rng: int, edit: Edit) -> FloatArray | str:
+    """(users, items): the scores of users (positions) after a refit, or why there are none."""
+    edited = edit.written(log)
+    try:
+        scores = recommender.fit(edited, rng).scores(users).numpy()
+    except RecauditError as error:
+        return str(error)
+    return scores if np.isfinite(scores).all() else "the refitted model has scores that are NaN or infinite"

@@ -1,33 +1,24 @@
-"""Instability: how far one user can move what another is recommended.
-
-Paper 001, Definitions 4.3 and 4.4: `max over the editor's ratings of d(P(viewer's item) after, P before)`. The editor's
-ratings move the vectors of the rated items and nothing else, so that the maximum is exact (`solvers.own_item`), for
-every pair of users.
-"""
+"""Instability: how far one user can move what another is recommended (paper 001, Definitions 4.3 and 4.4)."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal, final
+from typing import Annotated, final
 
 import polars as pl
 from pydantic import Field
 
 from recaudit.arrays import IntArray
-from recaudit.audits.agency.fits import audited
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import Candidates
-from recaudit.audits.instability.ask import BlackBoxSolver
 from recaudit.audits.instability.definitions import INSTABILITY
-from recaudit.audits.instability.drawn import DrawnItemsSolver
 from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
-from recaudit.audits.instability.white_box import VIEWERS, OwnItemSolver, PairwiseSolver
-from recaudit.audits.logs import observed_log, rating_facts
+from recaudit.audits.instability.solvers import VIEWERS, BlackBoxSolver, DrawnItemsSolver, OwnItemSolver, PairwiseSolver
+from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
-from recaudit.audits.samples import resolve_users
+from recaudit.audits.samples import Baseline, Candidates, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -75,7 +66,7 @@ class Instability(Audit):
     """The distance is that of two outcomes alone: this item is shown, or it is not."""
     candidates: Candidates = "unseen"
     """What is chosen from: the items that the viewer has not rated, or all."""
-    baseline: Literal["scores", "predicted", "factual"] | None = None
+    baseline: Baseline | None = None
     """The distribution before: with the editor's ratings as they are in the log ("factual", the default for `Past`), at
     the model's "scores" (the default elsewhere, and what the paper's Algorithm 3 does), or with the edited items rated
     as "predicted" for the editor."""
@@ -93,6 +84,11 @@ class Instability(Audit):
         """The largest distance over another user's ratings."""
         return Recipe(Others(self.edits), Distribution(), Moved(self.distance), Max())
 
+    @property
+    def resolved_baseline(self) -> Baseline:
+        """The baseline, where nothing is said the default for these edits."""
+        return self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
+
     def check(self, data: Interactions) -> None:
         """That the groupings are there, and of users."""
         user_groupings(data, self.by)
@@ -100,8 +96,7 @@ class Instability(Audit):
     def measure(self, subject: Subject, context: Context) -> InstabilityResult:
         """Solve every pair, and add up."""
         rng = context.rng
-        model, data = audited(subject, self.edits, rng)
-        log = observed_log(model, data, self.edits)
+        model, log = audited(subject, self.edits, rng)
         if not isinstance(self.policy, Softmax):
             raise NotSupportedError(
                 f"Instability under {self.policy!r} has no exact solver. Softmax(beta=...) has one; "
@@ -110,19 +105,13 @@ class Instability(Audit):
         if self.item is not None and isinstance(self.edits, Actions) and self.edits.changes is not None:
             raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
         grouped = user_groupings(log, self.by)
-        viewers, editors = (self._positions(log, side, rng) for side in ("viewers", "editors"))
+        viewers, editors = (resolve_users(getattr(self, side), log, rng, side) for side in ("viewers", "editors"))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs
         if self.best_ratings and not kept:
-            raise InputError(
-                "best_ratings",
-                received="True without pairs",
-                expected="a row a pair to hold them",
-                remedy="Pass pairs=True, or fewer viewers and editors.",
-            )
+            expected, remedy = "a row a pair to hold them", "Pass pairs=True, or fewer viewers and editors."
+            raise InputError("best_ratings", received="True without pairs", expected=expected, remedy=remedy)
         ratings = rating_facts(model, log, self.edits, editors, rng)
-        baseline = self.baseline or ("factual" if isinstance(self.edits, Past) else "scores")
-        decided = self.model_copy(update={"baseline": baseline, "pairs": kept})
-        solver = _solver(decided, model, log, len(viewers), editors, rng)
+        solver = _solver(self.model_copy(update={"pairs": kept}), model, log, len(viewers), editors, rng)
         totals = PairTotals.joined(context.engine.map(solver, blocks(viewers, VIEWERS), "instability"))
         looking, rating = log.user_ids.gather(viewers), log.user_ids.gather(editors)
 
@@ -138,11 +127,8 @@ class Instability(Audit):
             "histogram": histogram(totals.bins, self.distance),
             "pairs": totals.pairs,
         }
-        facts = {**ratings, "baseline": baseline, "statuses": totals.statuses()}
+        facts = {**ratings, "baseline": self.resolved_baseline, "statuses": totals.statuses()}
         return InstabilityResult(self, tables, rng=rng, facts=facts)
-
-    def _positions(self, log: Interactions, side: Literal["viewers", "editors"], rng: int) -> IntArray:
-        return resolve_users(getattr(self, side), log, rng, side)
 
 
 instability = Verb(Instability, InstabilityResult)

@@ -1,7 +1,4 @@
-"""What the solvers of instability have in common: what is asked of a pair, the rows, and what they add up to.
-
-Pairs are millions: they stream by, and the totals of each viewer, each editor and each group of editors are kept.
-"""
+"""What the solvers of instability have in common. Pairs are millions: they stream by, and their totals are kept."""
 
 from __future__ import annotations
 
@@ -17,8 +14,9 @@ from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import Asked
-from recaudit.audits.candidates import candidate_items
+from recaudit.audits.reachability.pairs import action_columns
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -45,18 +43,14 @@ BINS = 1000
 class PairDistances:
     """The answers for a block of viewers, (viewers, editors) each."""
 
-    value: FloatArray
-    """NaN where there is none."""
+    value: FloatArray  # NaN where there is none
     lower: FloatArray
     upper: FloatArray
-    solved: BoolArray
-    """Whether the value is the largest distance itself."""
-    items: IntArray
-    """(editors, actions): what the editors rate; -1 for none."""
+    solved: BoolArray  # whether the value is the largest distance itself
+    items: IntArray  # (editors, actions): what the editors rate; -1 for none
     ratings: FloatArray | None = None
     """(viewers, editors, actions): the ratings that reach the value, NaN where a rating stays or does not matter."""
-    asked: NDArray[np.object_] | None = None
-    """(viewers, editors) of `Asked`, where a system was asked."""
+    asked: NDArray[np.object_] | None = None  # of `Asked`, where a system was asked
 
 
 class PairSolver(ABC):
@@ -64,30 +58,27 @@ class PairSolver(ABC):
 
     def __init__(self, audit: Instability, model: FittedModel, log: Interactions, editors: IntArray, rng: int) -> None:
         assert isinstance(audit.policy, Softmax)
-        self.audit = audit
-        """With what it leaves open decided: `baseline` and `pairs` are not None."""
+        self.audit = audit  # with what it leaves open decided: `pairs` is not None
         self.model, self.log, self.rng = model, log, rng
-        self.editors = editors
-        """Positions."""
-        self.beta = audit.policy.beta
+        self.editors = editors  # positions, as is the one item that the distance is about
         self.target = None if audit.item is None else int(log.items_at([audit.item])[0])
-        """The position of the one item that the distance is about."""
+        self.beta = audit.policy.beta
         groups = [grouping.weights[editors] for grouping in user_groupings(log, audit.by)]
         self._members = np.concatenate([np.empty((len(editors), 0)), *groups], axis=1)
-        self.prepare()
+        self._prepare()
 
     @abstractmethod
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Check what is asked, and work out once what serves all viewers."""
 
     @abstractmethod
-    def solve(self, viewers: IntArray) -> PairDistances:
+    def _solve(self, viewers: IntArray) -> PairDistances:
         """The pairs of these viewers (positions) with all editors."""
 
     @final
     def __call__(self, viewers: IntArray) -> PairTotals:
         """The totals and, where they are kept, the rows of these viewers' pairs; nobody is their own editor."""
-        found, threshold = self.solve(viewers), self.audit.threshold
+        found, threshold = self._solve(viewers), self.audit.threshold
         asked = viewers[:, None] != self.editors[None, :]
         failed = np.zeros(asked.shape, dtype=bool)
         if found.asked is not None:
@@ -127,7 +118,7 @@ class PairSolver(ABC):
 
     def allowed(self, viewers: IntArray) -> BoolArray:
         """(viewers, items): True at each viewer's candidates."""
-        return candidate_items(self.log, viewers, np.zeros((len(viewers), 0), dtype=np.int64), self.audit.candidates)
+        return candidate_items(self.log, viewers, None, self.audit.candidates)
 
     def shown(self, scores: torch.Tensor, viewers: IntArray) -> torch.Tensor:
         """(viewers, items): the scores, -inf where an item is no candidate."""
@@ -140,10 +131,10 @@ class PairSolver(ABC):
 
     def ratings_before(self, model: FittedModel, editors: IntArray, items: IntArray) -> FloatArray | None:
         """(editors, actions): the ratings of `items` in the baseline; None where that is the model's scores."""
-        if self.audit.baseline == "factual":
+        if self.audit.resolved_baseline == "factual":
             own = [(editors[at], items[at]) for at in blocks(np.arange(len(editors)))]
             return np.concatenate([self.actions.unchanged(model, part, some, self.log) for part, some in own])
-        if self.audit.baseline == "predicted":
+        if self.audit.resolved_baseline == "predicted":
             who = np.repeat(editors, items.shape[1])
             scores = model.pair_scores(who, np.maximum(items, 0).ravel()).reshape(items.shape)
             return scores.clip(*rating_range(self.log.scale)) if model.predicts_ratings else scores
@@ -174,16 +165,9 @@ class PairSolver(ABC):
             frame = frame.with_columns(Asked.columns(found.asked[row, column].tolist()))
         if found.ratings is None or not self.audit.best_ratings:
             return frame
-        chosen: list[list[object] | None] = []
-        ratings: list[list[float] | None] = []
-        item_ids = self.log.item_ids.to_list()
-        for has, items, given in zip(known, found.items[column], found.ratings[row, column], strict=True):
-            matters = np.flatnonzero(~np.isnan(given))
-            chosen.append([item_ids[item] for item in items[matters]] if has else None)
-            ratings.append(given[matters].tolist() if has else None)
+        given = found.ratings[row, column][known]
         return frame.with_columns(
-            pl.Series("action_items", chosen, pl.List(self.log.item_ids.dtype)),
-            pl.Series("action_ratings", ratings, pl.List(pl.Float64)),
+            action_columns(self.log.item_ids, known, found.items[column][known], given, ~np.isnan(given))
         )
 
 
@@ -200,10 +184,8 @@ def user_groupings(data: Interactions, by: Sequence[str] | None) -> list[Groupin
 class PersonTotals(NamedTuple):
     """What the pairs of each viewer, or of each editor, come to."""
 
-    sums: FloatArray
-    """(4, people): see `PairTotals.by_group`."""
-    largest: FloatArray
-    """(people,): -inf without any value."""
+    sums: FloatArray  # (4, people): see `PairTotals.by_group`
+    largest: FloatArray  # (people,): -inf without any value
     partner: IntArray
     """(people,): the place of the editor, or viewer, of the largest value, the first of equals; -1 without any."""
 
@@ -234,15 +216,13 @@ class PersonTotals(NamedTuple):
 class PairTotals:
     """The sums over the pairs of a block of viewers, or of all."""
 
-    pairs: pl.DataFrame
-    """A row for each pair, or none where they are not kept."""
+    pairs: pl.DataFrame  # a row for each pair, or none where they are not kept
     viewers: PersonTotals
     editors: PersonTotals
     by_group: FloatArray
     """(4, viewers, groups): of the viewer's pairs with editors of each group, who can be part members, how many have a
     value, their total, how many are above the threshold, how many are bounded."""
-    bins: IntArray
-    """(BINS,): see `bin_counts`."""
+    bins: IntArray  # (BINS,): see `bin_counts`
     absent: IntArray
     """(2,): how many pairs have no value because the system failed, and how many because there is none."""
 

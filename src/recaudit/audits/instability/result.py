@@ -55,12 +55,8 @@ class InstabilityResult(Result):
         bounds a group's mean is one too, and is called bounded; so is the difference, which may be off either way.
         """
         if self.pairs.is_empty():
-            raise InputError(
-                "contrast",
-                received="a result without pairs",
-                expected="a row a pair",
-                remedy="Pass pairs=True to instability, or only the editors of the two groups.",
-            )
+            remedy = "Pass pairs=True to instability, or only the editors of the two groups."
+            raise InputError("contrast", received="a result without pairs", expected="a row a pair", remedy=remedy)
         means, sizes, found = [], [], []
         for name, ids in (("first", list(first)), ("second", list(second))):
             if strangers := [editor for editor in ids if editor not in self.editors["editor"]]:
@@ -71,11 +67,8 @@ class InstabilityResult(Result):
             found.append(known["status"].cast(pl.String).to_numpy())
         paired = means[0].join(means[1], on="viewer").sort("viewer")
         if paired.is_empty():
-            raise InputError(
-                "first, second",
-                received="groups without a viewer in common",
-                expected="editors of this result, each group with at least one",
-            )
+            expected = "editors of this result, each group with at least one"
+            raise InputError("first, second", received="groups without a viewer in common", expected=expected)
         one, two = paired["first"].to_numpy(), paired["second"].to_numpy()
         columns = np.column_stack([one, two, one - two])
         bootstrap = self.audit.bootstrap(self.rng)

@@ -1,12 +1,10 @@
-"""Reachability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2).
-
-What is found is a lower bound; `Reachability` says what the columns `queries`, `fresh` and `failure` mean.
-"""
+"""Reachability of a system that can only be asked, within a budget of queries a pair (paper 001, section 5.2)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import final
 
@@ -16,9 +14,8 @@ import torch
 from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.asking import FAILURES, Asked, Best, PointValue, Visit, check_budget, expected_log
-from recaudit.audits.reachability.search import SearchMethod, rating_box
-from recaudit.audits.reachability.search_future import left_over, roll_out
+from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget, expected_log
+from recaudit.audits.reachability.search import SearchMethod, left_over, rating_box, roll_out
 from recaudit.errors import NotSupportedError
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import OpaqueResponse
@@ -27,6 +24,9 @@ from recaudit.seeding import derive
 from recaudit.solvers.solution import Solution
 from recaudit.status import Status
 
+Answer = Callable[[BlackBox, FloatArray], tuple[tuple[int, ...], Tensor]]
+"""Ratings in, the items that come on the way and the scores (items,) after them out."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -34,16 +34,12 @@ class _Start:
     """What is known of a user before the search: one user, and positions of items throughout."""
 
     user: int
-    before: Tensor
-    """(items,): the scores of the baseline."""
-    candidates: BoolArray
-    """(items,)"""
-    able: bool = True
-    """Whether the user can do anything."""
-    acted: IntArray | None = None
+    before: Tensor  # (items,): the scores of the baseline
+    candidates: BoolArray  # (items,)
+    able: bool = True  # whether the user can do anything
+    acted: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """(actions,): whose ratings are free, where that is known beforehand."""
-    ratings: FloatArray | None = None
-    """(actions,): where the search starts, if anywhere."""
+    ratings: FloatArray | None = None  # (actions,): where the search starts, if anywhere
 
 
 @final
@@ -57,8 +53,7 @@ class _Row:
     log_lower: float = np.nan
     ratings: FloatArray | None = None
     acted: IntArray | None = None
-    rank: float = np.nan
-    """At the best ratings; NaN where the item is not among what is left."""
+    rank: float = np.nan  # at the best ratings; NaN where the item is not among what is left
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +66,7 @@ class AskMethod(SearchMethod, ABC):
 
     @property
     def _answers(self) -> tuple[int, int]:
-        """How many answers a point takes, of a system that is asked each question once, and of one asked afresh.
-
-        The first item of a roll-out is known, unless it is asked for afresh.
-        """
+        """See `Visit.maximize`; the first item of a roll-out is known, unless it is asked for afresh."""
         return (self.steps, self.steps + 1) if self.steps else (1, 1)
 
     @final
@@ -87,8 +79,8 @@ class AskMethod(SearchMethod, ABC):
         """What is asked once for all pairs of a user."""
 
     @abstractmethod
-    def _pair(self, visit: Visit, start: _Start, target: int) -> _Row:
-        """The answer for one target."""
+    def _answering(self, start: _Start) -> Answer:
+        """How the system is asked on behalf of one pair."""
 
     def _user(self, user: int) -> pl.DataFrame:
         visit = Visit.of(self.model, self.audit.budget)
@@ -101,18 +93,15 @@ class AskMethod(SearchMethod, ABC):
         except FAILURES as error:
             failure = str(error)
         asked = self.asked(start.candidates[None])[0]
-        solvable = asked & start.candidates & start.able
-        rows = {int(target): self._row(visit, start, int(target), failure) for target in np.flatnonzero(solvable)}
+        before = Asked(visit.queries.asked, failure=failure)
+        rows: dict[int, _Row] = {}
+        for target in np.flatnonzero(asked & start.candidates & start.able).tolist():
+            pair = visit.pair()
+            try:
+                rows[target] = self._pair(pair, start, target) if failure is None else _Row(before)
+            except FAILURES as error:
+                rows[target] = _Row(Asked(pair.queries.asked, failure=str(error)))
         return self._frame(start, asked, rows, Asked(visit.queries.asked))
-
-    def _row(self, visit: Visit, start: _Start, target: int, failure: str | None) -> _Row:
-        if failure is not None:
-            return _Row(Asked(visit.queries.asked, failure=failure))
-        pair = visit.pair()
-        try:
-            return self._pair(pair, start, target)
-        except FAILURES as error:
-            return _Row(Asked(pair.queries.asked, failure=str(error)))
 
     def _frame(self, start: _Start, asked: BoolArray, rows: dict[int, _Row], before: Asked) -> pl.DataFrame:
         """The rows of one user, by target; the other pairs in `asked` (items,) needed what came `before`."""
@@ -138,22 +127,37 @@ class AskMethod(SearchMethod, ABC):
         spent = [rows[item].asked if item in rows else before for item in np.flatnonzero(asked).tolist()]
         return frame.with_columns(Asked.columns(spent))
 
-    def _seed(self, label: str, user: int, target: int) -> int:
-        return derive(derive(self.rng, label, self.log.user_ids[user]), self.log.item_ids[target])
+    def _pair(self, visit: Visit, start: _Start, target: int) -> _Row:
+        """The answer for one target."""
+        answer, left = self._answering(start), False
 
-    def _found(self, visit: Visit, start: _Start, target: int, best: Best, acted: IntArray) -> _Row:
-        """The row of the best point found; `acted`: which items were rated there."""
-        model, logs = visit.model, np.array([outcome.value for outcome in best.outcomes])
+        def outcome(model: BlackBox, point: FloatArray) -> PointValue:
+            nonlocal left
+            items, scores = answer(model, point)
+            allowed = left_over(start.candidates, items)
+            left |= bool(allowed[target])
+            return PointValue(float(self.log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
+
+        box = rating_box(self.ratings, self.steps or len(start.acted))
+        label = "future search" if self.steps else "search"
+        seed = derive(derive(self.rng, label, self.log.user_ids[start.user]), self.log.item_ids[target])
+        best = visit.maximize(outcome, box, start=start.ratings, rng=seed, answers=self._answers)
+        came, asked = best.outcomes[0].items, Asked(visit.queries.asked, best.fresh)
+        if not left and not best.fresh and (came[:1] == (target,) or best.tried == box.size):
+            return _Row(asked, Status.NOT_APPLICABLE)
+        logs = np.array([told.value for told in best.outcomes])
         value, lower = (float(logs[0]), float(logs[0])) if not best.fresh else expected_log(logs)
-        if model.sampling is not None:
-            share = model.sampling.at_least(float(best.outcomes[0].scores[target].exp()))
+        if visit.model.sampling is not None:
+            share = visit.model.sampling.at_least(float(best.outcomes[0].scores[target].exp()))
             lower = min(value, float(np.log(share)) if share > 0 else -np.inf)
         places = []
-        for outcome in best.outcomes:
-            allowed = left_over(start.candidates, outcome.items)
-            places.append(ranks(outcome.scores[None], allowed[None])[0, target] if allowed[target] else np.nan)
+        for told in best.outcomes:
+            allowed = left_over(start.candidates, told.items)
+            places.append(ranks(told.scores[None], allowed[None])[0, target] if allowed[target] else np.nan)
         rank = float(np.floor(np.median(places))) if np.isfinite(places).all() else np.nan
-        asked = Asked(visit.queries.asked, best.fresh)
+        acted = start.acted
+        if self.steps and left and not best.fresh:
+            acted = np.array(came, dtype=np.int64)
         return _Row(asked, Status.BOUNDED, value, lower, best.point[: len(acted)], acted, rank)
 
 
@@ -174,30 +178,18 @@ class AskActions(AskMethod):
             before = visit.scores(lambda model: model.respond(user, user, acted).scores(ratings))
         return _Start(user, before, self.candidates(users, acted[None])[0], len(acted) > 0, acted, ratings)
 
-    def _pair(self, visit: Visit, start: _Start, target: int) -> _Row:
-        acted, allowed = start.acted, torch.from_numpy(start.candidates)[None]
-        assert acted is not None
-
+    def _answering(self, start: _Start) -> Answer:
         @cache
         def response(model: BlackBox) -> OpaqueResponse:
-            return model.respond(start.user, start.user, acted)
+            return model.respond(start.user, start.user, start.acted)
 
-        def outcome(model: BlackBox, point: FloatArray) -> PointValue:
-            scores = response(model).scores(point)
-            return PointValue(float(self.log_probabilities(scores[None], allowed)[0, target]), scores)
-
-        box = rating_box(self.ratings, len(acted))
-        best = visit.maximize(outcome, box, start=start.ratings, rng=self._seed("search", start.user, target))
-        return self._found(visit, start, target, best, acted)
+        return lambda model, point: ((), response(model).scores(point))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class AskFuture(AskMethod):
-    """For the next k items that the system shows: a roll-out, which takes k answers, for each point asked about.
-
-    What comes on the way has the value 0, or does not apply, as in `SearchFuture`.
-    """
+    """For the next k items that the system shows: as `SearchFuture`, with a roll-out of k answers for each point."""
 
     def __post_init__(self) -> None:
         if isinstance(self.model, BlackBox) and self.model.sampling is not None:
@@ -205,30 +197,18 @@ class AskFuture(AskMethod):
         super().__post_init__()
 
     def _begin(self, visit: Visit, user: int) -> _Start:
-        users, k = np.array([user]), self.future.k
-        candidates = self.candidates(users)[0]
+        users = np.array([user])
+        _, candidates, solvable = self.future_pairs(users)
         before = visit.scores(lambda model: model.scores(users)[0])
-        able = self.log.n_items - self.log.user_counts[user] >= k and candidates.sum() > k
-        return _Start(user, before, candidates, bool(able))
+        return _Start(user, before, candidates[0], bool(solvable.any()))
 
-    def _pair(self, visit: Visit, start: _Start, target: int) -> _Row:
-        user, shown, left = start.user, ~self.log.seen(np.array([start.user]))[0], False
+    def _answering(self, start: _Start) -> Answer:
+        shown = ~self.log.seen(np.array([start.user]))[0]
 
-        def outcome(model: BlackBox, point: FloatArray) -> PointValue:
-            nonlocal left
-
+        def answer(model: BlackBox, point: FloatArray) -> tuple[tuple[int, ...], Tensor]:
             def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
-                return model.respond(user, user, np.array(items, dtype=np.int64)).scores(ratings.numpy())
+                return model.respond(start.user, start.user, np.array(items, dtype=np.int64)).scores(ratings.numpy())
 
-            items, scores = roll_out(step, model.may_show, shown, torch.from_numpy(point))
-            allowed = left_over(start.candidates, items)
-            left |= bool(allowed[target])
-            return PointValue(float(self.log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
+            return roll_out(step, model.may_show, shown, torch.from_numpy(point))
 
-        box, seed = rating_box(self.ratings, self.future.k), self._seed("future search", user, target)
-        best = visit.maximize(outcome, box, start=None, rng=seed, answers=self._answers)
-        came = best.outcomes[0].items
-        if not left and not best.fresh and (came[:1] == (target,) or best.tried == box.size):
-            return _Row(Asked(visit.queries.asked, best.fresh), Status.NOT_APPLICABLE)
-        told = came if left and not best.fresh else ()
-        return self._found(visit, start, target, best, np.array(told, dtype=np.int64))
+        return answer

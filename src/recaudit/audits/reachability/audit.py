@@ -1,8 +1,7 @@
 """Reachability: the highest probability with which a user can get an item recommended by changing ratings.
 
 Paper 000, Equation 1: `rho*(u, i) = max over the allowed actions a of P(item i is shown to u after a)`, where scores
-after the action are `slope @ a + intercept` (the model's response). Every pair is solved, not a sample, and every
-value has certified bounds.
+after the action are `slope @ a + intercept` (the model's response).
 """
 
 from __future__ import annotations
@@ -14,19 +13,15 @@ import polars as pl
 from pydantic import Field
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.candidates import Baseline, Candidates
-from recaudit.audits.logs import observed_log, rating_facts
+from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
-from recaudit.audits.reachability.best_response import check_device
 from recaudit.audits.reachability.definitions import REACHABILITY
-from recaudit.audits.reachability.future import SolveFuture
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.result import ReachabilityResult
-from recaudit.audits.reachability.search import SearchActions, SearchMethod
-from recaudit.audits.reachability.search_future import SearchFuture
-from recaudit.audits.reachability.solve import SolveActions
+from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
+from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
-from recaudit.audits.samples import resolve_items, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -111,14 +106,8 @@ class Reachability(Audit):
 
     def measure(self, subject: Subject, context: Context) -> ReachabilityResult:
         """Solve every pair of the users asked about."""
-        assert subject.model is not None
-        model, log, rng = subject.model, subject.model.data, context.rng
-        if subject.recommender is None:
-            log = observed_log(model, subject.data, self.actions)
-        elif isinstance(self.actions, Past) and subject.data is not None:
-            before, log = self.actions.before(subject.data), subject.data
-            if before.fingerprint != model.data.fingerprint:
-                model = subject.recommender.fit(before, rng=rng)
+        rng = context.rng
+        model, log = audited(subject, self.actions, rng)
         users = resolve_users(self.users, log, rng)
         method = self.method(model, log, rng, context.device)
         if isinstance(method, SearchMethod):

@@ -1,7 +1,4 @@
-"""Two groups on the same users: popular against intermediate items, active against intermediate users.
-
-Paper 001, appendix E, Tables II and III; the second by `Instability.contrast`.
-"""
+"""Popular against intermediate items, active against intermediate users: paper 001, appendix E, Tables II and III."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
-from recaudit.audits.reachability.result import ReachabilityResult
+from recaudit.arrays import FloatArray, IntArray, StatusArray
+from recaudit.audits.reachability.result import ReachabilityResult, marked, matrices
 from recaudit.data.checks import listed_ids, positions
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -29,30 +26,20 @@ _LARGE = 2 * _RANKS[1]
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Lifts:
     """How far users can lift items, by user and over any set of items; pairs without a lift are left out.
 
-    The mean is over a user's pairs first, then over users. Lifts are ratios, so their mean is geometric, the one that
-    neither a few items with tiny baselines nor the choice of the reciprocal can turn; the arithmetic mean, which paper
-    001 reports, is kept beside it.
+    A user's own mean comes first, then that over users. It is geometric, the one that neither a few items with tiny
+    baselines nor the choice of the reciprocal can turn; the arithmetic mean, which paper 001 reports, is beside it.
     """
 
-    found: ReachabilityResult
-    values: FloatArray
-    """(asked users, items): NaN where there is no lift: no answer, or a baseline of 0."""
-    bounded: BoolArray
-    """(asked users, items): where the lift is a lower bound."""
-    failed: BoolArray
-    """(asked users, items): where an answer was looked for and not found."""
-
-    @classmethod
-    def of(cls, found: ReachabilityResult) -> Lifts:
-        """From the pairs of a result."""
-        grid = found.grid
+    def __init__(self, found: ReachabilityResult) -> None:
+        ids = found.pairs["user"].unique(maintain_order=True), found.items["item"]
         known = found.pairs.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
-        values = grid.filled(grid.places(known), known["lift"])
-        return cls(found, values, grid.marked(known, Status.BOUNDED), grid.marked(found.pairs, Status.FAILED))
+        self.found = found
+        # (asked users, items) each: NaN where there is no lift; where it is a lower bound; where none was found
+        (self.values,) = matrices(known, *ids, "lift")
+        self.bounded, self.failed = marked(known, *ids, Status.BOUNDED), marked(found.pairs, *ids, Status.FAILED)
 
     def statuses(self, weights: FloatArray) -> StatusArray:
         """(users,): how each user's mean over the items with a weight (items,) stands."""
@@ -82,7 +69,7 @@ class Lifts:
 
     def weights(self, ids: Iterable[object] | None) -> FloatArray:
         """(items,): 1 for the items with these ids, else 0; 1 for all where none are named."""
-        items = self.found.grid.items
+        items = self.found.items["item"]
         if ids is None:
             return np.ones(len(items))
         named = pl.DataFrame({"items": listed_ids(ids, items, "items")})
@@ -102,12 +89,9 @@ class Lifts:
 class Tiers:
     """Two groups by how many ratings they have, the same for every model."""
 
-    first: tuple[object, ...]
-    """The ids of those with the most ratings."""
-    second: tuple[object, ...]
-    """The ids of as many in between."""
-    ranks: tuple[int, int]
-    """The ranks, 1 for the most ratings, from which the second group is drawn; the last included."""
+    first: tuple[object, ...]  # the ids of those with the most ratings
+    second: tuple[object, ...]  # the ids of as many in between
+    ranks: tuple[int, int]  # from which the second group is drawn, the last included; 1 for the most ratings
 
     @property
     def rule(self) -> str:
@@ -162,16 +146,13 @@ def contrast_items(
     groups, and `excluded` counts the others. Where lifts are lower bounds a group's mean is one too, and is called
     bounded; so is the ratio or difference of two groups, which may then be off either way.
     """
-    lifts = Lifts.of(found)
+    lifts = Lifts(found)
     weights = [lifts.weights(ids) for ids in (first, second)]
     logs, means = ([mean(weight) for weight in weights] for mean in (lifts.logs, lifts.means))
     both = ~np.isnan(logs[0]) & ~np.isnan(logs[1])
     if not both.any():
-        raise InputError(
-            "first, second",
-            received="groups without a user in common",
-            expected="items of this result, each group with pairs that have an answer",
-        )
+        expected = "items of this result, each group with pairs that have an answer"
+        raise InputError("first, second", received="groups without a user in common", expected=expected)
     stand = [lifts.statuses(weight)[both] for weight in weights]
     statuses = [weakest(some).value for some in (*stand, np.concatenate(stand))]
     columns = np.column_stack([*logs, logs[0] - logs[1], *means, means[0] - means[1]])[both]

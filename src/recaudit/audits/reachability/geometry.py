@@ -1,20 +1,18 @@
-"""The geometry of reachability: who can make which item the top one, and why (paper 000, section 4).
-
-How random a policy should be, for one user to get one item as often as possible: `best_beta`, section 4.1.
-"""
+"""Who can make which item the top one, and how random a policy should be for that: paper 000, section 4."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.candidates import Candidates, candidate_items
+from recaudit.arrays import IntArray
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.samples import Candidates, candidate_items
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Interval, NextK
@@ -39,35 +37,24 @@ TIE = 1e-6
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class OwnScores:
     """A user's scores of the candidates, `slope @ a + intercept`, over ratings a with `lower <= a <= upper`."""
 
-    acted: IntArray
-    """(actions,): positions of the items whose ratings are free; may be empty."""
-    candidates: IntArray
-    """(candidates,): positions, ascending."""
-    slope: FloatArray
-    intercept: FloatArray
-    lower: float
-    upper: float
-
-    @classmethod
-    def of(cls, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> OwnScores:
-        """The response of the user at this position; ratings that are not an interval are refused."""
+    def __init__(self, model: FittedModel, user: int, actions: Actions, candidates: Candidates, rng: int) -> None:
         ratings = actions.ratings or Interval(*rating_range(model.data.scale))
         if not isinstance(ratings, Interval):
             raise NotSupportedError(
                 f"Geometry is about intervals of ratings; {ratings!r} is not one. "
                 "Pass ratings=ra.interventions.Interval(low, high) to the actions."
             )
+        self.lower, self.upper = ratings.low, ratings.high
         users = np.array([user])
         items = actions.items(model, users, rng)
-        allowed = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
-        acted = items[0][items[0] >= 0]
-        response = model.own_responses(users, acted[None, :])
-        slope, intercept = response.slope[0].numpy(), response.intercept[0].numpy()
-        return cls(acted, allowed, slope[allowed], intercept[allowed], ratings.low, ratings.high)
+        self.acted = items[0][items[0] >= 0]  # positions of the items whose ratings are free; may be empty
+        self.candidates = np.flatnonzero(candidate_items(model.data, users, items, candidates)[0])
+        response = model.own_responses(users, self.acted[None, :])
+        self.slope = response.slope[0].numpy()[self.candidates]
+        self.intercept = response.intercept[0].numpy()[self.candidates]
 
 
 @final
@@ -136,41 +123,32 @@ def geometry(
     if not len(positions):
         raise InputError("users", received="no users", expected="at least one user id")
     wanted = None if targets is None else data.items_at(targets)
-    work = _Examine(model, actions, wanted, candidates, rng)
+    work = partial(_examine, model, actions, wanted, candidates, rng)
     pairs, rows = zip(*(engine or Serial()).map(work, positions.tolist(), "geometry"), strict=True)
     settings = {"actions": as_data(actions, ACTIONS), "candidates": candidates, "rng": rng}
     return Geometry(settings, pl.concat(pairs), pl.concat(rows))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Examine:
-    """A user's position in, the rows of their pairs and of the user out; pure and picklable."""
-
-    model: FittedModel
-    actions: Actions
-    targets: IntArray | None
-    candidates: Candidates
-    rng: int
-
-    def __call__(self, user: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        data = self.model.data
-        own = OwnScores.of(self.model, user, self.actions, self.candidates, self.rng)
-        every = own.candidates if len(own.candidates) else np.arange(data.n_items)
-        asked = every if self.targets is None else self.targets
-        solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
-        ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
-        found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))
-        pairs = pl.DataFrame(ids).join(found, on="item", how="left", maintain_order="left")
-        rich = rich_actions(self.model, own.acted) if isinstance(self.model, FactorModel) and len(own.acted) else None
-        status = Status.NOT_APPLICABLE if rich is None else Status.SOLVED
-        row = {
-            "user": data.user_ids.gather([user]),
-            "actions": [len(own.acted)],
-            "rich_actions": pl.Series([rich], dtype=pl.Boolean),
-            "status": pl.Series([status.value], dtype=STATUS),
-        }
-        return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), pl.DataFrame(row)
+def _examine(
+    model: FittedModel, actions: Actions, targets: IntArray | None, candidates: Candidates, rng: int, user: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the pairs of the user at this position, and of the user."""
+    data, own = model.data, OwnScores(model, user, actions, candidates, rng)
+    every = own.candidates if len(own.candidates) else np.arange(data.n_items)
+    asked = every if targets is None else targets
+    solvable = np.intersect1d(asked, own.candidates) if len(own.acted) else asked[:0]
+    ids = {"user": data.user_ids.gather(np.full(len(asked), user)), "item": data.item_ids.gather(asked)}
+    found = _pairs(own, solvable).with_columns(item=data.item_ids.gather(solvable))
+    pairs = pl.DataFrame(ids).join(found, on="item", how="left", maintain_order="left")
+    rich = rich_actions(model, own.acted) if isinstance(model, FactorModel) and len(own.acted) else None
+    status = Status.NOT_APPLICABLE if rich is None else Status.SOLVED
+    row = {
+        "user": data.user_ids.gather([user]),
+        "actions": [len(own.acted)],
+        "rich_actions": pl.Series([rich], dtype=pl.Boolean),
+        "status": pl.Series([status.value], dtype=STATUS),
+    }
+    return pairs.with_columns(pl.col("status").fill_null(Status.NOT_APPLICABLE.value)), pl.DataFrame(row)
 
 
 def _pairs(own: OwnScores, targets: IntArray) -> pl.DataFrame:
@@ -211,16 +189,13 @@ def best_beta(
     One row: `beta`, which lies between `beta_lower` and `beta_upper`; the probability reached there with its bounds
     (`value`, `lower`, `upper`); `reachable`: whether some ratings make the item the top one; `status`.
     """
-    own = OwnScores.of(model, int(model.data.users_at([user])[0]), actions or NextK(10), candidates, rng)
+    own = OwnScores(model, int(model.data.users_at([user])[0]), actions or NextK(10), candidates, rng)
     if not len(own.acted):
         raise InputError("user", received=user, expected="a user with at least one rating to change")
     place = np.flatnonzero(own.candidates == model.data.items_at([item])[0])
     if not len(place):
-        raise InputError(
-            "item",
-            received=item,
-            expected="a candidate: an item that is not acted on and, unless candidates='all', not seen",
-        )
+        expected = "a candidate: an item that is not acted on and, unless candidates='all', not seen"
+        raise InputError("item", received=item, expected=expected)
     found = maximize_beta(own.slope, own.intercept, int(place[0]), own.lower, own.upper)
     return pl.DataFrame(
         {

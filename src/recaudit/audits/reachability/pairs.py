@@ -14,11 +14,11 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.candidates import candidate_items
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
 from recaudit.interventions import Actions, Future, Interval, Stars
-from recaudit.interventions.ratings import free_ratings
+from recaudit.interventions.ratings import free_ratings, rating_range
 from recaudit.models.base import FittedModel
 from recaudit.ranking import rank_of, ranks
 from recaudit.solvers.solution import Solution
@@ -34,10 +34,8 @@ class Method(ABC):
 
     audit: Reachability
     model: FittedModel
-    log: Interactions
-    """What was observed: the model's own log, or one with what came after (see `Past`)."""
-    targets: IntArray | None
-    """Positions of the items asked about; None for every candidate."""
+    log: Interactions  # what was observed: the model's own log, or one with what came after (see `Past`)
+    targets: IntArray | None  # positions of the items asked about; None for every candidate
     rng: int
 
     @abstractmethod
@@ -68,14 +66,29 @@ class Method(ABC):
 
     def candidates(self, users: IntArray, acted: IntArray | None = None) -> BoolArray:
         """(users, items): what the policy chooses from; `acted` (users, actions) are positions, -1 for none."""
-        nothing = np.empty((len(users), 0), dtype=np.int64)
-        return candidate_items(self.log, users, nothing if acted is None else acted, self.audit.candidates)
+        return candidate_items(self.log, users, acted, self.audit.candidates)
 
     def action_pairs(self, users: IntArray) -> tuple[IntArray, BoolArray, BoolArray]:
         """The acted-on items (users, actions), the candidates and the pairs that can be answered (users, items)."""
         items = self.actions.items(self.model, users, self.rng, self.log)
         candidates = self.candidates(users, items)
         return items, candidates, self.asked(candidates) & candidates & np.any(items >= 0, axis=1)[:, None]
+
+    def future_pairs(self, users: IntArray) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """(users, items) each: what may come on the way, the candidates, and the pairs that can be answered."""
+        shown, candidates = ~self.log.seen(users), self.candidates(users)
+        # Who has seen too much for k items more has no answer.
+        able = (shown.sum(axis=1) >= self.steps) & (candidates.sum(axis=1) > self.steps)
+        return shown, candidates, self.asked(candidates) & candidates & able[:, None]
+
+    def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
+        """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
+        if self.audit.resolved_baseline == "predicted":
+            scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
+            return scores.clamp(*rating_range(self.log.scale)).numpy()
+        if self.audit.resolved_baseline == "factual" or model.predicts_ratings:
+            return self.actions.unchanged(model, users, items, self.log)
+        return None
 
     def asked(self, candidates: BoolArray) -> BoolArray:
         """(users, items): the pairs that get a row; `candidates` (users, items).
@@ -143,20 +156,27 @@ class Method(ABC):
             "rank_gain": spread(gain).cast(pl.Int32),
             "candidates": np.maximum(candidates.sum(axis=1) - self.steps, 0)[row].astype(np.int32),
         }
-        if self.audit.best_actions:
-            columns |= self._best_actions(solved, answer, acted)
-        return pl.DataFrame(columns)
+        frame = pl.DataFrame(columns)
+        if not self.audit.best_actions:
+            return frame
+        return frame.with_columns(action_columns(self.log.item_ids, solved, acted, answer.actions, acted >= 0))
 
-    def _best_actions(self, solved: BoolArray, answer: Solution, acted: IntArray) -> dict[str, pl.Series]:
-        """The acted-on items' ids, and the ratings that reach the value, as lists."""
-        given = zip(acted, answer.actions, strict=True)
-        pairs = [next(given) if has else None for has in solved]
-        ids = [pair and self.log.item_ids.gather(pair[0][pair[0] >= 0]).to_list() for pair in pairs]
-        ratings = [pair and pair[1][pair[0] >= 0].tolist() for pair in pairs]
-        return {
-            "action_items": pl.Series(ids, dtype=pl.List(self.log.item_ids.dtype)),
-            "action_ratings": pl.Series(ratings, dtype=pl.List(pl.Float64)),
-        }
+
+def action_columns(
+    ids: pl.Series, known: BoolArray, items: IntArray, ratings: FloatArray, used: BoolArray
+) -> list[pl.Series]:
+    """`action_items` and `action_ratings`: of each row, (rows,), what was rated where its value is `known`, else null.
+
+    In the order of the known rows: the positions of the `items`, their `ratings`, and which of them were `used`.
+    """
+    every, rows = ids.to_list(), zip(items, ratings, used, strict=True)
+    pairs = [next(rows) if has else None for has in known]
+    chosen = [pair and [every[item] for item in pair[0][pair[2]]] for pair in pairs]
+    given = [pair and pair[1][pair[2]].tolist() for pair in pairs]
+    return [
+        pl.Series("action_items", chosen, pl.List(ids.dtype)),
+        pl.Series("action_ratings", given, pl.List(pl.Float64)),
+    ]
 
 
 _ROWS = 256

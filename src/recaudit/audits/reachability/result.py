@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
-from recaudit.arrays import IntArray
-from recaudit.audits.reachability.aggregates import PairGrid, aggregate_pairs, answered
+from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
+from recaudit.machine import check_memory
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import Ratio, aggregate, mean, standing
+from recaudit.metrics.tables import item_table, user_table
 from recaudit.status import Status
+from recaudit.ties import TIE
 
 if TYPE_CHECKING:
     from recaudit.audits.reachability.audit import Reachability
@@ -55,11 +60,6 @@ class ReachabilityResult(Result):
         found = cls(audit, tables, rng=rng, facts=facts)
         found.facts["statuses"] = found.counts()
         return found
-
-    @cached_property
-    def grid(self) -> PairGrid:
-        """The users that were asked about, and all items of the log."""
-        return PairGrid(self.pairs["user"].unique(maintain_order=True), self.items["item"])
 
     def counts(self) -> dict[str, int]:
         """How many pairs there are of each status."""
@@ -112,3 +112,132 @@ def _spearman(x: pl.Series, y: pl.Series) -> float | None:
     if len(x) < 2 or x.n_unique() < 2 or y.n_unique() < 2:
         return None
     return float(stats.spearmanr(x.to_numpy(), y.to_numpy()).statistic)
+
+
+def matrices(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, *columns: str) -> list[FloatArray]:
+    """(users, items) each: the columns of these pairs, NaN where there is none; `users` and `items` are ids."""
+    row, column = (
+        pairs[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
+        for name, ids in (("user", users), ("item", items))
+    )
+    found = [np.full((len(users), len(items)), np.nan) for _ in columns]
+    for name, matrix in zip(columns, found, strict=True):
+        matrix[row, column] = pairs[name].to_numpy()
+    return found
+
+
+def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Status) -> BoolArray:
+    """(users, items): True at the pairs that have this status."""
+    some = pairs.filter(pl.col("status") == status.value).select("user", "item", mark=1.0)
+    return ~np.isnan(matrices(some, users, items, "mark")[0])
+
+
+def answered(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The pairs that have a value; the frame itself, not a copy of its millions of rows, where all have."""
+    return pairs.filter(pl.col("value").is_not_null()) if pairs["value"].null_count() else pairs
+
+
+def aggregate_pairs(
+    audit: Reachability, log: Interactions, users: IntArray, pairs: pl.DataFrame, rng: int
+) -> dict[str, pl.DataFrame]:
+    """The tables "summary", "groups", "users" and "items" of these pairs; `users` are positions.
+
+    Pairs without an answer are left out. What stands on a bounded pair is bounded: not above the truth, with an
+    interval that says how far it depends on who was asked.
+    """
+    found = _Matrices(log, users, pairs)
+    own, statuses = found.own(audit.threshold), found.statuses()
+    ratios = _averages(own, statuses, np.ones(len(users)))
+    for grouping in groupings(log, audit.by):
+        if grouping.over == "users":
+            for group, members in zip(grouping.names, grouping.weights[users].T, strict=True):
+                ratios += _averages(own, statuses, members, grouping.by, group)
+        else:
+            best, base = (np.nan_to_num(values) @ grouping.weights for values in (found.value, found.baseline))
+            counts = found.known.astype(np.float64) @ grouping.weights
+            of_group = found.statuses(grouping.weights)
+            for g, group in enumerate(grouping.names):
+                before = float(base[:, g].sum() / counts[:, g].sum()) if counts[:, g].any() else None
+                pooled = Ratio("availability", best[:, g], counts[:, g], len(users), baseline=before)
+                ratios.append(replace(pooled, by=grouping.by, group=group, status=Status(of_group[g])))
+    summary, groups = aggregate(ratios, audit.bootstrap(rng))
+    people = user_table(log.user_ids.gather(users), own).with_columns(ratings=pl.Series(log.user_counts[users]))
+    return {"summary": summary, "groups": groups, "users": people, "items": found.items(log)}
+
+
+@final
+class _Matrices:
+    """What pairs come to, (asked users, items) each, NaN where there is no answer."""
+
+    def __init__(self, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> None:
+        check_memory(
+            # Three that are kept with their marks, and one while one of them is summed.
+            35 * len(users) * log.n_items,
+            f"Averaging over {len(users):,} users and {log.n_items:,} items",
+            "Ask about a sample of users (users=...).",
+        )
+        known, ids = answered(pairs), (log.user_ids.gather(users), log.item_ids)
+        self.value, self.baseline, self.lift = matrices(known, *ids, "value", "baseline", "lift")
+        self.known = ~np.isnan(self.value)
+        self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
+        own = known.select("user", "candidates").unique("user")
+        of_user = pl.DataFrame(ids[0].alias("user")).join(own, on="user", how="left", maintain_order="left")
+        # (asked users,): from how many items the policy chooses
+        self.candidates = of_user["candidates"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    def statuses(self, weights: FloatArray | None = None) -> StatusArray:
+        """(asked users,): how what each can reach stands; with `weights` (items, groups), (groups,): of everybody."""
+        marks = (self.bounded, self.known, self.failed)
+        if weights is None:
+            return standing(*(mark.any(axis=1) for mark in marks))
+        return standing(*(mark.sum(axis=0) @ weights > 0 for mark in marks))
+
+    def own(self, threshold: float | None) -> dict[str, FloatArray]:
+        """(asked users,) each: what every user can reach; NaN for users without an answer."""
+        count = np.count_nonzero(self.known, axis=1)
+        counts = np.where(count > 0, count, np.nan)
+        lifted = ~np.isnan(self.lift)
+        lifts = np.where(lifted.any(axis=1), lifted.sum(axis=1), np.nan)
+        cut = (1 / self.candidates if threshold is None else np.full(len(counts), threshold))[:, None] * (1 + TIE)
+        # Where the baseline is 0 a ratio says nothing: a user who can lift such an item is excluded from the mean lift,
+        # and counted; an item that stays at 0 has no lift.
+        with np.errstate(divide="ignore"):
+            logs = np.where(lifted, np.log(self.lift), 0.0).sum(axis=1)
+        return {
+            "discovery": (self.value > cut).sum(axis=1) / counts,
+            "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
+            "log_lift": np.where(np.isfinite(logs), logs, np.nan) / lifts,
+            "availability": np.nansum(self.value, axis=1) / counts,
+            "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
+        }
+
+    def items(self, log: Interactions) -> pl.DataFrame:
+        """One row an item: its chance of being shown, without and with the user's help."""
+        users = np.count_nonzero(self.known, axis=0)
+        counts = np.where(users > 0, users, np.nan)
+        columns = {
+            "availability": np.nansum(self.value, axis=0) / counts,
+            "baseline_availability": np.nansum(self.baseline, axis=0) / counts,
+            "best": np.where(users > 0, np.nan_to_num(self.value, nan=-np.inf).max(axis=0), np.nan),
+        }
+        means = {name: pl.Series(values).fill_nan(None) for name, values in columns.items()}
+        return item_table(log).with_columns(users=users, **means)
+
+
+def _averages(
+    own: dict[str, FloatArray], statuses: StatusArray, members: FloatArray, by: str = "", group: str = ""
+) -> list[Ratio]:
+    """Discovery, availability and lift averaged over these users; `statuses` (users,) say how their own stand."""
+
+    def average(metric: str, values: str, **more: Any) -> Ratio:
+        return mean(metric, own[values], members, by, group, statuses=statuses, **more)
+
+    def base(name: str) -> float | None:
+        values = own[name][members > 0]
+        return float(np.nanmean(values)) if np.isfinite(values).any() else None
+
+    return [
+        average("discovery", "discovery", baseline=base("baseline_discovery")),
+        average("availability", "availability", baseline=base("baseline_availability")),
+        average("lift", "log_lift", transform=np.exp),
+    ]

@@ -1,34 +1,31 @@
-"""Reachability and instability by gradient ascent, for models without an exact solver: paper 001, section 5.1.
-
-What is found is a lower bound. No value is ever called solved: the status is bounded, between the value found and what
-nothing exceeds.
-"""
+"""Reachability and instability by gradient ascent, for models without an exact solver: paper 001, section 5.1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
-from recaudit.arithmetic import product
+from recaudit.arithmetic import aligned, product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.asking import LOWEST
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
-from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
-from recaudit.policies import Softmax, Top1
+from recaudit.policies import Softmax, Top1, top_items
+from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.distance.distances import LARGEST, Distance, distance_between
-from recaudit.solvers.search import Box, ascend
-from recaudit.solvers.solution import lower_bounded
+from recaudit.solvers.search import EXHAUSTIVE, Box, Objective, ascend
+from recaudit.solvers.solution import Solution, lower_bounded
 
 MOST_PAIRS = 100_000
 """Each pair needs a search of its own."""
@@ -36,7 +33,7 @@ MOST_PAIRS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class SearchMethod(Method):
-    """For models without an exact solver: what is found is a lower bound."""
+    """For models without an exact solver: what is found is a lower bound, and never called solved."""
 
     def __post_init__(self) -> None:
         """Refuse what no search knows."""
@@ -75,15 +72,6 @@ class SearchMethod(Method):
         pairs = int(each.sum()) if self.targets is None else len(users) * len(self.targets)
         refuse_many(pairs, "users, targets", self.model)
 
-    def ratings_before(self, model: FittedModel, users: IntArray, items: IntArray) -> FloatArray | None:
-        """(users, actions): the ratings from which a search starts and of which the baseline speaks, if any."""
-        if self.audit.resolved_baseline == "predicted":
-            scores = model.scores(users).gather(1, torch.from_numpy(np.maximum(items, 0)))
-            return scores.clamp(*rating_range(self.log.scale)).numpy()
-        if self.audit.resolved_baseline == "factual" or model.predicts_ratings:
-            return self.actions.unchanged(model, users, items, self.log)
-        return None
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -96,40 +84,32 @@ class SearchActions(SearchMethod):
 
     def __call__(self, users: IntArray) -> pl.DataFrame:
         """See `Method`."""
-        model = self.model
+        model, before = self.model, torch.empty(len(users), self.log.n_items, dtype=torch.float64)
         items, candidates, solvable = self.action_pairs(users)
         given = self.ratings_before(model, users, items)
-
-        before = torch.empty(len(users), self.log.n_items, dtype=torch.float64)
-        pairs = int(solvable.sum())
-        log_value, rank = np.empty(pairs), np.empty(pairs, dtype=np.int64)
-        ratings = np.zeros((pairs, items.shape[1]))
-        done = 0
-        for row, user in enumerate(users):
+        parts: list[list[Any]] = [[np.empty(0), np.empty((0, items.shape[1])), np.empty(0, dtype=np.int64)]]
+        for row, user in enumerate(users.tolist()):
             free = items[row] >= 0
             start = None if given is None else given[row, free]
-            response = model.respond(int(user), int(user), items[row, free]) if free.any() else None
+            response = model.respond(user, user, items[row, free]) if free.any() else None
             if response is None or self.audit.resolved_baseline == "scores" or start is None:
                 before[row] = model.scores(users[row : row + 1])[0]
             else:
                 before[row] = response.scores(start)
             if response is not None and solvable[row].any():
-                part = slice(done, done + int(solvable[row].sum()))
-                found = self._search(int(user), response, candidates[row], solvable[row], start)
-                log_value[part], ratings[part, free], rank[part] = found
-                done = part.stop
-
-        answer = lower_bounded(log_value, ratings, np.zeros(pairs, dtype=np.int64), largest=0.0)
+                log_value, chosen, rank = self._search(user, response, candidates[row], solvable[row], start)
+                ratings = np.zeros((len(log_value), len(free)))
+                ratings[:, free] = chosen
+                parts.append([log_value, ratings, rank])
+        log_value, ratings, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
+        answer = lower_bounded(log_value, ratings, np.zeros(len(log_value), dtype=np.int64), largest=0.0)
         acted = np.repeat(items, solvable.sum(axis=1), axis=0)
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _search(
         self, user: int, response: Response, candidates: BoolArray, targets: BoolArray, start: FloatArray | None
     ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """For each target of one user: the log-probability, the ratings (targets, actions) and the rank there.
-
-        `candidates` and `targets` (items,) are True at theirs.
-        """
+        """For each target of one user: the log-probability, the ratings (targets, actions) and the rank there."""
         among = np.flatnonzero(candidates)
         own = torch.from_numpy(np.searchsorted(among, np.flatnonzero(targets)))
         columns, batch_scores, policy = torch.from_numpy(among), _batch_scores(response), self.audit.policy
@@ -158,25 +138,8 @@ class SearchActions(SearchMethod):
 def refuse_many(pairs: int, argument: str, model: FittedModel) -> None:
     """Refuse more pairs than anybody would wait for."""
     if pairs > MOST_PAIRS:
-        raise InputError(
-            argument,
-            received=f"{pairs:,} pairs",
-            expected=f"{MOST_PAIRS:,} pairs at most: {type(model).__name__} needs a search for each",
-            remedy="Name fewer of them.",
-        )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class FoundDistance:
-    """How far edits were found to move a distribution."""
-
-    value: float
-    """A lower bound of the largest distance: it was reached."""
-    upper: float
-    """What no distance exceeds."""
-    ratings: FloatArray
-    """(actions,): the ratings that reach it."""
+        expected = f"{MOST_PAIRS:,} pairs at most: {type(model).__name__} needs a search for each"
+        raise InputError(argument, received=f"{pairs:,} pairs", expected=expected, remedy="Name fewer of them.")
 
 
 def search_distance(
@@ -191,8 +154,8 @@ def search_distance(
     restarts: int = 3,
     polish: bool = True,
     rng: int = 0,
-) -> FoundDistance:
-    """How far from softmax(`beta` `baseline_scores`) the ratings were found to move a viewer's distribution.
+) -> Solution:
+    """How far from softmax(`beta` `baseline_scores`) the ratings were found to move a viewer's distribution, (1,).
 
     `baseline_scores` and `allowed`, True at the candidates, are (items,). At ratings that change nothing the distance
     is 0, its lowest, and there is no slope to follow: ascent from a `start` (actions,) that is the factual ratings, as
@@ -208,7 +171,7 @@ def search_distance(
 
     box, starts = rating_box(ratings, len(response.items)), None if start is None else start[None]
     found = ascend(objective, box, starts=starts, restarts=restarts, polish=polish, rng=rng)
-    return FoundDistance(float(found.value[0]), LARGEST[distance], found.actions[0])
+    return replace(found, upper=np.full(1, LARGEST[distance]))
 
 
 def rating_box(ratings: Interval | Stars, actions: int) -> Box:
@@ -225,3 +188,130 @@ def _batch_scores(response: Response) -> Callable[[Tensor], Tensor]:
     if isinstance(response, AffineResponse):
         return lambda points: product(points, response.slope) + response.intercept
     raise NotSupportedError(f"{type(response).__name__} can be neither differentiated nor asked.")
+
+
+_GRID = 243
+"""Roll-outs of a user that are tried before any is climbed: every third of the way, for five steps."""
+_STARTS = 4
+"""The points of the grid that are the best for the most targets, from which all targets climb."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SearchFuture(SearchMethod):
+    """By gradient ascent on the rating of each step: what is shown follows from them, and need not be chosen.
+
+    An item that came on the way in every roll-out that was tried has the value 0, and is bounded: another roll-out
+    might leave it. It does not apply where it surely comes on the way: it is the first item that is shown, or every
+    roll-out that there is was tried.
+    """
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        """See `Method`."""
+        k, scores = self.future.k, self.model.scores(users)
+        shown, candidates, solvable = self.future_pairs(users)
+        none = np.empty(0)
+        parts: list[list[Any]] = [[none, np.empty((0, k)), np.empty((0, k), dtype=np.int64), none]]
+        for row in np.flatnonzero(solvable.any(axis=1)):
+            targets = np.flatnonzero(solvable[row])
+            *found, applies = self._search(int(users[row]), scores[row], shown[row], candidates[row], targets)
+            solvable[row, targets] = applies
+            parts.append([column[applies] for column in found])
+        log_value, ratings, items, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
+        answer = lower_bounded(log_value, ratings, np.zeros(len(log_value), dtype=np.int64), largest=0.0)
+        return self.frame(users, candidates, solvable, scores, answer, rank, items)
+
+    def _search(
+        self, user: int, start: Tensor, shown: BoolArray, candidates: BoolArray, targets: IntArray
+    ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, BoolArray]:
+        """The best roll-out found for each target of one user.
+
+        `start` (items,): the scores before anything is rated; `shown` and `candidates` (items,) what may come on the
+        way and at the end. Log-probabilities (targets,), ratings and items (targets, steps), ranks at the end, NaN and
+        -1 where no roll-out left the target; and whether a target applies, that is does not surely come on the way.
+        """
+        policy, k = self.audit.policy, self.future.k
+        box = rating_box(self.ratings, k)
+        left = np.zeros(len(targets), dtype=bool)
+
+        def step(items: tuple[int, ...], ratings: Tensor) -> Tensor:
+            if not items:
+                return start
+            response = self.model.respond(user, user, np.array(items))
+            assert isinstance(response, DifferentiableResponse)
+            return response.batch_scores(ratings[None])[0]
+
+        def follow(ratings: Tensor) -> tuple[tuple[int, ...], Tensor, Tensor, Tensor]:
+            """The items that come, and at the end the scores, what is left and the log-probabilities, (items,) each."""
+            items, scores = roll_out(step, self.model.may_show, shown, ratings)
+            allowed = left_over(candidates, items)
+            return items, scores, allowed, policy.log_probabilities(scores[None], allowed[None])[0]
+
+        def objective(points: Tensor) -> Tensor:
+            """(points, targets)"""
+            rows = []
+            for point in points:
+                _, _, allowed, logs = follow(point)
+                left[allowed.numpy()[targets]] = True
+                rows.append(logs[targets].clamp(min=LOWEST))
+            return torch.stack(rows)
+
+        points = _climb(objective, box, derive(self.rng, "future search", self.log.user_ids[user]))
+        items, ratings = np.full(points.shape, -1, dtype=np.int64), np.full(points.shape, np.nan)
+        log_value, places = np.full(len(targets), -np.inf), np.full(len(targets), np.nan)
+        for row, (target, point) in enumerate(zip(targets, points, strict=True)):
+            with torch.no_grad():
+                came, scores, allowed, logs = follow(aligned(point))
+            if allowed[target]:
+                log_value[row], items[row], ratings[row] = logs[target], came, point
+                places[row] = ranks(scores[None], allowed[None])[0, target]
+        first = int(top_items(start[None], torch.from_numpy(shown)[None], 1)[0, 0])
+        return log_value, ratings, items, places, (left | (box.size > EXHAUSTIVE)) & (targets != first)
+
+
+def _climb(objective: Objective, box: Box, seed: int) -> FloatArray:
+    """(targets, steps): the best points of a coarse grid, and of ascent from there.
+
+    Where other items come the objective jumps, and no gradient sees that coming: the grid finds the cells.
+    """
+    step = next(n for n in (5, 3, 2, 1) if n**box.coordinates <= _GRID)
+    coarse = np.linspace(box.lower[0], box.upper[0], step) if step > 1 else np.array([box.centre[0]])
+    grid = box.inside(Box.grid(coarse, box.coordinates).everything())
+    with torch.no_grad():
+        values = objective(aligned(grid)).numpy()
+    best = values.argmax(axis=0)
+    at_best = values[best, np.arange(values.shape[1])]
+    most, counts = np.unique(best, return_counts=True)
+    starts = grid[most[np.argsort(-counts, kind="stable")[:_STARTS]]]
+    found = ascend(objective, box, starts=starts, restarts=0, steps=20, rng=seed)
+    return np.where((found.value > at_best)[:, None], found.actions, grid[best])
+
+
+def roll_out(
+    scores: Callable[[tuple[int, ...], Tensor], Tensor],
+    may_show: Callable[[Tensor], Tensor],
+    shown: BoolArray,
+    ratings: Tensor,
+) -> tuple[tuple[int, ...], Tensor]:
+    """The items that come when step t is rated `ratings[t]`, and the scores (items,) after all of them.
+
+    `scores(items, ratings)`: after rating these items in this order; `shown` (items,): what may come on the way. Fewer
+    items come where nothing is left that the system may show.
+    """
+    items: tuple[int, ...] = ()
+    free = torch.from_numpy(shown.copy())
+    for step in range(len(ratings)):
+        with torch.no_grad():
+            now = scores(items, ratings[:step].detach())
+        top = int(top_items(now[None], (free & may_show(now))[None], 1)[0, 0])
+        if top < 0:
+            return items, now
+        items, free[top] = (*items, top), False
+    return items, scores(items, ratings)
+
+
+def left_over(candidates: BoolArray, items: tuple[int, ...]) -> Tensor:
+    """(items,): the candidates that did not come on the way."""
+    allowed = torch.from_numpy(candidates.copy())
+    allowed[list(items)] = False
+    return allowed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import final
 
@@ -10,13 +11,24 @@ import numpy as np
 import polars as pl
 import torch
 
-from recaudit.arithmetic import aligned
-from recaudit.arrays import IntArray
-from recaudit.audits.reachability.best_response import Question, best_response
+from recaudit import solvers
+from recaudit.arithmetic import aligned, product
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
-from recaudit.interventions.ratings import rating_range
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import Interval, Stars
+from recaudit.models.checks import check_device as check_present
 from recaudit.models.response import AffineResponses
-from recaudit.solvers.solution import Solution
+from recaudit.models.rollouts import RollOut
+from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
+from recaudit.ranking import rank_of
+from recaudit.seeding import derive
+from recaudit.solvers import trajectories
+from recaudit.solvers.batches import run_on_cores
+from recaudit.solvers.search import Box
+from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
+from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
+from recaudit.status import Status
 
 
 @final
@@ -49,25 +61,266 @@ class SolveActions(Method):
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
-        scores = self.model.scores(users)
         if self.audit.resolved_baseline == "scores":
-            return scores
-        if self.audit.resolved_baseline == "factual":
-            given = aligned(self.actions.unchanged(self.model, users, items, self.log))
-        else:
-            given = torch.gather(scores, 1, torch.from_numpy(np.maximum(items, 0))).clamp(*rating_range(self.log.scale))
-        return torch.einsum("uik,uk->ui", response.slope, given) + response.intercept
+            return self.model.scores(users)
+        given = self.ratings_before(self.model, users, items)
+        assert given is not None
+        return torch.einsum("uik,uk->ui", response.slope, aligned(given)) + response.intercept
 
 
 def _ranks_after(question: Question, answer: Solution) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
     found, start = [np.zeros(0, dtype=np.int64)], 0
     for user in range(len(question.slope)):
-        targets = question.targets[user].nonzero()[:, 0]
-        points = answer.actions[start : start + len(targets)]
-        start += len(targets)
-        candidates = torch.isfinite(question.intercept[user]).nonzero()[:, 0]
-        slope, intercept = question.slope[user, candidates].T.contiguous(), question.intercept[user, candidates]
-        own = torch.searchsorted(candidates, targets)
-        found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope), points, own))
+        slope, intercept, own = question.of_user(user)
+        points = answer.actions[start : start + len(own)]
+        start += len(own)
+        found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope.T.contiguous()), points, own))
     return np.concatenate(found)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked about a block of users; solutions are in the order of the True entries of `targets`, row by row."""
+
+    slope: torch.Tensor  # (users, items, actions)
+    intercept: torch.Tensor  # (users, items): -inf where an item is no candidate
+    targets: torch.Tensor  # (users, items): True where an answer is wanted; targets are candidates
+    ratings: Interval | Stars
+    changes: int | None  # how many ratings may differ from `unchanged`; None for all
+    unchanged: FloatArray  # (users, actions), or (0, actions) where there is no limit on changes
+    slate: int  # how many items are shown: the probability is that of being among them
+    tolerance: float
+    device: str
+
+    def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
+        candidates = torch.isfinite(self.intercept[user]).nonzero()[:, 0]
+        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0])
+        return self.slope[user, candidates], self.intercept[user, candidates], places
+
+
+def best_response(policy: Policy, question: Question) -> Solution:
+    """The largest log-probability of each target, with bounds: which solver answers for which policy and ratings."""
+    match policy, question.ratings:
+        case Softmax(), Interval() if question.slate > 1:
+            return _user_by_user(partial(_slate, policy.beta), question)
+        case _ if question.slate > 1:
+            raise NotSupportedError(
+                f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
+                f"with {question.ratings!r}."
+            )
+        case Softmax(), Interval():
+            scores, ends = (question.slope, question.intercept), (question.ratings.low, question.ratings.high)
+            return solvers.maximize_softmax_batch(
+                *scores, question.targets, policy.beta, *ends, question.tolerance, device=question.device, actions=True
+            )
+        case Softmax(), Stars():
+            return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)
+        case _ if question.changes is not None:
+            raise NotSupportedError(
+                f"{type(policy).__name__} has no reachability solver with a limit on changes. Softmax has one."
+            )
+        case Top1(), _:
+            return _user_by_user(partial(_epsilon_greedy, 0.0), question)
+        case EpsilonGreedy(), _:
+            return _user_by_user(partial(_epsilon_greedy, policy.epsilon), question)
+        case Power(), Interval():
+            asked = policy.power, question.ratings.low, question.ratings.high, question.tolerance
+            return _user_by_user(lambda own, user: solvers.maximize_power(*own.of_user(user), *asked), question)
+    raise NotSupportedError(
+        f"{policy!r} with {question.ratings!r} has no reachability solver. Policies that have one: Softmax, Top1 and "
+        "EpsilonGreedy for any ratings, Power for an Interval."
+    )
+
+
+def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
+    """Refuse a device that this machine has not, or that would stand idle; `exact`: whether `best_response` answers."""
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise InputError("device", received=device, expected="'cpu', 'cuda' or 'cuda:0', ...") from None
+    if kind == "cpu":
+        return
+    if not (exact and slate == 1 and isinstance(policy, Softmax)):
+        raise NotSupportedError(
+            f"device={device!r} is used by the exact solver of Softmax, for Interval or Stars ratings and one "
+            f"recommended item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device "
+            "out."
+        )
+    check_present(device)
+
+
+def _user_by_user(
+    solve: Callable[[Question, int], Solution], question: Question, *, on_cores: bool = False
+) -> Solution:
+    """The solutions of every user who has a target, on request side by side on the cores of a CPU."""
+    users = question.targets.any(dim=1).nonzero()[:, 0].tolist()
+    parts: Iterable[Solution] = map(partial(solve, question), users)
+    if on_cores:
+        parts = run_on_cores(partial(solve, question), users, None if question.device == "cpu" else 1)
+    return concatenate([no_solutions(question.slope.shape[2]), *parts])
+
+
+def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
+    assert isinstance(question.ratings, Stars)
+    slope, intercept, targets = question.of_user(user)
+    values = question.ratings.values
+    # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
+    moving = (slope != 0).any(dim=0).numpy()
+    if not moving.any():
+        moving[0] = True
+    unchanged = None if question.changes is None else question.unchanged[user]
+    found = solvers.maximize_softmax_discrete(
+        slope[:, torch.from_numpy(moving)],
+        intercept,
+        targets,
+        beta,
+        values,
+        question.tolerance,
+        start=None if unchanged is None else unchanged[moving],
+        changes=question.changes,
+        device=question.device,
+    )
+    actions = np.empty((len(targets), len(moving)))
+    actions[:] = values[0] if unchanged is None else unchanged
+    actions[:, moving] = found.actions
+    return replace(found, actions=actions)
+
+
+def _slate(beta: float, question: Question, user: int) -> Solution:
+    slope, intercept, targets = question.of_user(user)
+    ends, n = (question.ratings.low, question.ratings.high), min(question.slate, len(intercept))
+    return solvers.bound_slate(slope, intercept, targets, beta, n, *ends, question.tolerance)
+
+
+def _epsilon_greedy(epsilon: float, question: Question, user: int) -> Solution:
+    """An item that can be made the top one is shown with 1 - epsilon, any other with epsilon / (n - 1)."""
+    slope, intercept, targets = question.of_user(user)
+    found = solvers.top1_margin(slope, intercept, targets, question.ratings.low, question.ratings.high)
+    n = len(intercept)
+    with np.errstate(divide="ignore"):
+        worse, better = np.log([epsilon / max(1, n - 1), 1.0 if n == 1 else 1 - epsilon])
+    actions, reachable = found.actions, found.reachable
+    never = found.settled & ~found.reachable
+    if isinstance(question.ratings, Stars):
+        # No star reaches what the interval does not; what it does reach, the nearest stars may reach as well.
+        actions = Box.grid(question.ratings.values, actions.shape[1]).inside(actions)
+        reachable = rank_of(product(actions, slope) + intercept, targets) == 1
+    value = np.where(reachable, better, worse)
+    # With epsilon above (n - 1) / n the top item is shown least: one that can be on top may do better elsewhere.
+    settled = (reachable & (better >= worse)) | never
+    upper = np.where(settled, value, max(better, worse))
+    return Solution(value, value, upper, status_of(value, upper, 0.0), actions, found.evaluations)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SolveFuture(Method):
+    """Sequence by sequence and certified, or with the solver "gradient" by the paper's projected gradient.
+
+    At each step the system shows its top unseen item (or draws one), whatever the audit's candidates are, the user
+    rates it, and the model moves; after k ratings the policy recommends. The baseline is the probability at the
+    model's scores, among the candidates before anything is rated; so is the rank from which the gain counts. A target
+    that every sequence shows on the way has the status not_applicable. Where items are drawn on the way, no single
+    sequence leads to the value: neither items nor a rank are reported.
+    """
+
+    max_sequences: int = 2000  # of items, followed at each step; what is left out makes an answer bounded
+    max_star_sequences: int = 10_000  # that are tried, where ratings are stars
+    ascent: AscentSettings = field(default_factory=AscentSettings)  # its seed follows from `rng`
+    sampling: DrawSettings = field(default_factory=DrawSettings)  # how much is computed in full where items are drawn
+
+    def __post_init__(self) -> None:
+        audit, ratings = self.audit, self._ratings
+        if audit.resolved_baseline != "scores":
+            raise InputError(
+                "baseline", received=audit.baseline, expected="'scores': the future has no other baseline yet"
+            )
+        if audit.slate > 1:
+            raise NotSupportedError(f"Roll-outs end with one recommendation, not with a slate of {audit.slate}.")
+        if isinstance(ratings, Stars) and (audit.solver == "gradient" or not self._follows_top):
+            raise NotSupportedError(
+                f"{ratings!r}: stars have a solver where the top item is shown at each step, and no gradient. "
+                "Say ratings=Interval(1, 5), or follows=Top1() with the exact solver."
+            )
+        exact = (Softmax, Top1, EpsilonGreedy) if self._follows_top else Softmax
+        if audit.solver == "exact" and not isinstance(ratings, Stars) and not isinstance(audit.policy, exact):
+            raise NotSupportedError(
+                f"{audit.policy!r} after roll-outs that follow {self.future.follows!r} has no exact solver. Softmax "
+                "has one, and where the top item is followed Top1 and EpsilonGreedy as well."
+            )
+
+    def __call__(self, users: IntArray) -> pl.DataFrame:
+        """See `Method`."""
+        k, scores = self.future.k, self.model.scores(users)
+        shown, candidates, solvable = self.future_pairs(users)
+
+        def solve(row: int) -> tuple[TrajectorySolution, FloatArray]:
+            """The answers of one user, and the ranks at them."""
+            user, targets = int(users[row]), np.flatnonzero(solvable[row])
+            start = self.model.rollout(user)
+            found = self._solve(user, start, shown[row], candidates[row], targets)
+            return found, _ranks_after_rollouts(start, candidates[row], targets, found)
+
+        parts = run_on_cores(solve, np.flatnonzero(solvable.any(axis=1)).tolist())
+        none = TrajectorySolution(**vars(no_solutions(k)), items=np.empty((0, k), dtype=np.int64))
+        found = concatenate([none, *(answer for answer, _ in parts)])
+        applies = found.status != Status.NOT_APPLICABLE.value
+        solvable[solvable] = applies
+        answer = TrajectorySolution(**{name: column[applies] for name, column in vars(found).items()})
+        rank = np.concatenate([none.value, *(ranks for _, ranks in parts)])[applies]
+        return self.frame(users, candidates, solvable, scores, answer, rank, answer.items)
+
+    @property
+    def _ratings(self) -> Interval | Stars:
+        """What a rating may be; low == high is a one-value grid."""
+        ratings = self.ratings
+        return Stars(ratings.low, ratings.high) if ratings.low == ratings.high else ratings
+
+    @property
+    def _follows_top(self) -> bool:
+        return isinstance(self.future.follows, Top1)
+
+    def _solve(
+        self, user: int, start: RollOut, shown: BoolArray, candidates: BoolArray, targets: IntArray
+    ) -> TrajectorySolution:
+        audit, k, ratings, policy = self.audit, self.future.k, self._ratings, self.audit.policy
+        problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
+        ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
+        if not self._follows_top:
+            follows = self.future.follows
+            if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
+                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
+            return trajectories.ascend_after_draws(problem, follows, policy, ascent, self.sampling)
+        if isinstance(ratings, Stars):
+            values, most = ratings.values, self.max_star_sequences
+            return trajectories.maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
+        if audit.solver == "gradient":
+            return trajectories.ascend_after_top1(problem, policy, ascent)
+        if isinstance(policy, Softmax):
+            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
+        epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
+        return trajectories.reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
+
+
+def _ranks_after_rollouts(
+    start: RollOut, candidates: BoolArray, targets: IntArray, solution: TrajectorySolution
+) -> FloatArray:
+    """(targets,): each rank among what is left at the end, at the target's best ratings; NaN where none is known."""
+    after = np.full(len(targets), np.nan)
+    sequences, member = np.unique(solution.items, axis=0, return_inverse=True)
+    for place, items in enumerate(sequences):
+        if items[0] < 0:
+            continue
+        state = start
+        for item in items.tolist():
+            state = state.then(item)
+        slope, intercept = (aligned(array) for array in state.affine())
+        left = np.setdiff1d(np.flatnonzero(candidates), items)
+        scores = partial(torch.addmm, intercept[left], mat2=slope[left].T.contiguous())
+        rows = member.ravel() == place
+        own = torch.from_numpy(np.searchsorted(left, targets[rows]))
+        after[rows] = ranks_at(scores, solution.actions[rows], own)
+    return after
