@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from recaudit.metrics.metric import Metric
-from recaudit.simulate.loop.measures import MEASURES
+from recaudit.simulate.loop.simulation import MEASURES
 
 OFFLINE = ("ndcg", "rmse")
 """Measured on the log, by the name of the column of `OfflineOnline.folds`."""

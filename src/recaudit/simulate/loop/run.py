@@ -18,7 +18,7 @@ from recaudit.folders import Folder, Kind, Manifest, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy, Top1
 from recaudit.simulate.loop.simulation import Comparison, Simulation
-from recaudit.simulate.loop.trial import Loop, RunTrial
+from recaudit.simulate.loop.trial import Loop, run_trial
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario, paper
@@ -162,7 +162,7 @@ def run_trials(
 ) -> dict[str, Simulation]:
     """Each loop over the same trials; an engine spreads those of all loops together."""
     pieces = [(name, trial) for name in loops for trial in range(trials)]
-    records = (engine or Serial()).map(RunTrial(loops, folders), pieces, "trials")
+    records = (engine or Serial()).map(partial(run_trial, loops, folders), pieces, "trials")
     found = dict(zip(pieces, records, strict=True))
 
     def simulation(name: str, loop: Loop) -> Simulation:

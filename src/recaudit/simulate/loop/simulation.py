@@ -15,9 +15,18 @@ from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import Folder
 from recaudit.registry import POLICIES
-from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
+MEASURES = {
+    "mean_rating": "The mean of the ratings given at the step: what people think of what they are shown.",
+    "rmse": "Root mean squared error of the scores of what was taken, against the ratings given; scores that predict "
+    "ratings are cut to the scale, others count as they are.",
+    "population_rmse": "The same over every pair of users and items, against the ratings without noise: how well the "
+    "recommender knows people, not only what it shows them.",
+    "distinct_items": "How many different items were shown at the step.",
+    "gini": "How unequally all that was shown so far is spread over the items: 0 evenly, towards 1 all on one.",
+    "drift": "How far tastes have moved since the beginning: root mean square over all pairs, in rating points.",
+}
 CONFIDENCE = 0.95
 
 

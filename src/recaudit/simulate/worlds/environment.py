@@ -16,7 +16,6 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
 from recaudit.simulate.worlds.choices import AnyChoice, TakesAll
-from recaudit.simulate.worlds.exposure import drawn_pairs
 from recaudit.specification import Specification
 
 Repeats = Literal["never", "unrated", "always"]
@@ -29,6 +28,8 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number of 0 or more."""
 _BLOCK = 8192
 """How many pairs are rated at once."""
+_DRAWN = 2**21
+"""How many pairs are drawn at once."""
 
 
 class Population(ABC):
@@ -237,3 +238,42 @@ def _rounds(users: IntArray) -> list[IntArray]:
     by_round = np.argsort(nth, kind="stable")
     ends = np.cumsum(np.bincount(nth))
     return np.split(order[by_round], ends[:-1])
+
+
+def drawn_pairs(
+    draw: np.random.Generator,
+    shape: tuple[int, int],
+    count: int,
+    activity: FloatArray | None,
+    popularity: FloatArray | None,
+) -> tuple[IntArray, IntArray]:
+    """(count,) and (count,): distinct pairs of the first `shape` users and items, in the order they come.
+
+    Each is as likely as any other, or pair (u, i) comes at rate `activity_u popularity_i`: the same law as drawing one
+    pair after the other in proportion to the rates of those that are left.
+    """
+    users, items = shape
+    if activity is None and popularity is None:
+        who, what = np.divmod(draw.choice(users * items, count, replace=False), items)
+        return who, what
+    rows = np.ones(users) if activity is None else activity[:users]
+    columns = np.ones(items) if popularity is None else popularity[:items]
+    step = max(1, _DRAWN // items)
+    pairs, keys, limit = np.zeros(0, dtype=np.int64), np.zeros(0), np.inf
+    for start in range(0, users, step):
+        rates = rows[start : start + step, None] * columns
+        # A race: the first of independent exponential times, and then the next, is a draw in proportion to the rates.
+        times = (draw.standard_exponential(rates.shape) / rates).ravel()
+        early = np.flatnonzero(times < limit)
+        pairs, keys = np.concatenate([pairs, start * items + early]), np.concatenate([keys, times[early]])
+        if len(keys) > count:
+            kept = np.argpartition(keys, count - 1)[:count]
+            pairs, keys = pairs[kept], keys[kept]
+            limit = keys.max()
+    who, what = np.divmod(pairs[np.argsort(keys, kind="stable")], items)
+    return who, what
+
+
+def drawn_users(draw: np.random.Generator, activity: FloatArray, count: int) -> IntArray:
+    """(count,): distinct users, drawn one after the other in proportion to the activity (users,) of those left."""
+    return np.argsort(draw.standard_exponential(len(activity)) / activity, kind="stable")[:count].astype(np.int64)

@@ -21,7 +21,7 @@ from recaudit.seeding import generator
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
 from recaudit.simulate.worlds.environment import Amount, Population, Size
 from recaudit.simulate.worlds.latent import LatentDynamics, LatentPopulation
-from recaudit.simulate.worlds.learning import BalancedFactors, Learned, learn, levels_of, nearest
+from recaudit.simulate.worlds.learning import Factors, Learned, learn, levels_of, nearest
 from recaudit.specification import OneOf, as_data
 
 _FITTED: tuple[str, ...] = ("log", "learned")
@@ -123,7 +123,7 @@ class FromData(LatentDynamics):
         self._checked(self.log)
         learned = learn(self.log, self.factors, self.recommender, self.rng)
         moved = [setting for setting in self.dynamics.values() if getattr(self, setting) > 0]
-        if moved and not isinstance(learned.worth, BalancedFactors):
+        if moved and not isinstance(learned.worth, tuple):
             raise InputError(
                 ", ".join(moved),
                 received="more than 0",
@@ -160,9 +160,7 @@ class FromData(LatentDynamics):
     def population(self, seed: int = 0) -> LogPopulation:
         """The people of the log; the seed makes no difference."""
         worth = self.learned.worth
-        if isinstance(worth, BalancedFactors):
-            return FactorLogPopulation(self, worth)
-        return ScoredLogPopulation(self, worth)
+        return FactorLogPopulation(self, worth) if isinstance(worth, tuple) else ScoredLogPopulation(self, worth)
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
         """As in every environment; or so many of the log's own ratings, drawn uniformly, where `offline_log` is real.
@@ -224,8 +222,8 @@ class LogPopulation(Population, ABC):
 class FactorLogPopulation(LogPopulation, LatentPopulation):
     """What items are worth follows from factors, which may move."""
 
-    def __init__(self, settings: FromData, worth: BalancedFactors) -> None:
-        super().__init__(settings, worth.users, worth.items, worth.level, worth.bias)
+    def __init__(self, settings: FromData, worth: Factors) -> None:
+        super().__init__(settings, *worth)
         self.describe(settings)
 
 

@@ -16,8 +16,7 @@ from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Environment, Population
-from recaudit.simulate.worlds.exposure import drawn_users
+from recaudit.simulate.worlds.environment import Environment, Population, drawn_users
 
 Observation = dict[str, Any]
 Beginning = tuple[Interactions, Population]

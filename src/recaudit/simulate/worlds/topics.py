@@ -72,7 +72,11 @@ class TopicsPopulation(Population):
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): by topic."""
-        values: FloatArray = (self.preferences[users] - self._boredom(users))[:, self.topic_of]
+        worth: FloatArray = self.preferences[users]
+        if self.settings.boredom_penalty > 0:
+            times = (self._remembered(users)[:, :, None] == np.arange(self.settings.topics)).sum(axis=1)
+            worth[times >= self.settings.boredom_threshold] -= self.settings.boredom_penalty
+        values: FloatArray = worth[:, self.topic_of]
         return values
 
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
@@ -88,18 +92,6 @@ class TopicsPopulation(Population):
         """(len(users), items): preferences, whoever is bored."""
         values: FloatArray = self.preferences[users][:, self.topic_of]
         return values
-
-    def _boredom(self, users: IntArray) -> FloatArray:
-        """(len(users), topics): what boredom takes off."""
-        off = np.zeros((len(users), self.settings.topics))
-        if self.settings.boredom_penalty == 0:
-            return off
-        remembered = self._remembered(users)
-        row, column = np.nonzero(remembered >= 0)
-        counts = np.zeros(off.shape, dtype=np.int64)
-        np.add.at(counts, (row, remembered[row, column]), 1)
-        off[counts >= self.settings.boredom_threshold] = self.settings.boredom_penalty
-        return off
 
     def _remembered(self, users: IntArray) -> IntArray:
         """(len(users), remembered): topics; -1 where there is nothing yet or no more."""
