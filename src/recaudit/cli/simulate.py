@@ -87,7 +87,16 @@ def simulate(
     folder = out or Path("runs") / config.stem
     result, report = _carry_out(config, folder, fresh=fresh, workers=workers)
     if as_json:
-        print_json(_document(result, folder, report))
+        document = {
+            "out": str(folder),
+            "report": str(report),
+            "trials": result.trials,
+            "k": result.k,
+            "results": result.points().fill_nan(None).to_dicts(),
+            "spearman": result.spearman().fill_nan(None).to_dicts(),
+            "settings": [{**row, "settings": json.loads(row["settings"])} for row in result.recommenders.to_dicts()],
+        }
+        print_json(document)
     else:
         answers().print(f"Report: {report}\n")
         answers().print(Text(result.summary()), soft_wrap=True)
@@ -109,19 +118,6 @@ def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> 
         result = execute_simulation(configuration, out, fresh=fresh)
         page = render_simulation(result, published=published_beside(result))
         return result, keep(out, REPORT, page.encode())
-
-
-def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, object]:
-    """What a program wants to know about a simulation."""
-    return {
-        "out": str(out),
-        "report": str(report),
-        "trials": result.trials,
-        "k": result.k,
-        "results": result.points().fill_nan(None).to_dicts(),
-        "spearman": result.spearman().fill_nan(None).to_dicts(),
-        "settings": [{**row, "settings": json.loads(row["settings"])} for row in result.recommenders.to_dicts()],
-    }
 
 
 def _print_scenarios(*, as_json: bool) -> None:

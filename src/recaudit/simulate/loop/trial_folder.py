@@ -20,14 +20,8 @@ from recaudit.version import __version__
 
 Content = TypeVar("Content")
 SLATE_SCHEMA = {
-    "step": pl.Int64,
-    "user": pl.Int64,
-    "item": pl.Int64,
-    "place": pl.Int64,
-    "score": pl.Float64,
-    "propensity": pl.Float64,
-    "rating": pl.Float64,
-    "expected": pl.Float64,
+    **dict.fromkeys(("step", "user", "item", "place"), pl.Int64()),
+    **dict.fromkeys(("score", "propensity", "rating", "expected"), pl.Float64()),
 }
 """One row an item shown, by position. `rating` is null where it was not taken; `expected` is what it would have got
 without noise when it was rated or, where it was not taken, when the slate was shown: only an auditor knows."""

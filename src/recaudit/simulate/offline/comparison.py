@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
@@ -31,9 +31,7 @@ from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
 from recaudit.specification import as_data
 
-METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
-LEAST = 4
-"""From so many recommenders on there is an interval."""
+METRICS = ("ndcg", "rmse")
 _SAMPLES = 2000
 
 
@@ -63,10 +61,11 @@ class OfflineOnline:
         for environment, comparison in self.comparisons.items():
             for name, simulation in comparison.simulations.items():
                 row: dict[str, object] = {"environment": environment, "recommender": name}
-                for metric in METRICS:
-                    row |= _named(metric, interval(self._folds(environment, name, metric)))
-                for measure in ("mean_rating", "distinct_items"):
-                    row |= _named(measure, interval(simulation.by_trial(measure, last=last)))
+                measured = {metric: self._folds(environment, name, metric) for metric in METRICS}
+                measured |= {each: simulation.by_trial(each, last=last) for each in ("mean_rating", "distinct_items")}
+                for measure, values in measured.items():
+                    found = interval(values)
+                    row |= {measure: found["value"]} | {f"{measure}_{end}": found[end] for end in ("lower", "upper")}
                 rows.append(row)
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -149,7 +148,12 @@ def offline_online(
     for `compare`. With `out`, everything is kept, and an interrupted study resumes where it stopped.
     """
     scenarios = [as_scenario(environment, ratings=ratings, steps=steps) for environment in environments]
-    _check(scenarios)
+    names = [scenario.name for scenario in scenarios]
+    if not names or len(set(names)) != len(names):
+        expected = "at least one environment, each under a name of its own"
+        raise InputError("environments", received=names, expected=expected)
+    for scenario in scenarios:
+        check_room(scenario.environment)
     make = partial(
         Loop,
         retrain=retrain,
@@ -160,36 +164,31 @@ def offline_online(
         rng=rng,
     )
     loops = {one.name: each_loop(make, one, _recommenders_of(one.name, recommenders), policy) for one in scenarios}
+    searches = tuning or {}
     settings = {
         "folds": folds,
         "k": k,
-        "tuning": {name: as_data(how) for name, how in (tuning or {}).items()},
+        "tuning": {name: as_data(how) for name, how in searches.items()},
         "loops": {where: {name: as_data(loop) for name, loop in each.items()} for where, each in loops.items()},
     }
     root = None if out is None else Path(out)
     inside = {one.name: f"loops/{folder_name(one.name)}" for one in scenarios}
     parts: list[pl.DataFrame] = []
-    used: list[dict[str, object]] = []
+    used: list[tuple[str, str, str, bool, str]] = []
     comparisons: dict[str, Comparison] = {}
     with kept(root, "study", settings, [*inside.values()], owned=("tuning", "offline"), trials=trials) as folder:
         for scenario in track(scenarios, "environments", len(scenarios)):
             bench, chosen_loops = _Bench(scenario, folds, k, rng, engine, folder), dict[str, Loop]()
             for name, loop in loops[scenario.name].items():
-                recommender, edge = bench.tuned(name, loop.recommender, (tuning or {}).get(name))
+                recommender, edges = bench.tuned(name, loop.recommender, searches.get(name))
                 chosen_loops[name] = loop.model_copy(update={"recommender": recommender})
-                used.append(
-                    {
-                        "environment": scenario.name,
-                        "recommender": name,
-                        "settings": json.dumps(as_data(recommender, SIMULATED_MODELS)),
-                        "tuned": name in (tuning or {}),
-                        "edge": "; ".join(edge),
-                    }
-                )
+                chosen = json.dumps(as_data(recommender, SIMULATED_MODELS))
+                used.append((scenario.name, name, chosen, name in searches, "; ".join(edges)))
             parts.append(bench.measured({name: loop.recommender for name, loop in chosen_loops.items()}))
             where = None if root is None else root / inside[scenario.name]
             comparisons[scenario.name] = run_all(chosen_loops, trials, where, engine, nested=True)
-    return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, {one.name: one for one in scenarios})
+    settled = pl.DataFrame(used, ("environment", "recommender", "settings", "tuned", "edge"), orient="row")
+    return OfflineOnline(pl.concat(parts), comparisons, settled, k, {one.name: one for one in scenarios})
 
 
 @final
@@ -249,17 +248,8 @@ class _Bench:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     rating = written(*(row[f"mean_rating{end}"] for end in ("", "_lower", "_upper")))
-    return (
-        row["recommender"],
-        rating,
-        written(row["ndcg"]),
-        written(row["rmse"]),
-        written(row["distinct_items"], digits=1),
-    )
-
-
-def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:
-    return {name: found["value"], f"{name}_lower": found["lower"], f"{name}_upper": found["upper"]}
+    items = written(row["distinct_items"], digits=1)
+    return row["recommender"], rating, written(row["ndcg"]), written(row["rmse"]), items
 
 
 def _recommenders_of(
@@ -276,16 +266,6 @@ def _recommenders_of(
             expected=f"recommenders by name, or a map of them for every environment, {environment!r} too",
         )
     return plain
-
-
-def _check(scenarios: list[Scenario]) -> None:
-    for scenario in scenarios:
-        check_room(scenario.environment)
-    names = [scenario.name for scenario in scenarios]
-    if not names or len(set(names)) != len(names):
-        raise InputError(
-            "environments", received=names, expected="at least one environment, each under a name of its own"
-        )
 
 
 def rank_correlation(offline: FloatArray, online: FloatArray, rng: int) -> dict[str, float | int | None]:
@@ -315,7 +295,7 @@ def _interval(value: float, n: int) -> tuple[float | None, float | None]:
     On Fisher's scale, where an end of the range lies at infinity: there the value is taken half a step inside, steps
     being those in which the correlation of n ranks can change.
     """
-    if n < LEAST:
+    if n < 4:
         return None, None
     end = 1 - 6 / (n * (n**2 - 1))
     middle = np.arctanh(np.clip(value, -end, end))

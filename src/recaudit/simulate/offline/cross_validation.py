@@ -100,11 +100,6 @@ class GridSearch(Specification):
     values: dict[str, tuple[Any, ...]] = Field(min_length=1)
     """Field by field what to try: {"factors": (10, 20), "regularization": (0.01, 0.1)}."""
 
-    @property
-    def tried(self) -> Mapping[str, tuple[Any, ...]]:
-        """What is tried, by setting."""
-        return self.values
-
 
 @final
 class OptunaSearch(Specification):
@@ -115,14 +110,13 @@ class OptunaSearch(Specification):
     tries: int = Field(default=30, ge=1)
     """How many settings are tried."""
 
-    @property
-    def tried(self) -> Mapping[str, tuple[Any, ...]]:
-        """The ends of what is tried, by setting."""
-        return self.ranges
-
 
 _NEAR_END = 0.05
 """Which share of a range, on its logarithmic scale, counts as its end in a search."""
+
+
+def _tried(how: GridSearch | OptunaSearch) -> Mapping[str, tuple[Any, ...]]:
+    return how.values if isinstance(how, GridSearch) else how.ranges
 
 
 @final
@@ -141,7 +135,7 @@ class Tuned:
         """The recommender at the best of what was tried."""
         best = tries.drop("rmse", "ndcg").row(int(tries["rmse"].arg_min() or 0), named=True)
         found = []
-        for name, values in how.tried.items():
+        for name, values in _tried(how).items():
             if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
                 low, high = min(values), max(values)
                 near = 1.0 if isinstance(how, GridSearch) else (high / low) ** _NEAR_END
@@ -167,7 +161,7 @@ def tune(
     An Oracle has nothing to tune. Every setting is checked before anything is fitted.
     """
     known = type(recommender).model_fields
-    for name in how.tried:
+    for name in _tried(how):
         if name not in known:
             expected = f"a setting of {type(recommender).__name__}"
             raise InputError("tuning", received=name, expected=expected, remedy=did_you_mean(name, known))

@@ -114,10 +114,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 VERDICTS = ("right", "close", "wrong", "not measured")
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "statistic": pl.String,
-    "real": pl.Float64,
-    "simulated": pl.Float64,
-    "difference": pl.Float64,
-    "chance": pl.Float64,
+    **dict.fromkeys(("real", "simulated", "difference", "chance"), pl.Float64()),
     "verdict": pl.Enum(VERDICTS),
     "meaning": pl.String,
 }
@@ -158,11 +155,9 @@ class SimulationFidelity:
             cells = "  ".join(f"{'-':>7}" if value is None else f"{value:7.3f}" for value in values)
             lines.append(f"  {row['statistic']:{width}}  {cells}  {row['verdict']}")
         for verdict, label in (("right", "Right"), ("close", "Close"), ("wrong", "Wrong"), ("not measured", "Unknown")):
-            said = self.frame.filter(pl.col("verdict") == verdict)
-            if verdict in ("right", "not measured"):
-                words = ", ".join(said["statistic"])
-            else:
-                words = "; ".join(f"{name} ({meaning})" for name, meaning in said.select("statistic", "meaning").rows())
+            said = self.frame.filter(pl.col("verdict") == verdict).select("statistic", "meaning").rows()
+            between = "; " if verdict in ("close", "wrong") else ", "
+            words = between.join(f"{name} ({meaning})" if meaning else name for name, meaning in said)
             if words:
                 lines.append(f"  {label}: {words}.")
         return "\n".join(lines)
@@ -262,9 +257,8 @@ def _distance(value: float | None, unit: float = 1.0) -> Compared:
 
 def _short_of(expected: float | None, found: float | None) -> Compared:
     """Only what a correlation falls short of counts: one that is higher is no fault."""
-    if expected is None or found is None:
-        return Compared(expected, found, None, None)
-    return Compared(expected, found, found - expected, max(0.0, expected - found))
+    compared = _apart(expected, found)
+    return compared if compared.difference is None else compared._replace(size=max(0.0, -compared.difference))
 
 
 def _means(real: Marginals, simulated: Marginals, sd: float) -> Compared:

@@ -49,6 +49,8 @@ class Population(ABC):
     """The step that is going on, from 0."""
     activity: FloatArray | None = None
     """(users,): how often each of them comes, relative to the others, above 0. None: all alike."""
+    changing: ClassVar[tuple[str, ...]] = ()
+    """The arrays that `take` changes, by name."""
     popularity: FloatArray | None = None
     """(items,): how often each comes into people's hands before anything is recommended, above 0. None: all alike."""
 
@@ -101,11 +103,13 @@ class Population(ABC):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that changes, so that a run can resume where it stopped."""
-        return {"clock": np.array(self.clock)}
+        return {"clock": np.array(self.clock), **{name: getattr(self, name) for name in self.changing}}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Be as `state` says."""
         self.clock = int(state["clock"])
+        for name in self.changing:
+            setattr(self, name, state[name].copy())
 
 
 class Environment(Specification, ABC):

@@ -24,8 +24,6 @@ from recaudit.simulate.worlds.latent import LatentDynamics, LatentPopulation
 from recaudit.simulate.worlds.learning import Factors, Learned, learn, levels_of, nearest
 from recaudit.specification import OneOf, as_data
 
-_FITTED: tuple[str, ...] = ("log", "learned")
-"""What is worked out once."""
 FACTORS = 8
 """As in paper 003."""
 
@@ -108,8 +106,7 @@ class FromData(LatentDynamics):
                 remedy="Take a part of the log to have fewer.",
             )
         if self.rounded and levels_of(log) is None:
-            expected = "False, since the log is rated on a continuous scale"
-            raise InputError("rounded", received=True, expected=expected)
+            raise InputError("rounded", received=True, expected="False, since the log is rated on a continuous scale")
         return self
 
     @cached_property
@@ -149,7 +146,7 @@ class FromData(LatentDynamics):
             known = {name: value for name, value in known.items() if name not in ("users", "items", "users_per_step")}
         made = type(self)(**known | changes)
         if not changes.keys() & {"data", "factors", "recommender", "rng", *self.dynamics.values()}:
-            made.__dict__.update({name: self.__dict__[name] for name in _FITTED if name in self.__dict__})
+            made.__dict__.update({name: self.__dict__[name] for name in ("log", "learned") if name in self.__dict__})
         return made
 
     @property

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, final
+from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.arithmetic import product
@@ -155,6 +153,8 @@ class LatentScorePopulation(FactorPopulation):
 class LatentPopulation(FactorPopulation):
     """People who move, and who remember what they took."""
 
+    changing = ("user_factors", "recent")
+
     def __init__(
         self, settings: LatentDynamics, user_factors: FloatArray, item_factors: FloatArray, *biases: FloatArray
     ) -> None:
@@ -164,7 +164,7 @@ class LatentPopulation(FactorPopulation):
         self._gram = item_factors.T @ item_factors
         norms = np.linalg.norm(item_factors, axis=1, keepdims=True)
         self._directions = item_factors / np.where(norms > 0, norms, 1.0)
-        self._recent = np.full((self.n_users, settings.memory), -1, dtype=np.int64)
+        self.recent = np.full((self.n_users, settings.memory), -1, dtype=np.int64)
         """(users, memory): items, the latest last; -1 where there is nothing yet."""
 
     def utilities(self, users: IntArray) -> FloatArray:
@@ -172,7 +172,7 @@ class LatentPopulation(FactorPopulation):
         values = self.tastes(users)
         if self.settings.boredom_penalty == 0:
             return values
-        for remembered in self._recent[users].T:
+        for remembered in self.recent[users].T:
             rows = np.flatnonzero(remembered >= 0)
             alike: FloatArray = product(self._directions[remembered[rows]], self._directions).numpy()
             values[rows] -= self._tired(alike)
@@ -183,7 +183,7 @@ class LatentPopulation(FactorPopulation):
         values = super().utility(users, items)
         if self.settings.boredom_penalty == 0:
             return values
-        recent = self._recent[users]
+        recent = self.recent[users]
         alike = np.einsum("nmk,nk->nm", self._directions[recent], self._directions[items])
         values -= np.where(recent >= 0, self._tired(alike), 0.0).sum(axis=1)
         return values
@@ -200,27 +200,18 @@ class LatentPopulation(FactorPopulation):
 
     def take(self, users: IntArray, items: IntArray) -> None:
         """Move towards the item, and remember it."""
-        self._recent[users, :-1] = self._recent[users, 1:]
-        self._recent[users, -1] = items
+        self.recent[users, :-1] = self.recent[users, 1:]
+        self.recent[users, -1] = items
         gain = self.settings.affinity
         if gain:
             self.user_factors[users] = (1 - gain) * self.user_factors[users] + gain * self.item_factors[items]
 
     def forget(self) -> None:
         """No item was taken of late."""
-        self._recent[:] = -1
+        self.recent[:] = -1
 
     def drift(self) -> float:
         """`sqrt(mean over u of d_u' (Q'Q / items) d_u)`, with d_u how far the user's vector has moved."""
         moved = self.user_factors - self._first
         squares = float(np.einsum("uk,uk->", moved @ self._gram, moved))
         return float(np.sqrt(max(squares, 0.0) / (self.n_users * self.n_items)))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Vectors and memories."""
-        return super().state() | {"user_factors": self.user_factors, "recent": self._recent}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
-        super().restore(state)
-        self.user_factors, self._recent = (state[name].copy() for name in ("user_factors", "recent"))

@@ -14,16 +14,12 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.factor.als import ALS
-from recaudit.models.factor.model import FactorModel
-from recaudit.models.factor.sgd import BiasedMF
+from recaudit.models import ALS, BiasedMF, FactorModel, FittedModel, Recommender
 
 LEAST_RATINGS = 500
 """A tenth of them is held out; from fewer the noise would be off by more than a tenth."""
 MOST_LEVELS = 20
 """Logs with more distinct ratings are taken as rated on a continuous scale."""
-HELD_OUT = 0.1
 
 
 Factors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -55,8 +51,21 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
 
     Without a `recommender`, that of `candidates` with the least error on the held-out ratings.
     """
-    _check_log(data)
-    split = splits.random(data, HELD_OUT, rng)
+    if len(data) < LEAST_RATINGS:
+        raise InputError(
+            "data",
+            received=f"a log of {len(data):,} ratings",
+            expected=f"at least {LEAST_RATINGS:,}: some are held out to measure the noise",
+            remedy="Use simulate.Latent or simulate.Topics, whose people are drawn.",
+        )
+    if data.ratings.min() == data.ratings.max():
+        raise InputError(
+            "data",
+            received=f"a log in which every rating is {data.ratings[0]:g}",
+            expected="ratings that differ, so that they say what people like",
+            remedy="An implicit log does not; give counts or times of use as ratings if you have them.",
+        )
+    split = splits.random(data, 0.1, rng)
     tried = [recommender] if recommender is not None else candidates(factors)
     test = split.test
     pairs = test.users.astype(np.int64), test.items.astype(np.int64)
@@ -223,23 +232,6 @@ def _finite(recommender: Recommender, scores: FloatArray) -> FloatArray:
             expected="a finite score for every pair of a user and an item",
         )
     return scores
-
-
-def _check_log(data: Interactions) -> None:
-    if len(data) < LEAST_RATINGS:
-        raise InputError(
-            "data",
-            received=f"a log of {len(data):,} ratings",
-            expected=f"at least {LEAST_RATINGS:,}: some are held out to measure the noise",
-            remedy="Use simulate.Latent or simulate.Topics, whose people are drawn.",
-        )
-    if data.ratings.min() == data.ratings.max():
-        raise InputError(
-            "data",
-            received=f"a log in which every rating is {data.ratings[0]:g}",
-            expected="ratings that differ, so that they say what people like",
-            remedy="An implicit log does not; give counts or times of use as ratings if you have them.",
-        )
 
 
 def _read_only(values: FloatArray) -> FloatArray:

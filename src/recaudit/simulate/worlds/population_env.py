@@ -98,7 +98,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin again. `seed` drives what happens from here; `options={"initial": 1}` makes other people and items."""
         check_argument("options", options, dict[str, object] | None)
-        if seed is not None and isinstance(seed, int) and seed >= 2**64:
+        if isinstance(seed, int) and seed >= 2**64:
             raise InputError("seed", received=seed, expected="a whole number of at most 64 bits")
         super().reset(seed=seed)
         self.seed = int(self.np_random.integers(2**63)) if seed is None else seed
@@ -144,12 +144,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Where things stand, for `restore`."""
-        own = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
-        return (
-            own
-            | {"hidden": np.packbits(self._hidden)}
-            | {name: array.copy() for name, array in self.population.state().items()}
-        )
+        people = {name: array.copy() for name, array in self.population.state().items()}
+        seeds = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
+        return seeds | {"hidden": np.packbits(self._hidden)} | people
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nothing of the step before in it."""

@@ -12,15 +12,19 @@ from pydantic import Field, model_validator
 
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, did_you_mean
-from recaudit.models.base import Recommender
-from recaudit.models.baseline.popularity import Random, TopPop
-from recaudit.models.factor.bayes import BayesMF
-from recaudit.models.factor.llorma import LLORMA
-from recaudit.models.factor.sgd import BiasedMF
-from recaudit.models.linear.model import EASE
-from recaudit.models.neighbour.knn import ItemKNN, UserKNN
-from recaudit.models.neural.autorec import AutoRec
-from recaudit.models.neural.cfnade import CFNADE
+from recaudit.models import (
+    CFNADE,
+    EASE,
+    LLORMA,
+    AutoRec,
+    BayesMF,
+    BiasedMF,
+    ItemKNN,
+    Random,
+    Recommender,
+    TopPop,
+    UserKNN,
+)
 from recaudit.registry import ENVIRONMENTS
 from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.worlds.beta_rank import BetaRank
