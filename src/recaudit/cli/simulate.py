@@ -78,12 +78,8 @@ def simulate(
         _print_scenarios(as_json=as_json)
         return
     if config is None:
-        raise InputError(
-            "CONFIG",
-            received="nothing",
-            expected="a TOML file",
-            remedy="'recaudit simulate --help' has one to start from.",
-        )
+        remedy = "'recaudit simulate --help' has one to start from."
+        raise InputError("CONFIG", received="nothing", expected="a TOML file", remedy=remedy)
     folder = out or Path("runs") / config.stem
     result, report = _carry_out(config, folder, fresh=fresh, workers=workers)
     if as_json:

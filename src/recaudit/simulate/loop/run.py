@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -78,11 +78,7 @@ def run(
         same_people=same_people,
         rng=rng,
     )
-    check_trials(trials)
-    folder = None if out is None else Path(out)
-    inside = [trial_name(trial) for trial in range(trials)]
-    with kept(folder, "simulation", as_data(loop), inside):
-        return run_trials({"": loop}, trials, {"": folder}, engine)[""]
+    return run_loops({"": loop}, trials, out, engine, kind="simulation")[""]
 
 
 @checked
@@ -121,7 +117,7 @@ def compare(
         same_people=same_people,
         rng=rng,
     )
-    return run_all(each_loop(make, scenario, recommenders, policy), trials, None if out is None else Path(out), engine)
+    return Comparison(run_loops(each_loop(make, scenario, recommenders, policy), trials, out, engine))
 
 
 def each_loop(
@@ -157,19 +153,35 @@ def kept(
         folder.complete()
 
 
-def run_trials(
-    loops: Mapping[str, Loop], trials: int, folders: Mapping[str, Path | None], engine: Engine | None
+def run_loops(
+    loops: Mapping[str, Loop],
+    trials: int,
+    out: str | Path | None,
+    engine: Engine | None,
+    *,
+    kind: Literal["simulation", "comparison"] = "comparison",
+    nested: bool = False,
 ) -> dict[str, Simulation]:
-    """Each loop over the same trials; an engine spreads those of all loops together."""
+    """Run each loop over the same trials; an engine spreads those of all loops together.
+
+    Of a simulation `out` is the folder itself; in that of a comparison each loop has one under its name.
+    """
+    if not 1 <= trials <= MOST_TRIALS:
+        raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
+    root, alone = None if out is None else Path(out), kind == "simulation"
+    folders = {name: root if root is None or alone else root / folder_name(name) for name in loops}
+    settings = {name: as_data(loop) for name, loop in loops.items()}
     pieces = [(name, trial) for name in loops for trial in range(trials)]
-    records = (engine or Serial()).map(partial(run_trial, loops, folders), pieces, "trials")
-    found = dict(zip(pieces, records, strict=True))
+    inside = [trial_name(trial) if alone else f"{name}/{trial_name(trial)}" for name, trial in pieces]
+    with kept(root, kind, settings[""] if alone else settings, inside, nested=nested):
+        records = (engine or Serial()).map(partial(run_trial, loops, folders), pieces, "trials")
+        found = dict(zip(pieces, records, strict=True))
 
-    def simulation(name: str, loop: Loop) -> Simulation:
+    def simulation(name: str) -> Simulation:
         steps, audits = (pl.concat([found[name, trial][table] for trial in range(trials)]) for table in (0, 1))
-        return Simulation(as_data(loop), steps, audits, folders[name])
+        return Simulation(settings[name], steps, audits, folders[name])
 
-    return {name: simulation(name, loop) for name, loop in loops.items()}
+    return {name: simulation(name) for name in loops}
 
 
 def as_scenario(
@@ -192,23 +204,6 @@ def as_scenario(
         scenario = paper(environment, **changes) if isinstance(environment, str) else environment.changed(**changes)
     scenario.environment.prepare()
     return scenario
-
-
-def check_trials(trials: int) -> None:
-    """At least one, and as many as can ever be run."""
-    if not 1 <= trials <= MOST_TRIALS:
-        raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
-
-
-def run_all(
-    loops: Mapping[str, Loop], trials: int, out: Path | None, engine: Engine | None, *, nested: bool = False
-) -> Comparison:
-    """Run each loop over the same trials; `nested`: in a folder inside that of a study, which answers for it."""
-    check_trials(trials)
-    folders = {name: None if out is None else out / folder_name(name) for name in loops}
-    inside = [f"{name}/{trial_name(trial)}" for name in loops for trial in range(trials)]
-    with kept(out, "comparison", {name: as_data(loop) for name, loop in loops.items()}, inside, nested=nested):
-        return Comparison(run_trials(loops, trials, folders, engine))
 
 
 def folder_name(name: str) -> str:

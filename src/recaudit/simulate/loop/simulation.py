@@ -94,12 +94,9 @@ class Simulation:
     def slates(self) -> pl.LazyFrame:
         """Every item shown: trial, step, user, item, place, score, propensity, rating, expected; read on demand."""
         if self.folder is None:
-            raise InputError(
-                "out",
-                received="nothing: this simulation kept its numbers only",
-                expected="a folder",
-                remedy="Run it again with out='some/folder'.",
-            )
+            received = "nothing: this simulation kept its numbers only"
+            expected = "a folder"
+            raise InputError("out", received=received, expected=expected, remedy="Run it again with out='some/folder'.")
         parts = [
             TrialFolder(Folder.open(self.folder / trial_name(trial), "trial"))
             .scan()

@@ -23,7 +23,7 @@ from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy
 from recaudit.registry import SIMULATED_MODELS
 from recaudit.seeding import generator
-from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_all
+from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_loops
 from recaudit.simulate.loop.simulation import Comparison, interval, written
 from recaudit.simulate.loop.trial import Loop, check_room
 from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, Tuned, each_offline, tune
@@ -186,7 +186,7 @@ def offline_online(
                 used.append((scenario.name, name, chosen, name in searches, "; ".join(edges)))
             parts.append(bench.measured({name: loop.recommender for name, loop in chosen_loops.items()}))
             where = None if root is None else root / inside[scenario.name]
-            comparisons[scenario.name] = run_all(chosen_loops, trials, where, engine, nested=True)
+            comparisons[scenario.name] = Comparison(run_loops(chosen_loops, trials, where, engine, nested=True))
     settled = pl.DataFrame(used, ("environment", "recommender", "settings", "tuned", "edge"), orient="row")
     return OfflineOnline(pl.concat(parts), comparisons, settled, k, {one.name: one for one in scenarios})
 
@@ -260,11 +260,8 @@ def _recommenders_of(
         return dict(own)
     plain = {name: each for name, each in recommenders.items() if not isinstance(each, Mapping)}
     if len(plain) != len(recommenders) or not plain:
-        raise InputError(
-            "recommenders",
-            received=f"{list(recommenders)}",
-            expected=f"recommenders by name, or a map of them for every environment, {environment!r} too",
-        )
+        expected = f"recommenders by name, or a map of them for every environment, {environment!r} too"
+        raise InputError("recommenders", received=f"{list(recommenders)}", expected=expected)
     return plain
 
 

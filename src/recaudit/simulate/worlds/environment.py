@@ -143,19 +143,14 @@ class Environment(Specification, ABC):
     def _sizes_fit(self) -> Self:
         users, items = self.users - self.late_users, self.items - self.late_items
         if users <= 0 or items <= 0:
-            raise InputError(
-                "late_users, late_items",
-                received=f"{self.late_users} of {self.users} users and {self.late_items} of {self.items} items",
-                expected="fewer than all: somebody and something must be there from the start",
-            )
+            received = f"{self.late_users} of {self.users} users and {self.late_items} of {self.items} items"
+            expected = "fewer than all: somebody and something must be there from the start"
+            raise InputError("late_users, late_items", received=received, expected=expected)
         for name, most, whole in (("users_per_step", users, "users"), ("slate", items, "items")):
             if getattr(self, name) > most:
-                raise InputError(
-                    name,
-                    received=getattr(self, name),
-                    expected=f"at most {most}, the {whole} that are there from the start",
-                    remedy=f"Lower it, or raise {whole}.",
-                )
+                expected = f"at most {most}, the {whole} that are there from the start"
+                remedy = f"Lower it, or raise {whole}."
+                raise InputError(name, received=getattr(self, name), expected=expected, remedy=remedy)
         return self
 
     @property
@@ -210,11 +205,8 @@ class Environment(Specification, ABC):
         """
         users, items = self.present_users(0), self.present_items(0)
         if not 1 <= ratings <= users * items:
-            raise InputError(
-                "ratings",
-                received=ratings,
-                expected=f"a whole number from 1 to {users * items:,}, the pairs of users and items",
-            )
+            expected = f"a whole number from 1 to {users * items:,}, the pairs of users and items"
+            raise InputError("ratings", received=ratings, expected=expected)
         draw = generator(seed, "offline")
         people = population or self.population(seed)
         who, what = drawn_pairs(draw, (users, items), ratings, people.activity, people.popularity)

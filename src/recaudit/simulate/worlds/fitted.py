@@ -121,12 +121,9 @@ class FromData(LatentDynamics):
         learned = learn(self.log, self.factors, self.recommender, self.rng)
         moved = [setting for setting in self.dynamics.values() if getattr(self, setting) > 0]
         if moved and not isinstance(learned.worth, tuple):
-            raise InputError(
-                ", ".join(moved),
-                received="more than 0",
-                expected=f"0, since {type(learned.recommender).__name__} has no factors that could move",
-                remedy="Use ALS or BiasedMF, or leave the recommender out.",
-            )
+            expected = f"0, since {type(learned.recommender).__name__} has no factors that could move"
+            remedy = "Use ALS or BiasedMF, or leave the recommender out."
+            raise InputError(", ".join(moved), received="more than 0", expected=expected, remedy=remedy)
         return learned
 
     def __eq__(self, other: object) -> bool:
@@ -169,11 +166,8 @@ class FromData(LatentDynamics):
         log = self.real_log()
         there = np.flatnonzero((log.users < self.present_users(0)) & (log.items < self.present_items(0)))
         if not 1 <= ratings <= len(there):
-            raise InputError(
-                "ratings",
-                received=ratings,
-                expected=f"a whole number from 1 to {len(there):,}, the log's ratings of what is there at the start",
-            )
+            expected = f"a whole number from 1 to {len(there):,}, the log's ratings of what is there at the start"
+            raise InputError("ratings", received=ratings, expected=expected)
         rows = np.zeros(len(log), dtype=bool)
         rows[generator(seed, "real").choice(there, ratings, replace=False)] = True
         return log.subset(rows)

@@ -52,12 +52,9 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
     Without a `recommender`, that of `candidates` with the least error on the held-out ratings.
     """
     if len(data) < LEAST_RATINGS:
-        raise InputError(
-            "data",
-            received=f"a log of {len(data):,} ratings",
-            expected=f"at least {LEAST_RATINGS:,}: some are held out to measure the noise",
-            remedy="Use simulate.Latent or simulate.Topics, whose people are drawn.",
-        )
+        expected = f"at least {LEAST_RATINGS:,}: some are held out to measure the noise"
+        remedy = "Use simulate.Latent or simulate.Topics, whose people are drawn."
+        raise InputError("data", received=f"a log of {len(data):,} ratings", expected=expected, remedy=remedy)
     if data.ratings.min() == data.ratings.max():
         raise InputError(
             "data",
@@ -226,11 +223,9 @@ def _rating_model(recommender: Recommender, data: Interactions, rng: int) -> Fit
 
 def _finite(recommender: Recommender, scores: FloatArray) -> FloatArray:
     if not np.isfinite(scores).all():
-        raise InputError(
-            "recommender",
-            received=f"{type(recommender).__name__}, with scores that are not numbers for some pairs",
-            expected="a finite score for every pair of a user and an item",
-        )
+        received = f"{type(recommender).__name__}, with scores that are not numbers for some pairs"
+        expected = "a finite score for every pair of a user and an item"
+        raise InputError("recommender", received=received, expected=expected)
     return scores
 
 

@@ -85,12 +85,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
     def population(self) -> Population:
         """The people and items as they are now: the truth, for auditors."""
         if self._population is None:
-            raise InputError(
-                "env",
-                received="a call before the first reset",
-                expected="an environment that has begun",
-                remedy="Call env.reset(seed=...) first.",
-            )
+            expected = "an environment that has begun"
+            remedy = "Call env.reset(seed=...) first."
+            raise InputError("env", received="a call before the first reset", expected=expected, remedy=remedy)
         return self._population
 
     def reset(
@@ -203,11 +200,8 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         items, scores = action, np.zeros(shape)
         if self.environment.choice.uses_scores:
             if not isinstance(action, Mapping) or not {"items", "scores"} <= set(action):
-                raise InputError(
-                    "action",
-                    received=type(action).__name__,
-                    expected='{"items": ..., "scores": ...}: these users see the recommender\'s scores',
-                )
+                expected = '{"items": ..., "scores": ...}: these users see the recommender\'s scores'
+                raise InputError("action", received=type(action).__name__, expected=expected)
             items, scores = action["items"], np.asarray(action["scores"], dtype=np.float64)
             if not (np.abs(scores) <= _LARGEST_SCORE).all():
                 raise InputError(
@@ -219,11 +213,8 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         items = np.asarray(items)
         whole = np.issubdtype(items.dtype, np.integer) and items.shape == scores.shape == shape
         if not whole or items.min() < -1 or items.max() >= self.environment.items:
-            raise InputError(
-                "action",
-                received=f"{items.dtype} of shape {items.shape}",
-                expected=f"whole numbers of shape {shape}, from -1 (nothing) to {self.environment.items - 1}",
-            )
+            expected = f"whole numbers of shape {shape}, from -1 (nothing) to {self.environment.items - 1}"
+            raise InputError("action", received=f"{items.dtype} of shape {items.shape}", expected=expected)
         return items.astype(np.int64), scores
 
 

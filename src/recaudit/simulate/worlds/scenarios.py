@@ -65,12 +65,9 @@ class Scenario(Course):
     def _ratings_fit(self) -> Self:
         pairs = self.environment.present_users(0) * self.environment.present_items(0)
         if self.ratings > pairs:
-            raise InputError(
-                "ratings",
-                received=f"{self.ratings:,}",
-                expected=f"at most {pairs:,}, the pairs of users and items that are there from the start",
-                remedy="Lower it, or raise users or items.",
-            )
+            expected = f"at most {pairs:,}, the pairs of users and items that are there from the start"
+            remedy = "Lower it, or raise users or items."
+            raise InputError("ratings", received=f"{self.ratings:,}", expected=expected, remedy=remedy)
         return self
 
     @property
@@ -100,12 +97,8 @@ class Scenario(Course):
         known = [*Course.model_fields, *type(self.environment).model_fields]
         for name in changes:
             if name not in known:
-                raise InputError(
-                    "changes",
-                    received=name,
-                    expected=f"ratings, steps, lived, or a setting of {type(self.environment).__name__}",
-                    remedy=did_you_mean(name, known),
-                )
+                expected = f"ratings, steps, lived, or a setting of {type(self.environment).__name__}"
+                raise InputError("changes", received=name, expected=expected, remedy=did_you_mean(name, known))
         own = {name: changes.pop(name) for name in Course.model_fields if name in changes}
         environment = self.environment.changed(**changes) if changes else self.environment
         # Made anew, since a copy would not be checked.
@@ -185,12 +178,8 @@ def register() -> None:
 def made(scenario: str, initial: int = 0, **changes: Any) -> PopulationEnv:
     """What `gymnasium.make` calls: its keywords are settings, as in `paper`."""
     if "steps" in changes:
-        raise InputError(
-            "steps",
-            received=changes["steps"],
-            expected="no steps here",
-            remedy="Give gymnasium.make max_episode_steps instead.",
-        )
+        remedy = "Give gymnasium.make max_episode_steps instead."
+        raise InputError("steps", received=changes["steps"], expected="no steps here", remedy=remedy)
     return paper(scenario, **changes).make(initial)
 
 
