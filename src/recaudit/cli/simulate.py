@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,9 +13,6 @@ from rich.text import Text
 from recaudit.cli.messages import answers, command, notes, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
-
-if TYPE_CHECKING:
-    from recaudit.simulate import OfflineOnline
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -74,6 +71,12 @@ def simulate(
     \b
       recaudit simulate my.toml --out runs/my
     """
+    from recaudit.engines import with_workers
+    from recaudit.folders import REPORT, keep
+    from recaudit.report.simulation.page import render_simulation
+    from recaudit.runs.simulation import execute_simulation, read_simulation
+    from recaudit.studies.reclab import published_beside
+
     if list_:
         _print_scenarios(as_json=as_json)
         return
@@ -81,7 +84,15 @@ def simulate(
         remedy = "'recaudit simulate --help' has one to start from."
         raise InputError("CONFIG", received="nothing", expected="a TOML file", remedy=remedy)
     folder = out or Path("runs") / config.stem
-    result, report = _carry_out(config, folder, fresh=fresh, workers=workers)
+    configuration = read_simulation(config)
+    if workers is not None:
+        # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
+        engine = with_workers(configuration.engine, workers, "processes")
+        configuration = configuration.model_copy(update={"engine": engine})
+    with shown(notes()):
+        result = execute_simulation(configuration, folder, fresh=fresh)
+        page = render_simulation(result, published=published_beside(result))
+        report = keep(folder, REPORT, page.encode())
     if as_json:
         document = {
             "out": str(folder),
@@ -96,24 +107,6 @@ def simulate(
     else:
         answers().print(f"Report: {report}\n")
         answers().print(Text(result.summary()), soft_wrap=True)
-
-
-def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
-    from recaudit.engines import with_workers
-    from recaudit.folders import REPORT, keep
-    from recaudit.report.simulation.page import render_simulation
-    from recaudit.runs.simulation import execute_simulation, read_simulation
-    from recaudit.studies.reclab import published_beside
-
-    configuration = read_simulation(config)
-    if workers is not None:
-        # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
-        engine = with_workers(configuration.engine, workers, "processes")
-        configuration = configuration.model_copy(update={"engine": engine})
-    with shown(notes()):
-        result = execute_simulation(configuration, out, fresh=fresh)
-        page = render_simulation(result, published=published_beside(result))
-        return result, keep(out, REPORT, page.encode())
 
 
 def _print_scenarios(*, as_json: bool) -> None:

@@ -73,10 +73,7 @@ _KEYS = ("name", "kind", "label", *Course.model_fields)
 
 
 def _read_environment(value: object, info: ValidationInfo) -> tuple[str, Scenario]:
-    """An `[[environment]]` table; a label that is not given is left empty for `_label_environments`.
-
-    What it does not say about its beginning and end is as for all environments, else as in the paper.
-    """
+    """The label, perhaps empty, and the scenario of an `[[environment]]` table."""
     if not isinstance(value, Mapping) or ("name" in value) == bool({"kind", "data"} & value.keys()):
         expected = "either name = '...' (a scenario of the paper), kind = '...' (one of your own) or data = {...}"
         raise mistake((), value, expected, "'recaudit simulate --list' has the names.")
@@ -295,8 +292,7 @@ def parse_simulation(text: str, *, source: str, folder: Path) -> SimulationConfi
 def execute_simulation(config: SimulationConfiguration, out: str | Path, *, fresh: bool = False) -> OfflineOnline:
     """Measure every recommender offline and in the loop, into the folder `out`.
 
-    A folder that holds this very simulation is resumed, and the numbers are those of one that was never
-    interrupted; there may be more trials than the last time. `fresh` starts over.
+    A folder that holds this very simulation is resumed, perhaps with more trials; `fresh` starts over.
     """
     for scenario in config.environments:
         log = scenario.begin(config.seed)[0]

@@ -52,19 +52,13 @@ def run(
     """A closed loop: people are shown what the recommender picks, it learns from what they rate, and so on.
 
     `environment` is a description, a scenario, or the name of one of the paper's ("topics-dynamic"). `ratings` is how
-    many ratings the recommender begins with, `steps` how many steps follow; a scenario has its own. At each step the
-    users online get a slate by `policy` (default: what scores highest), and the recommender is fitted anew every
-    `retrain` steps (0: never), from scratch or, with `warm`, from the model before.
+    many ratings the recommender begins with, `steps` how many steps follow; a scenario has its own. Each user online
+    gets a slate by `policy` (default: what scores highest), and the recommender is fitted anew every `retrain` steps
+    (0: never), from scratch or, with `warm`, from the model before. `audits` are run on the model every `audit_every`
+    steps and at the last (`{"shown": ra.audits.Exposure(k=20)}`), as is the error over the whole population.
 
-    `audits` are run on the model every `audit_every` steps and at the last: `{"shown": ra.audits.Exposure(k=20)}`.
-    The error over the whole population is measured every `population_every` steps and at the last.
-
-    Trials differ in everything that happens after the start; with `same_people=False` in people and items too. Who is
-    online at a step, how their ratings scatter and how a policy draws follows from `rng`, trial and step, so that two
-    recommenders meet the same chance: see `compare`.
-
-    With `out`, everything shown is kept there as Parquet, with its propensity, and an interrupted simulation resumes
-    where it stopped, with the numbers of one that never was.
+    Trials differ in everything that happens after the start; with `same_people=False` in people and items too. With
+    `out`, everything shown is kept there as Parquet, and an interrupted simulation resumes where it stopped.
     """
     loop = Loop(
         scenario=as_scenario(environment, ratings=ratings, steps=steps),
@@ -100,10 +94,7 @@ def compare(
     rng: int = 0,
     engine: Engine | None = None,
 ) -> Comparison:
-    """Run each recommender over the same trials; arguments as for `run`, and `policy` for those without their own.
-
-    With `out`, each has a folder in it under its name. An engine spreads trials of all recommenders together.
-    """
+    """Run each recommender over the same trials, in a folder of its own in `out`; arguments as for `run`."""
     scenario = as_scenario(environment, ratings=ratings, steps=steps)
     if not recommenders:
         raise InputError("recommenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
@@ -139,10 +130,7 @@ def kept(
     nested: bool = False,
     **record: object,
 ) -> Iterator[Folder | None]:
-    """Begin or resume the folder of a simulation of any kind, complete at the end; nothing is kept without a path.
-
-    `folders` are those inside it, in their order; a `nested` folder is inside that of a study, which answers for it.
-    """
+    """Begin or resume a folder with `folders` inside, complete at the end; nothing is kept without a path."""
     if path is None:
         yield None
         return
@@ -162,10 +150,7 @@ def run_loops(
     kind: Literal["simulation", "comparison"] = "comparison",
     nested: bool = False,
 ) -> dict[str, Simulation]:
-    """Run each loop over the same trials; an engine spreads those of all loops together.
-
-    Of a simulation `out` is the folder itself; in that of a comparison each loop has one under its name.
-    """
+    """Run each loop over the same trials: in `out` itself for a simulation, under its name in it for a comparison."""
     if not 1 <= trials <= MOST_TRIALS:
         raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
     root, alone = None if out is None else Path(out), kind == "simulation"

@@ -273,10 +273,7 @@ class _Trial:
 
 
 def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
-    """A row a metric; one that says not applicable where the model cannot be asked.
-
-    A value that is no finite number is none: its row has failed.
-    """
+    """A row a metric: not applicable where the model cannot be asked, failed where a value is not finite."""
     nothing = dict.fromkeys(("value", "lower", "upper"))
     try:
         frame = audit.observe(model, rng).frame
@@ -300,9 +297,8 @@ def slates(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Slates of n allowed items (users, items) for these users; chance follows from `rng` and the ids.
 
-    Three times (users, n): items, -1 where nothing is left to show; the recommender's scores; and the probability of
-    each item at its place, given the places before it, so that their product is that of the slate. Both are 0 where
-    nothing is shown.
+    (users, n) each: items, -1 where nothing is left to show; scores; and the probability of each item at its place,
+    given the places before it. Both are 0 where nothing is shown.
     """
     scores, mask = model.scores(users), torch.from_numpy(allowed)
     items = policy.lister(model.data)(scores, mask, users, n, rng)

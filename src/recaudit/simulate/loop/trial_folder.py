@@ -62,10 +62,7 @@ class TrialFolder:
         *,
         done: bool,
     ) -> None:
-        """Add what was shown since the last time, and a checkpoint in place of the one before it.
-
-        `model` is the fitted one, where the next is fitted from it; one that cannot be kept is fitted again.
-        """
+        """Add what was shown since the last time, and a checkpoint, with the `model` if given, for the one before."""
         files: dict[str, Writer | bytes] = {
             f"parts/{self.step:08d}.parquet": slates.write_parquet,
             _checkpoint(step, "state.safetensors"): encoded(state, "state"),
@@ -83,7 +80,7 @@ class TrialFolder:
 
     def table(self, name: str) -> pl.DataFrame:
         """One of the tables of the checkpoint."""
-        return self._read(_checkpoint(self.step, f"{name}.parquet"), _read_table)
+        return self._read(_checkpoint(self.step, f"{name}.parquet"), partial(pl.read_parquet, glob=False))
 
     def model(self, log: Interactions) -> FittedModel | None:
         """The model that was kept with the checkpoint, which was fitted to this log; None if none was."""
@@ -93,7 +90,7 @@ class TrialFolder:
     def slates(self) -> Iterator[pl.DataFrame]:
         """What was shown, part by part, in order."""
         for part in self._parts():
-            yield self._read(part, _read_table)
+            yield self._read(part, partial(pl.read_parquet, glob=False))
 
     def scan(self) -> pl.LazyFrame:
         """What was shown, without reading it."""
@@ -116,7 +113,3 @@ class TrialFolder:
 
 def _checkpoint(step: int, file: str) -> str:
     return f"checkpoints/{step:08d}.{file}"
-
-
-def _read_table(path: Path) -> pl.DataFrame:
-    return pl.read_parquet(path, glob=False)

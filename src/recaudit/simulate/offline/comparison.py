@@ -53,10 +53,7 @@ class OfflineOnline:
     """What was run, by environment."""
 
     def points(self, *, last: int | None = None) -> pl.DataFrame:
-        """One row an environment and recommender: each number with its interval.
-
-        `ndcg` and `rmse` over folds; `mean_rating` and `distinct_items` over trials; columns `*_lower`, `*_upper`.
-        """
+        """One row an environment and recommender: means over folds and trials, with columns `*_lower`, `*_upper`."""
         rows = []
         for environment, comparison in self.comparisons.items():
             for name, simulation in comparison.simulations.items():
@@ -72,10 +69,8 @@ class OfflineOnline:
     def spearman(self, *, rng: int = 0) -> pl.DataFrame:
         """One row an environment and metric: Spearman's rank correlation with the mean rating received.
 
-        A recommender counts once, under however many policies it was run: on the log they are the same
-        (`Comparison.models`). `lower` and `upper` (95%, Bonett and Wright 2000) hold what other recommenders of the
-        kind could have given; fewer than four say nothing, and have none. `p_value` asks whether so few recommenders
-        could be ordered so by chance (all orders equally likely, two-sided).
+        A recommender counts once (`Comparison.models`). `lower` and `upper` (95%) hold what other recommenders of the
+        kind could have given; `p_value` asks whether so few could be ordered so by chance (two-sided).
         """
         rows = []
         for environment, comparison in self.comparisons.items():

@@ -156,10 +156,7 @@ def tune(
     rng: int = 0,
     engine: Engine | None = None,
 ) -> Tuned:
-    """The settings with the lowest mean RMSE over n folds (equal: the first tried); others stay as they are.
-
-    An Oracle has nothing to tune. Every setting is checked before anything is fitted.
-    """
+    """The settings with the lowest mean RMSE over n folds (equal: the first tried), all checked before any fit."""
     known = type(recommender).model_fields
     for name in _tried(how):
         if name not in known:

@@ -127,14 +127,9 @@ class SimulationFidelity:
 
     settings: Mapping[str, object]
     frame: pl.DataFrame
-    """One row a statistic, in the order of `STATISTICS`, where definitions and limits are:
-
-    - real, simulated: its value in each log; null for a distance between the two. Where people or items are compared
-      one by one, `real` is the correlation to be expected between two logs by the same people;
-    - difference: simulated - real, or the distance;
-    - chance: the difference of two logs that the environment makes;
-    - verdict: right, close, wrong, or not measured;
-    - meaning: what that says about the environment, where it is not right."""
+    """One row a statistic, in the order of `STATISTICS`: its value in each log, null for a distance between the two (where
+    people or items are compared one by one, `real` is the correlation to be expected of two logs by the same people);
+    the difference, or distance; that of two logs of the environment, by chance; the verdict, and what it says."""
 
     def named(self, verdict: str) -> list[str]:
         """The statistics with this verdict: right, close, wrong or not measured."""
@@ -181,8 +176,7 @@ def fidelity(
     """Have `environment` make an offline log of the size of `data`, and hold the two side by side.
 
     Users and items are compared one by one where both logs have the same ids. `reference` is the recommender whose
-    held-out error is compared, BiasedMF with 8 factors where nothing is said. If the environment was fitted to `data`
-    itself, that it looks like it is the least to be asked: compare it with a log that it has not seen, too.
+    held-out error is compared. Use data that the environment was not fitted to, too: it must look like its own.
     """
     recommender = reference or BiasedMF(factors=8, epochs=40, regularization=0.1)
     size = min(len(data), environment.present_users(0) * environment.present_items(0))

@@ -33,11 +33,10 @@ _DRAWN = 2**21
 
 
 class Population(ABC):
-    """What a kind of environment has to say: what items are worth to users, and what becomes of users who take them.
+    """What items are worth to users, and what becomes of users who take them; users and items are positions.
 
-    Users and items are positions. Everything random in it comes from the initial seed, when it is made; what happens
-    later follows from what is taken, and `rate` is handed its noise. So a population is where it is for a reason,
-    and two that were shown the same things are equal.
+    Everything random in it comes from the initial seed, when it is made; what happens later follows from what is
+    taken, and `rate` is handed its noise: two populations that were shown the same things are equal.
     """
 
     n_users: int
@@ -197,11 +196,9 @@ class Environment(Specification, ABC):
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
         """The log that a recommender begins with: so many pairs, drawn without replacement, and rated.
 
-        Drawn uniformly, or by people's activity and items' popularity where the population has them.
-        A function of the initial seed. Nobody changes while they rate, so that environments that differ in their
-        dynamics alone begin with the very same log. Give a `population` (made with the same seed) to have its people
-        live through it instead, each in the order of the draw: what they take changes their tastes, and so their
-        ratings. Nobody remembers it, though: what bores people is what they are shown.
+        Drawn uniformly, or by people's activity and items' popularity where the population has them. Nobody changes
+        while they rate, unless a `population` (made with the same seed) is given, which lives through the log in the
+        order of the draw: what they take changes their tastes, and so their ratings, but is not remembered.
         """
         users, items = self.present_users(0), self.present_items(0)
         if not 1 <= ratings <= users * items:
@@ -212,18 +209,14 @@ class Environment(Specification, ABC):
         who, what = drawn_pairs(draw, (users, items), ratings, people.activity, people.popularity)
         noise = draw.standard_normal(ratings)
         values = np.empty(ratings)
-        for rows in _rounds(who) if population is not None else _blocks(ratings):
+        blocks = np.split(np.arange(ratings), range(_BLOCK, ratings, _BLOCK))
+        for rows in _rounds(who) if population is not None else blocks:
             values[rows] = people.rate(who[rows], what[rows], noise[rows])
             if population is not None:
                 people.take(who[rows], what[rows])
                 people.forget()
         data = people.about(blank(self.users, self.items, self.scale))
         return grown(data, who, what, values, np.zeros(ratings, dtype=np.int64))
-
-
-def _blocks(rows: int) -> list[IntArray]:
-    """All rows, in blocks that keep memory small."""
-    return np.split(np.arange(rows), range(_BLOCK, rows, _BLOCK))
 
 
 def _rounds(users: IntArray) -> list[IntArray]:

@@ -47,10 +47,7 @@ class Learned:
 
 
 def learn(data: Interactions, factors: int, recommender: Recommender | None, rng: int) -> Learned:
-    """Fit to nine tenths of the log, measure on the rest, and fit to all of it.
-
-    Without a `recommender`, that of `candidates` with the least error on the held-out ratings.
-    """
+    """Fit to nine tenths of the log, measure on the rest, fit to all; without a `recommender` the best candidate."""
     if len(data) < LEAST_RATINGS:
         expected = f"at least {LEAST_RATINGS:,}: some are held out to measure the noise"
         remedy = "Use simulate.Latent or simulate.Topics, whose people are drawn."

@@ -32,18 +32,12 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     An observation has `users` (n,), who is online now; `available` (items,), 1 for what is there; and what came of the
     step before: `shown` (n, slate), to whom, `shown_to` (n,), and `ratings` (n, slate), with 1 in `rated` (n, slate)
-    where there is one. -1 is nothing and nobody. `info["allowed"]` (n, items) is True for what may be shown to those
-    who are online; at `reset`, `info["log"]` has `users`, `items` and `ratings` of the log at the beginning.
+    where there is one. -1 is nothing and nobody. `info["allowed"]` (n, items) is True for what may be shown.
 
     An action is `items` (n, slate), positions in the order shown, -1 for nothing; where users see the recommender's
-    scores it is `{"items": ..., "scores": ...}`. The rules are those of `run`: what the environment's `repeats` does
-    not let come again (what the log has is no news either), what is not there yet, and what is twice in a slate is not
-    shown. Its place stays empty, and `shown` says so.
+    scores it is `{"items": ..., "scores": ...}`. What is not allowed, or twice in a slate, is not shown.
 
-    The initial state follows from `initial`, all that happens later from the seed of `reset`: chance at a step depends
-    on the seed and the step, never on what was shown, so that the difference of two recommenders is theirs.
-
-    `population` and `expected` are the truth, for auditors. Nothing of it is in an observation or in `info`.
+    Chance at a step follows from the seed of `reset` and the step, never from what was shown.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own type
