@@ -61,8 +61,6 @@ def _labelled(given: list[str], names: list[str], what: str) -> list[str]:
     return labels
 
 
-# ---- environments ------------------------------------------------------------------------------------
-
 _BEGINNING = {
     "ratings": "how many ratings recommenders begin with, here or for all environments",
     "steps": "how many steps follow, here or for all environments",
@@ -121,9 +119,6 @@ def _environment(scenario: Scenario | None, table: dict[str, object], info: Vali
 def _label_environments(environments: tuple[tuple[str, Scenario], ...]) -> tuple[Scenario, ...]:
     names = _labelled([label for label, _ in environments], [one.name for _, one in environments], "environment")
     return tuple(one.model_copy(update={"name": name}) for name, (_, one) in zip(names, environments, strict=True))
-
-
-# ---- recommenders ------------------------------------------------------------------------------------
 
 
 @final

@@ -28,11 +28,10 @@ from recaudit.models.base import FittedModel, Recommender
 from recaudit.policies import AnyListPolicy, ListPolicy, Top1
 from recaudit.registry import AUDITS, SIMULATED_MODELS
 from recaudit.seeding import derive
-from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.simulation import MEASURES
 from recaudit.simulate.loop.trial_folder import SLATE_SCHEMA, TrialFolder, trial_name
 from recaudit.simulate.worlds.environment import Environment, Population
-from recaudit.simulate.worlds.scenarios import Scenario
+from recaudit.simulate.worlds.scenarios import Oracle, Scenario
 from recaudit.specification import OneOf, Specification, as_data
 from recaudit.status import Status
 
@@ -155,8 +154,6 @@ class _Trial:
                 since = time.monotonic()
         return pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA)
 
-    # ---- one step --------------------------------------------------------------------------------------
-
     def _learned(self, step: int) -> FittedModel:
         """The model before this step: fitted now, if it is time to, or if nothing is fitted yet."""
         retrain = self.loop.retrain
@@ -223,8 +220,6 @@ class _Trial:
         if not loop.is_due(step, loop.population_every):
             return None
         return population_rmse(model, self.env.population, loop.scenario.environment.present_users(step))
-
-    # ---- stop and resume -------------------------------------------------------------------------------
 
     def _save(self, folder: TrialFolder) -> None:
         done = self.step == self.loop.scenario.steps

@@ -206,7 +206,7 @@ class _Bench:
             return recommender, ()
         tries = self._kept("tuning", name)
         if tries is None:
-            data = self.scenario.begin(self.rng)[0]
+            data, _ = self.scenario.beginning(self.rng)
             tries = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine).tries
             self._keep("tuning", name, tries)
         found = Tuned.of(recommender, how, tries)
@@ -217,7 +217,7 @@ class _Bench:
         kept = {name: self._kept("offline", name) for name in recommenders}
         found = {name: frame for name, frame in kept.items() if frame is not None}
         left = {name: each for name, each in recommenders.items() if name not in found}
-        data, people = self.scenario.begin(self.rng)[0], self.scenario.population(self.rng)
+        data, people = self.scenario.beginning(self.rng)
         for name, frame in each_offline(
             left, data, n=self.folds, k=self.k, population=people, rng=self.rng, engine=self.engine
         ):

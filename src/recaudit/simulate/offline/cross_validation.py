@@ -21,9 +21,9 @@ from recaudit.engines import Engine, Serial, track
 from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.seeding import derive
-from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.trial import predictions
 from recaudit.simulate.worlds.environment import Population
+from recaudit.simulate.worlds.scenarios import Oracle
 from recaudit.specification import Number, Specification, mistake
 
 FOLD_SCHEMA = {"fold": pl.Int64, "rmse": pl.Float64, "ndcg": pl.Float64}

@@ -127,9 +127,9 @@ class SimulationFidelity:
 
     settings: Mapping[str, object]
     frame: pl.DataFrame
-    """One row a statistic, in the order of `STATISTICS`: its value in each log, null for a distance between the two (where
-    people or items are compared one by one, `real` is the correlation to be expected of two logs by the same people);
-    the difference, or distance; that of two logs of the environment, by chance; the verdict, and what it says."""
+    """One row a statistic, in the order of `STATISTICS`: its value in each log, null for a distance between the two
+    (where people or items are compared one by one, `real` is the correlation to be expected of two logs by the same
+    people); the difference, or distance; that of two logs of the environment; the verdict, and what it says."""
 
     def named(self, verdict: str) -> list[str]:
         """The statistics with this verdict: right, close, wrong or not measured."""

@@ -1,22 +1,22 @@
-"""What an environment is: a frozen description of people, items and what they do, and the people that it makes."""
+"""What an environment is: a frozen description of people, items and choices, and the people that it makes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.growth import blank, grown
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.registry import CHOICES
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.choices import AnyChoice, TakesAll
-from recaudit.specification import Specification
+from recaudit.specification import OneOf, Specification
 
 Repeats = Literal["never", "unrated", "always"]
 
@@ -30,6 +30,90 @@ _BLOCK = 8192
 """How many pairs are rated at once."""
 _DRAWN = 2**21
 """How many pairs are drawn at once."""
+
+
+class Choice(Specification, ABC):
+    """How users choose from what is shown to them."""
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether users see the recommender's scores, which then belong to an action."""
+        return False
+
+    @abstractmethod
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """(users, slate): True where the item is taken.
+
+        `perceived` (users, slate) is what users believe the items to be worth, `scores` what the recommender says,
+        `shown` where there is an item at all; `draws` are uniform numbers in (0, 1).
+        """
+
+
+AnyChoice = Annotated[Choice, OneOf(CHOICES)]
+
+
+@final
+class TakesAll(Choice):
+    """Everything that is shown is taken and rated, from the first place on."""
+
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """All that is shown."""
+        return shown
+
+
+class _ByAppeal(Choice):
+    """One item of a slate, by its appeal: `(perceived + trust x score) x rank^-position`."""
+
+    trust: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How much of the recommender's score adds to what users believe themselves (paper 003, latent-score: 1)."""
+    position: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How fast attention falls with the place in the slate (Chaney et al., beta-rank: 0.8)."""
+
+    @property
+    def uses_scores(self) -> bool:
+        """With trust, they do."""
+        return self.trust > 0
+
+    def _appeal(self, perceived: FloatArray, scores: FloatArray) -> FloatArray:
+        values = perceived + self.trust * scores if self.trust else perceived
+        places: FloatArray = np.arange(1, values.shape[1] + 1, dtype=np.float64)
+        return values * places**-self.position
+
+
+@final
+class PicksBest(_ByAppeal):
+    """The item that appeals most; equal appeal: the one that comes first."""
+
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """One item of each slate that is not empty."""
+        return _one(np.where(shown, self._appeal(perceived, scores), -np.inf)) & shown
+
+
+@final
+class Logit(_ByAppeal):
+    """An item drawn with probability proportional to `exp(appeal / temperature)`; perhaps none."""
+
+    temperature: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Towards 0 the most appealing item, towards infinity any."""
+    nothing: float | None = Field(default=None, allow_inf_nan=False)
+    """What taking nothing is worth, on the scale of appeal; without it something is always taken."""
+
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """At most one item of each slate."""
+        # The largest of log-weight + Gumbel noise is a draw from the softmax; the last column of draws is for nothing.
+        gumbel = -np.log(-np.log(draws))
+        noisy = np.where(shown, self._appeal(perceived, scores) / self.temperature + gumbel[:, :-1], -np.inf)
+        taken = _one(noisy) & shown
+        if self.nothing is not None:
+            taken &= (noisy.max(axis=1) > self.nothing / self.temperature + gumbel[:, -1])[:, None]
+        return taken
+
+
+def _one(values: FloatArray) -> BoolArray:
+    """True at the first largest entry of each row."""
+    out = np.zeros(values.shape, dtype=bool)
+    out[np.arange(len(values)), values.argmax(axis=1)] = True
+    return out
 
 
 class Population(ABC):
@@ -60,8 +144,7 @@ class Population(ABC):
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the same for single pairs."""
         rows, row = np.unique(users, return_inverse=True)
-        values: FloatArray = self.utilities(rows)[row, items]
-        return values
+        return self.utilities(rows)[row, items]
 
     def tastes(self, users: IntArray) -> FloatArray:
         """(len(users), items): utilities without passing moods, such as boredom. Drift is how these change."""
@@ -73,18 +156,15 @@ class Population(ABC):
 
     def rate(self, users: IntArray, items: IntArray, noise: FloatArray) -> FloatArray:
         """(n,): the ratings given, with standard normal `noise` (n,)."""
-        ratings: FloatArray = np.clip(self.utility(users, items) + self.noise * noise, *self.scale)
-        return ratings
+        return np.clip(self.utility(users, items) + self.noise * noise, *self.scale)
 
     def expected_of(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the ratings that would be given now without noise, inside the scale."""
-        ratings: FloatArray = np.clip(self.utility(users, items), *self.scale)
-        return ratings
+        return np.clip(self.utility(users, items), *self.scale)
 
     def expected(self, users: IntArray) -> FloatArray:
         """(len(users), items): the rating that each item would get now, without noise, inside the scale."""
-        ratings: FloatArray = np.clip(self.utilities(users), *self.scale)
-        return ratings
+        return np.clip(self.utilities(users), *self.scale)
 
     def take(self, users: IntArray, items: IntArray) -> None:  # noqa: B027  people who stay as they are need none
         """What becomes of distinct `users` (n,) who take one item (n,) each."""

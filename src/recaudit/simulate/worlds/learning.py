@@ -186,16 +186,14 @@ def _solved(counts: FloatArray, others: FloatArray, many: IntArray) -> FloatArra
 
 def nearest(values: FloatArray, levels: FloatArray) -> FloatArray:
     """Each of `values` (n,) as the nearest of the ascending `levels`."""
-    rounded: FloatArray = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values, side="right")]
-    return rounded
+    return levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values, side="right")]
 
 
 def _clipped_miss(worth: FloatArray, noise: float, scale: tuple[float, float]) -> FloatArray:
     """(n,): the mean of `(clip(w + noise z) - w)^2` over standard normal z."""
     low, high = ((end - worth) / noise for end in scale)
     inside = ndtr(high) - ndtr(low) - high * norm.pdf(high) + low * norm.pdf(low)
-    missed: FloatArray = noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
-    return missed
+    return noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
 
 
 def _rounded_miss(worth: FloatArray, noise: float, levels: FloatArray) -> FloatArray:

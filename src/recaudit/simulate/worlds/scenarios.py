@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, NoReturn, Self, final
 
 import gymnasium
+import torch
 from pydantic import Field, model_validator
 
+from recaudit import models
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
-from recaudit.models import (
-    CFNADE,
-    EASE,
-    LLORMA,
-    AutoRec,
-    BayesMF,
-    BiasedMF,
-    ItemKNN,
-    Random,
-    Recommender,
-    TopPop,
-    UserKNN,
-)
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
+from recaudit.models import FittedModel, Recommender
 from recaudit.registry import ENVIRONMENTS
-from recaudit.simulate.loop.oracle import Oracle
-from recaudit.simulate.worlds.beta_rank import BetaRank
 from recaudit.simulate.worlds.environment import Environment, Population, Size
 from recaudit.simulate.worlds.fitted import FromData
-from recaudit.simulate.worlds.latent import Latent, LatentScore
+from recaudit.simulate.worlds.latent import BetaRank, Latent, LatentScore
 from recaudit.simulate.worlds.libfm import LibFM
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.topics import Topics
@@ -77,20 +67,16 @@ class Scenario(Course):
 
     def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
         """The log of the initial seed, and the environment of its people, yet to be reset."""
-        return self._beginning(initial)[0], self.make(initial)
+        return self.beginning(initial)[0], self.make(initial)
 
     def make(self, initial: int = 0) -> PopulationEnv:
         """The environment, of Gymnasium's kind."""
-        return PopulationEnv(self.environment, initial, begin=self._beginning)
+        return PopulationEnv(self.environment, initial, begin=self.beginning)
 
-    def population(self, initial: int = 0) -> Population:
-        """The people at step 0: as they were made, or as the log has left them."""
-        return self._beginning(initial)[1]
-
-    def _beginning(self, initial: int) -> tuple[Interactions, Population]:
+    def beginning(self, initial: int) -> tuple[Interactions, Population]:
+        """The log of the initial seed, and the people at step 0: as they were made, or as the log has left them."""
         people = self.environment.population(initial)
-        log = self.environment.offline(self.ratings, initial, population=people if self.lived else None)
-        return log, people
+        return self.environment.offline(self.ratings, initial, population=people if self.lived else None), people
 
     def changed(self, **changes: Any) -> Scenario:
         """The same with other settings, of the scenario or of its environment; all are checked."""
@@ -183,6 +169,35 @@ def made(scenario: str, initial: int = 0, **changes: Any) -> PopulationEnv:
     return paper(scenario, **changes).make(initial)
 
 
+@final
+class Oracle(Recommender):
+    """What no recommender can beat at a single step; it does not plan ahead. Only in a simulation (paper 003)."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> NoReturn:
+        """A log does not tell the truth: `of` takes it from the population."""
+        raise NotSupportedError(
+            "Oracle knows the people of a simulation, and cannot be fitted to a log. Hand it to ra.simulate.run, "
+            "ra.simulate.compare or ra.simulate.offline_online, or call Oracle().of(population, data)."
+        )
+
+    def of(self, population: Population, data: Interactions) -> OracleModel:
+        """The truth about these people, as it is whenever it is asked."""
+        return OracleModel(data, population)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OracleModel(FittedModel):
+    """Scores are utilities: ratings without noise, not cut to the scale, so that nothing ties at its top."""
+
+    data: Interactions
+    population: Population
+
+    def scores(self, users: IntArray) -> torch.Tensor:
+        """(len(users), items): as they are now."""
+        return torch.from_numpy(self.population.utilities(users))
+
+
 _NEIGHBOURS: dict[str, Any] = {"neighbours": 250, "shrinkage": 0.0, "damping": 0.0, "compared": "ratings"}
 
 _LATENT: dict[str, dict[str, Any]] = {
@@ -208,13 +223,13 @@ def paper_recommenders(name: str = "topics-static", *, device: str = "cpu") -> d
     own = _MOVIELENS if name == "ml-100k" else _LATENT if name.startswith("latent-static") else {}
     found: dict[str, Recommender] = {
         "Oracle": Oracle(),
-        "Bayes MF": BayesMF(factors=20, iterations=100),
-        "SGD MF": BiasedMF(
+        "Bayes MF": models.BayesMF(factors=20, iterations=100),
+        "SGD MF": models.BiasedMF(
             factors=20, epochs=200, learning_rate=0.01, final_rate=1.0, regularization=0.07, init_std=1.0
         ),
-        "LLORMA": LLORMA(device=device),
-        "CF-NADE": CFNADE(device=device),
-        "AutoRec": AutoRec(
+        "LLORMA": models.LLORMA(device=device),
+        "CF-NADE": models.CFNADE(device=device),
+        "AutoRec": models.AutoRec(
             hidden=500,
             epochs=500,
             batch=1000,
@@ -224,10 +239,10 @@ def paper_recommenders(name: str = "topics-static", *, device: str = "cpu") -> d
             center="none",
             device=device,
         ),
-        "UserKNN": UserKNN(center="user", **_NEIGHBOURS),
-        "ItemKNN": ItemKNN(center="item", **_NEIGHBOURS),
-        "TopPop": TopPop(by="mean"),
-        "EASE": EASE(regularization=5000.0),
-        "Random": Random(),
+        "UserKNN": models.UserKNN(center="user", **_NEIGHBOURS),
+        "ItemKNN": models.ItemKNN(center="item", **_NEIGHBOURS),
+        "TopPop": models.TopPop(by="mean"),
+        "EASE": models.EASE(regularization=5000.0),
+        "Random": models.Random(),
     }
     return {label: each.model_copy(update=own.get(label, {})) for label, each in found.items()}

@@ -76,8 +76,7 @@ class TopicsPopulation(Population):
         if self.settings.boredom_penalty > 0:
             times = (self._remembered(users)[:, :, None] == np.arange(self.settings.topics)).sum(axis=1)
             worth[times >= self.settings.boredom_threshold] -= self.settings.boredom_penalty
-        values: FloatArray = worth[:, self.topic_of]
-        return values
+        return worth[:, self.topic_of]
 
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): by topic."""
@@ -90,8 +89,7 @@ class TopicsPopulation(Population):
 
     def tastes(self, users: IntArray) -> FloatArray:
         """(len(users), items): preferences, whoever is bored."""
-        values: FloatArray = self.preferences[users][:, self.topic_of]
-        return values
+        return self.preferences[users][:, self.topic_of]
 
     def _remembered(self, users: IntArray) -> IntArray:
         """(len(users), remembered): topics; -1 where there is nothing yet or no more."""
