@@ -17,7 +17,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
-    model_validator,
 )
 
 from recaudit import atomic, lock
@@ -200,7 +199,7 @@ def _listed(key: str) -> BeforeValidator:
     def check(value: object) -> object:
         if isinstance(value, Mapping):
             raise mistake((), value, f"a list, written with two brackets: [[{key}]]")
-        if value == []:
+        if not value:
             raise mistake((), None, f"at least one [[{key}]]")
         return value
 
@@ -259,19 +258,14 @@ class SimulationConfiguration(Specification):
         tuple[Annotated[Any, PlainValidator(_read_environment)], ...],
         _listed("environment"),
         AfterValidator(_label_environments),
-    ] = Field(alias="environment")
+    ] = Field(default=(), alias="environment", validate_default=True)
     recommenders: Annotated[
         tuple[Annotated[LoopRecommender, PlainValidator(_read_recommender)], ...],
         _listed("recommender"),
         AfterValidator(_label_recommenders),
-    ] = Field(alias="recommender")
+    ] = Field(default=(), alias="recommender", validate_default=True)
     audits: Annotated[AuditSchedule, PlainValidator(_read_audits)] = AuditSchedule()
     engine: AnyEngine = Serial()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _none_is_an_empty_list(cls, value: object) -> object:
-        return {"environment": [], "recommender": [], **value} if isinstance(value, Mapping) else value
 
 
 def read_simulation(path: str | Path) -> SimulationConfiguration:

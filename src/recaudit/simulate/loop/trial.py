@@ -36,9 +36,7 @@ from recaudit.specification import OneOf, Specification, as_data
 from recaudit.status import Status
 
 STEP_SCHEMA = {
-    "trial": pl.Int64,
-    "step": pl.Int64,
-    "ratings": pl.Int64,
+    **dict.fromkeys(("trial", "step", "ratings"), pl.Int64),
     **dict.fromkeys(MEASURES, pl.Float64),
     "distinct_items": pl.Int64,
 }
@@ -150,8 +148,13 @@ class _Trial:
             waiting = sum(map(len, self.unsaved))
             done = self.step == self.loop.scenario.steps
             if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
-                self._save(self.folder)
-                since = time.monotonic()
+                model = self.model if self.loop.continues and not done else None
+                tables = dict(zip(("steps", "audits"), self._tables(), strict=True))
+                self.folder.save(self.step, pl.concat(self.unsaved), self.env.state(), tables, model, done=done)
+                self.unsaved, since = [], time.monotonic()
+        return self._tables()
+
+    def _tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         return pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA)
 
     def _learned(self, step: int) -> FittedModel:
@@ -220,18 +223,6 @@ class _Trial:
         if not loop.is_due(step, loop.population_every):
             return None
         return population_rmse(model, self.env.population, loop.scenario.environment.present_users(step))
-
-    def _save(self, folder: TrialFolder) -> None:
-        done = self.step == self.loop.scenario.steps
-        folder.save(
-            self.step,
-            pl.concat(self.unsaved),
-            self.env.state(),
-            {"steps": pl.DataFrame(self.steps, STEP_SCHEMA), "audits": pl.DataFrame(self.audits, AUDIT_SCHEMA)},
-            self.model if self.loop.continues and not done else None,
-            done=done,
-        )
-        self.unsaved = []
 
     def _resume(self) -> None:
         if self.folder is None or not self.folder.step:

@@ -263,8 +263,7 @@ def _recommenders_of(
 def rank_correlation(offline: FloatArray, online: FloatArray, rng: int) -> dict[str, float | int | None]:
     """Of the means over folds and trials, (recommenders, folds) and (recommenders, trials); as in `OfflineOnline`.
 
-    A recommender of which something is not known (NaN: nobody rated anything) is left out. Where all that are left have
-    the same number there is no order, and no value.
+    A recommender with a NaN (nobody rated anything) is left out; without an order there is no value.
     """
     known = np.isfinite(offline).all(axis=1) & np.isfinite(online).all(axis=1)
     offline, online = offline[known], online[known]

@@ -220,9 +220,8 @@ class BetaRank(Environment):
     """`value ~ Beta(mean p_u . q_i)`, `rating = clip(round(20 value + 1))`; users choose by `rank^-0.8 known value`.
 
     From Chaney, Stewart and Engelhardt (2018). Users and items are mixtures of topics: users are much alike, an item
-    is mostly about one. What an item is worth to a user, and the share of it that the user knows, are drawn once for
-    each pair, with the people; RecLab's code draws both again at each rating, which at its spread of 0.00001 moves
-    hardly a rating.
+    is mostly about one. Value and known share are drawn once for each pair; RecLab's code draws both again at each
+    rating, which at its spread of 0.00001 moves hardly a rating.
     """
 
     # The sizes are those of RecLab's runners; the paper's text has them the other way round, 170 users and 100 items.
@@ -270,19 +269,15 @@ class BetaRankPopulation(Population):
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): `round(20 value + 1)`, as rated but for the cut."""
-        return _stars(self.values[users])
+        return np.round(20 * self.values[users] + 1)
 
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the same for single pairs."""
-        return _stars(self.values[users, items])
+        return np.round(20 * self.values[users, items] + 1)
 
     def perceived(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the known share of the value, between 0 and 1 and not in stars."""
         return self.known[users, items] * self.values[users, items]
-
-
-def _stars(values: FloatArray) -> FloatArray:
-    return np.round(20 * values + 1)
 
 
 def _beta(draw: np.random.Generator, mean: FloatArray, spread: float) -> FloatArray:

@@ -144,9 +144,8 @@ def rates_of(user_counts: IntArray, item_counts: IntArray) -> tuple[FloatArray, 
     """(users,) activity a and (items,) popularity b at which everybody and everything has its count.
 
     A pair is in the log with probability `1 - exp(-a_u b_i)`, as if ratings came at that rate and only the first
-    counted; expected counts are those given, which products of the counts themselves would miss: who has rated most of
-    the catalogue cannot rate the popular items twice. Only the products mean something. A count of 0 is taken as
-    half a rating, and a full one as half a rating less, so that every rate is positive and finite.
+    counted; expected counts are those given. Only the products mean something. A count of 0 is taken as half a
+    rating, and a full one as half a rating less, so that every rate is positive and finite.
     """
     n_users, n_items = len(user_counts), len(item_counts)
     # Equal counts have equal rates: what is solved for is a rate for each distinct count.

@@ -123,8 +123,6 @@ class TopicsPopulation(Population):
 
     def drift(self) -> float:
         """Over all pairs: topics count by how many items they have."""
-        if self.settings.affinity == 0:
-            return 0.0
         squares = ((self.preferences - self._first) ** 2).mean(axis=0)
         return float(np.sqrt(squares @ self._items_of / self.n_items))
 
