@@ -71,18 +71,18 @@ def simulate(
     \b
       recaudit simulate my.toml --out runs/my
     """
-    from recaudit.engines import with_workers
-    from recaudit.folders import REPORT, keep
-    from recaudit.report.simulation.page import render_simulation
-    from recaudit.runs.simulation import execute_simulation, read_simulation
-    from recaudit.studies.reclab import published_beside
-
     if list_:
         _print_scenarios(as_json=as_json)
         return
     if config is None:
         remedy = "'recaudit simulate --help' has one to start from."
         raise InputError("CONFIG", received="nothing", expected="a TOML file", remedy=remedy)
+    from recaudit.engines import with_workers
+    from recaudit.folders import REPORT, keep
+    from recaudit.report.simulation.page import render_simulation
+    from recaudit.runs.simulation import execute_simulation, read_simulation
+    from recaudit.studies.reclab import published_beside
+
     folder = out or Path("runs") / config.stem
     configuration = read_simulation(config)
     if workers is not None:

@@ -17,6 +17,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
 
 from recaudit import atomic, lock
@@ -199,7 +200,7 @@ def _listed(key: str) -> BeforeValidator:
     def check(value: object) -> object:
         if isinstance(value, Mapping):
             raise mistake((), value, f"a list, written with two brackets: [[{key}]]")
-        if not value:
+        if value == []:
             raise mistake((), None, f"at least one [[{key}]]")
         return value
 
@@ -258,14 +259,19 @@ class SimulationConfiguration(Specification):
         tuple[Annotated[Any, PlainValidator(_read_environment)], ...],
         _listed("environment"),
         AfterValidator(_label_environments),
-    ] = Field(default=(), alias="environment", validate_default=True)
+    ] = Field(alias="environment")
     recommenders: Annotated[
         tuple[Annotated[LoopRecommender, PlainValidator(_read_recommender)], ...],
         _listed("recommender"),
         AfterValidator(_label_recommenders),
-    ] = Field(default=(), alias="recommender", validate_default=True)
+    ] = Field(alias="recommender")
     audits: Annotated[AuditSchedule, PlainValidator(_read_audits)] = AuditSchedule()
     engine: AnyEngine = Serial()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_an_empty_list(cls, value: object) -> object:
+        return {"environment": [], "recommender": [], **value} if isinstance(value, Mapping) else value
 
 
 def read_simulation(path: str | Path) -> SimulationConfiguration:
@@ -279,10 +285,7 @@ def parse_simulation(text: str, *, source: str, folder: Path) -> SimulationConfi
 
 
 def execute_simulation(config: SimulationConfiguration, out: str | Path, *, fresh: bool = False) -> OfflineOnline:
-    """Measure every recommender offline and in the loop, into the folder `out`.
-
-    A folder that holds this very simulation is resumed, perhaps with more trials; `fresh` starts over.
-    """
+    """Measure every recommender offline and in the loop, into `out`, resuming what is there; `fresh` starts over."""
     for scenario in config.environments:
         log = scenario.begin(config.seed)[0]
         for audit in config.audits.audits.values():

@@ -89,8 +89,7 @@ class TrialFolder:
 
     def slates(self) -> Iterator[pl.DataFrame]:
         """What was shown, part by part, in order."""
-        for part in self._parts():
-            yield self._read(part, partial(pl.read_parquet, glob=False))
+        return (self._read(part, partial(pl.read_parquet, glob=False)) for part in self._parts())
 
     def scan(self) -> pl.LazyFrame:
         """What was shown, without reading it."""

@@ -137,10 +137,9 @@ def offline_online(
 ) -> OfflineOnline:
     """Measure each recommender on the log that it begins with, then let it loose, and compare.
 
-    For every environment: draw its log; tune those recommenders that have an entry in `tuning` by cross-validation;
-    measure RMSE and nDCG@k over the same folds; run the loop over `trials`. `recommenders` maps names to recommenders
-    (or recommender and policy); or environments' names to such maps, where their settings differ. Other arguments as
-    for `compare`. With `out`, everything is kept, and an interrupted study resumes where it stopped.
+    In every environment: tune those that have an entry in `tuning` by cross-validation; measure RMSE and nDCG@k over
+    the same folds; run the loop over `trials`. `recommenders` maps names to recommenders (or recommender and policy);
+    or environments' names to such maps, where their settings differ. Other arguments as for `compare`.
     """
     scenarios = [as_scenario(environment, ratings=ratings, steps=steps) for environment in environments]
     names = [scenario.name for scenario in scenarios]

@@ -286,8 +286,7 @@ def _total_variation(real: FloatArray, simulated: FloatArray) -> float:
     levels = np.unique(real)
     if len(levels) <= MOST_LEVELS:
         shares = [np.array([(ratings == level).mean() for level in levels]) for ratings in (real, simulated)]
-        other = 1 - shares[1].sum()
-        return float((np.abs(shares[0] - shares[1]).sum() + other) / 2)
+        return float((np.abs(shares[0] - shares[1]).sum() + (1 - shares[1].sum())) / 2)
     edges = np.linspace(levels[0], levels[-1], MOST_LEVELS + 1)
     counts = [np.histogram(np.clip(ratings, levels[0], levels[-1]), edges)[0] for ratings in (real, simulated)]
     return float(np.abs(counts[0] / len(real) - counts[1] / len(simulated)).sum() / 2)

@@ -157,10 +157,7 @@ class FromData(LatentDynamics):
         return FactorLogPopulation(self, worth) if isinstance(worth, tuple) else ScoredLogPopulation(self, worth)
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
-        """As in every environment; or so many of the log's own ratings, drawn uniformly, where `offline_log` is real.
-
-        People have lived through the log, to which they were fitted: its own ratings do not change them once more.
-        """
+        """As in every environment; or so many of the log's own ratings, drawn uniformly, which change nobody again."""
         if self.offline_log == "made":
             return super().offline(ratings, seed, population=population)
         log = self.real_log()

@@ -73,6 +73,10 @@ class Scenario(Course):
         """The environment, of Gymnasium's kind."""
         return PopulationEnv(self.environment, initial, begin=self.beginning)
 
+    def population(self, initial: int = 0) -> Population:
+        """The people at step 0."""
+        return self.beginning(initial)[1]
+
     def beginning(self, initial: int) -> tuple[Interactions, Population]:
         """The log of the initial seed, and the people at step 0: as they were made, or as the log has left them."""
         people = self.environment.population(initial)
