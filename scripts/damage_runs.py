@@ -34,7 +34,7 @@ from recaudit import audits
 from recaudit.cli import app
 from recaudit.folders import MANIFEST, REPORT
 from recaudit.simulate.loop import trial
-from recaudit.simulate.worlds.slates import slates
+from recaudit.simulate.loop.trial import slates
 
 AUDIT = """
 [data]

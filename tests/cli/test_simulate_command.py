@@ -12,8 +12,8 @@ from recaudit import simulate
 from recaudit.cli import app
 from recaudit.runs.simulation import parse_simulation
 from recaudit.simulate.loop import trial
-from recaudit.simulate.offline import rank_correlation
-from recaudit.simulate.worlds.slates import slates
+from recaudit.simulate.loop.trial import slates
+from recaudit.simulate.offline import comparison
 
 CONFIG = """
 trials = 2
@@ -42,7 +42,7 @@ kind = "oracle"
 def toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """small.toml, in the folder where the command is run."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rank_correlation, "_SAMPLES", 10)
+    monkeypatch.setattr(comparison, "_SAMPLES", 10)
     path = tmp_path / "small.toml"
     path.write_text(CONFIG, encoding="utf-8")
     return path

@@ -20,8 +20,8 @@ from recaudit.report.simulation.findings import (
     moved,
     unmoved,
 )
-from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.offline.comparison import OfflineOnline
+from recaudit.simulate.worlds.scenarios import Oracle
 from report.crafted_simulations import Told, graded, study_of
 
 POWER = {"kind": "power", "power": 2.0}

@@ -16,14 +16,12 @@ from recaudit.registry import MODELS
 from recaudit.report.kit.charts import edge_levels, label_sides
 from recaudit.report.simulation.evidence import Study
 from recaudit.report.simulation.page import render_simulation, write_simulation
-from recaudit.simulate.loop.measures import MEASURES
-from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.run import WithPolicy
-from recaudit.simulate.loop.simulation import Simulation
+from recaudit.simulate.loop.simulation import MEASURES, Simulation
 from recaudit.simulate.loop.trial import AUDIT_SCHEMA
 from recaudit.simulate.offline.comparison import offline_online
-from recaudit.simulate.offline.tuning import GridSearch
-from recaudit.simulate.worlds.scenarios import paper
+from recaudit.simulate.offline.cross_validation import GridSearch
+from recaudit.simulate.worlds.scenarios import Oracle, paper
 from recaudit.studies.reclab import PUBLISHED
 from report.crafted_simulations import Told, graded, study_of
 from report.test_page import HOSTILE, Page

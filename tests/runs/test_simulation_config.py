@@ -20,7 +20,7 @@ from recaudit.runs.simulation import (
     parse_simulation,
     read_simulation,
 )
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch
+from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch
 from recaudit.specification import as_data
 from simulate.own_audits import LogSize
 
@@ -298,7 +298,7 @@ class TestMistakes:
             ("[audits]\nevery = -1", "audits.every: received -1"),
             ("[audits.exposure]\nby = ['history']", "audits.exposure.by: received ['history']; expected nothing"),
             ("[audits.reachability]\nactions = {kind = 'past', k = 2}", "audits.reachability.actions"),
-            ("[audits.folding]\nunobserved_weights = [0.1]", "audits.folding.unobserved_weights: received [0.1]"),
+            ("[audits.folding]\nunobserved_weights = [0.1]", "audits.folding.unobserved_weights: received (0.1,)"),
             ("[audits.calibration]\nweight = 0.5", "audits.calibration.weight: received"),
         ],
     )

@@ -18,8 +18,8 @@ from recaudit.policies import EpsilonGreedy
 from recaudit.registry import MODELS
 from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation
 from recaudit.simulate.loop import trial
-from recaudit.simulate.offline import rank_correlation
-from recaudit.simulate.worlds.slates import slates
+from recaudit.simulate.loop.trial import slates
+from recaudit.simulate.offline import comparison
 from recaudit.specification import as_data
 
 SIZES = "users = 60\nitems = 80\nusers_per_step = 12\nratings = 500\nsteps = 4\n"
@@ -65,7 +65,7 @@ TWO = ENVIRONMENT + '[[recommender]]\nkind = "als"\nfactors = 3\n[[recommender]]
 class TestExecution:
     @pytest.fixture(autouse=True)
     def _few_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rank_correlation, "_SAMPLES", 10)
+        monkeypatch.setattr(comparison, "_SAMPLES", 10)
 
     def test_the_numbers_are_those_of_the_call(self, tmp_path: Path) -> None:
         settings = 'seed = 3\ntrials = 2\nfolds = 2\nk = 5\nretrain = 2\npolicy = {kind = "epsilon-greedy"}\n'

@@ -9,7 +9,7 @@ import polars as pl
 
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
-from recaudit.simulate.worlds.exposure import drawn_pairs
+from recaudit.simulate.worlds.environment import drawn_pairs
 from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from recaudit.simulate.worlds.beta_rank import BetaRank, BetaRankPopulation
-from recaudit.simulate.worlds.choices import PicksBest
+from recaudit.simulate.worlds.environment import PicksBest
+from recaudit.simulate.worlds.latent import BetaRank, BetaRankPopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.testing.environments import EnvironmentContract
 

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import chisquare
 
-from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
+from recaudit.simulate.worlds.environment import Choice, Logit, PicksBest, TakesAll
 
 
 def picked(choice: Choice, perceived: list[float], scores: list[float] | None = None) -> list[bool]:

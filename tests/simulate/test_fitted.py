@@ -16,7 +16,7 @@ from recaudit.models import ALS, EASE, ItemKNN, TopPop
 from recaudit.registry import ENVIRONMENTS, MODELS
 from recaudit.simulate.worlds.fitted import FromData
 from recaudit.simulate.worlds.latent import Latent
-from recaudit.simulate.worlds.learning import BalancedFactors, noise_of
+from recaudit.simulate.worlds.learning import balanced, noise_of
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.specification import as_data
 from recaudit.testing.environments import EnvironmentContract, changed
@@ -92,10 +92,10 @@ def test_levels_are_the_log_s_own_where_it_has_them() -> None:
 def test_factors_have_the_same_worth_and_both_sides_are_alike() -> None:
     model = ALS(factors=3, regularization=0.05).fit(log())
     scores = model.scores(np.arange(200)).numpy()
-    worth = BalancedFactors.of(model)
-    np.testing.assert_allclose(worth.users @ worth.items.T + worth.level[:, None] + worth.bias, scores, atol=1e-10)
-    assert (worth.users**2).sum(axis=1).mean() == pytest.approx((worth.items**2).sum(axis=1).mean())
-    for side in (worth.users, worth.items):
+    users, items, level, bias = balanced(model)
+    np.testing.assert_allclose(users @ items.T + level[:, None] + bias, scores, atol=1e-10)
+    assert (users**2).sum(axis=1).mean() == pytest.approx((items**2).sum(axis=1).mean())
+    for side in (users, items):
         gram = side.T @ side
         np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-8)
 
@@ -228,8 +228,8 @@ def test_it_survives_pickling_and_its_arrays_cannot_be_written_to() -> None:
     assert "learned" in copy.__dict__  # and is not fitted again
     assert copy.offline(200, seed=1).frame().equals(fitted().offline(200, seed=1).frame())
     worth = fitted().learned.worth
-    assert isinstance(worth, BalancedFactors)
-    for array in (worth.users, worth.items, worth.level, worth.bias, fitted().learned.activity):
+    assert isinstance(worth, tuple)
+    for array in (*worth, fitted().learned.activity):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 

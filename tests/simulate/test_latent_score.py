@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from recaudit.simulate.worlds.choices import PicksBest, TakesAll
+from recaudit.simulate.worlds.environment import PicksBest, TakesAll
 from recaudit.simulate.worlds.latent import LatentScore, LatentScorePopulation
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.testing.environments import EnvironmentContract

@@ -17,9 +17,8 @@ from recaudit.engines import Threads
 from recaudit.errors import DamageWarning, InputError
 from recaudit.models import Recommender
 from recaudit.simulate.loop.run import WithPolicy
-from recaudit.simulate.offline.metrics import offline_metrics
-from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, Tuned, tune
+from recaudit.simulate.offline.comparison import rank_correlation
+from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, Tuned, offline_metrics, tune
 
 SMALL = simulate.Scenario(
     name="small",

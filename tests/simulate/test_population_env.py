@@ -8,8 +8,7 @@ import pytest
 from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.simulate.worlds.choices import PicksBest, TakesAll
-from recaudit.simulate.worlds.environment import Population
+from recaudit.simulate.worlds.environment import PicksBest, Population, TakesAll
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.topics import Topics, TopicsPopulation
 

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError
-from recaudit.simulate.worlds.choices import PicksBest, TakesAll
-from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.environment import Environment, PicksBest, TakesAll
 from recaudit.simulate.worlds.latent import Latent
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper, register

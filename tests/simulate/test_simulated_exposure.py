@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recaudit.simulate.worlds.exposure import drawn_pairs, drawn_users, rates_of
+from recaudit.simulate.worlds.environment import drawn_pairs, drawn_users
+from recaudit.simulate.worlds.learning import rates_of
 
 
 def test_rates_give_everybody_and_everything_their_counts() -> None:

@@ -16,7 +16,7 @@ from recaudit import simulate
 from recaudit.errors import DamagedError, DamageWarning
 from recaudit.folders import Folder, verify
 from recaudit.simulate.loop import trial
-from recaudit.simulate.worlds.slates import slates
+from recaudit.simulate.loop.trial import slates
 
 SMALL = simulate.Topics(users=20, items=30, topics=3, users_per_step=5)
 run = partial(simulate.run, SMALL, ra.models.ALS(factors=2), ratings=100, steps=4, warm=True)

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.choices import TakesAll
+from recaudit.simulate.worlds.environment import TakesAll
 from recaudit.simulate.worlds.topics import Topics, TopicsPopulation
 from recaudit.testing.environments import EnvironmentContract
 

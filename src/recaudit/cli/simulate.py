@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,9 +13,6 @@ from rich.text import Text
 from recaudit.cli.messages import answers, command, notes, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
-
-if TYPE_CHECKING:
-    from recaudit.simulate import OfflineOnline
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -78,50 +75,38 @@ def simulate(
         _print_scenarios(as_json=as_json)
         return
     if config is None:
-        raise InputError(
-            "CONFIG",
-            received="nothing",
-            expected="a TOML file",
-            remedy="'recaudit simulate --help' has one to start from.",
-        )
-    folder = out or Path("runs") / config.stem
-    result, report = _carry_out(config, folder, fresh=fresh, workers=workers)
-    if as_json:
-        print_json(_document(result, folder, report))
-    else:
-        answers().print(f"Report: {report}\n")
-        answers().print(Text(result.summary()), soft_wrap=True)
-
-
-def _carry_out(config: Path, out: Path, *, fresh: bool, workers: int | None) -> tuple[OfflineOnline, Path]:
+        remedy = "'recaudit simulate --help' has one to start from."
+        raise InputError("CONFIG", received="nothing", expected="a TOML file", remedy=remedy)
     from recaudit.engines import with_workers
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
     from recaudit.studies.reclab import published_beside
 
+    folder = out or Path("runs") / config.stem
     configuration = read_simulation(config)
     if workers is not None:
         # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
         engine = with_workers(configuration.engine, workers, "processes")
         configuration = configuration.model_copy(update={"engine": engine})
     with shown(notes()):
-        result = execute_simulation(configuration, out, fresh=fresh)
+        result = execute_simulation(configuration, folder, fresh=fresh)
         page = render_simulation(result, published=published_beside(result))
-        return result, keep(out, REPORT, page.encode())
-
-
-def _document(result: OfflineOnline, out: Path, report: Path) -> dict[str, object]:
-    """What a program wants to know about a simulation."""
-    return {
-        "out": str(out),
-        "report": str(report),
-        "trials": result.trials,
-        "k": result.k,
-        "results": result.points().fill_nan(None).to_dicts(),
-        "spearman": result.spearman().fill_nan(None).to_dicts(),
-        "settings": [{**row, "settings": json.loads(row["settings"])} for row in result.recommenders.to_dicts()],
-    }
+        report = keep(folder, REPORT, page.encode())
+    if as_json:
+        document = {
+            "out": str(folder),
+            "report": str(report),
+            "trials": result.trials,
+            "k": result.k,
+            "results": result.points().fill_nan(None).to_dicts(),
+            "spearman": result.spearman().fill_nan(None).to_dicts(),
+            "settings": [{**row, "settings": json.loads(row["settings"])} for row in result.recommenders.to_dicts()],
+        }
+        print_json(document)
+    else:
+        answers().print(f"Report: {report}\n")
+        answers().print(Text(result.summary()), soft_wrap=True)
 
 
 def _print_scenarios(*, as_json: bool) -> None:

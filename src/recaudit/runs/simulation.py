@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,17 +30,15 @@ from recaudit.models import Recommender
 from recaudit.policies import AnyListPolicy, ListPolicy, Top1
 from recaudit.registry import ENVIRONMENTS, SIMULATED_MODELS
 from recaudit.runs.configuration import read_audit
-from recaudit.runs.recommenders import Model, label_models, own_labels, read_label, read_model
+from recaudit.runs.recommenders import Model, own_labels, read_label, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.simulate.loop.run import folder_name
 from recaudit.simulate.loop.trial import Every, LoopAudit
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch
+from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import SCENARIOS, Course, Scenario
 from recaudit.specification import Specification, build, missing, mistake, take_kind, together, within
-
-# ---- mistakes ----------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -52,37 +50,40 @@ def _collected(wrong: list[ValidationError], key: str = "") -> Iterator[None]:
         wrong.append(within(key, error) if key else error)
 
 
-def _check_folders(labels: Iterable[str]) -> None:
-    """Every label names a folder."""
+def _labelled(given: list[str], names: list[str], what: str) -> list[str]:
+    """Each under a label of its own, which names a folder: as given, else its name, counted where it repeats."""
+    labels = own_labels(given, names, what)
     for place, label in enumerate(labels):
         try:
             folder_name(label)
         except InputError:
             raise mistake((place, "label"), label, 'a text that can name a folder: no / \\ : * ? " < > |') from None
+    return labels
 
-
-# ---- environments ------------------------------------------------------------------------------------
 
 _BEGINNING = {
     "ratings": "how many ratings recommenders begin with, here or for all environments",
     "steps": "how many steps follow, here or for all environments",
 }
 """What has no default but in a scenario of the paper."""
-_Labelled = tuple[str, Scenario]
+_KEYS = ("name", "kind", "label", *Course.model_fields)
+"""The keys that every environment has."""
 
 
-def _read_environment(value: object, info: ValidationInfo) -> _Labelled:
-    """An `[[environment]]` table; a label that is not given is left empty for `_label_environments`.
-
-    What it does not say about its beginning and end is as for all environments, else as in the paper.
-    """
+def _read_environment(value: object, info: ValidationInfo) -> tuple[str, Scenario]:
+    """The label, perhaps empty, and the scenario of an `[[environment]]` table."""
     if not isinstance(value, Mapping) or ("name" in value) == bool({"kind", "data"} & value.keys()):
         expected = "either name = '...' (a scenario of the paper), kind = '...' (one of your own) or data = {...}"
         raise mistake((), value, expected, "'recaudit simulate --list' has the names.")
     table, wrong = dict(value), list[ValidationError]()
     written = {key: table.pop(key) for key in Course.model_fields if key in table}
     common = {key: info.data[key] for key in _BEGINNING if info.data.get(key) is not None}
-    scenario = _named(table.pop("name")) if "name" in table else None
+    scenario = None
+    if "name" in table:
+        name = table.pop("name")
+        if not isinstance(name, str) or name not in SCENARIOS:
+            raise mistake(("name",), name, "the name of a scenario", did_you_mean(str(name), SCENARIOS))
+        scenario = SCENARIOS[name]
     with _collected(wrong):
         label = read_label(table.pop("label", None))
     with _collected(wrong):
@@ -91,51 +92,33 @@ def _read_environment(value: object, info: ValidationInfo) -> _Labelled:
     if scenario is None:
         wrong += [missing(key, expected) for key, expected in _BEGINNING.items() if key not in common | written]
     with _collected(wrong):
-        name, environment = _changed(scenario, table, info) if scenario else _of_kind(table, info)
+        name, environment = _environment(scenario, table, info)
     if wrong:
         raise together(wrong)
     version = scenario.version if scenario else 0
     return label, Scenario(name=name, environment=environment, version=version, **dict(course))
 
 
-def _label_environments(environments: tuple[_Labelled, ...]) -> tuple[Scenario, ...]:
-    """Each environment under a name of its own: its label, else its name, counted where it repeats."""
-    labels, scenarios = zip(*environments, strict=True)
-    own = own_labels(labels, [scenario.name for scenario in scenarios], "environment")
-    _check_folders(own)
-    return tuple(one.model_copy(update={"name": name}) for name, one in zip(own, scenarios, strict=True))
-
-
-def _named(name: object) -> Scenario:
-    if not isinstance(name, str) or name not in SCENARIOS:
-        raise mistake(("name",), name, "the name of a scenario", did_you_mean(str(name), SCENARIOS))
-    return SCENARIOS[name]
-
-
-def _changed(scenario: Scenario, table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
-    """The scenario's environment with the settings that are written."""
-    settings = {name: getattr(scenario.environment, name) for name in type(scenario.environment).model_fields}
-    return scenario.name, build(type(scenario.environment), settings | table, info, *_KEYS)
-
-
-def _of_kind(table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
-    """An environment by its kind; with data, whose people are fitted to ratings."""
-    kind, settings = take_kind(ENVIRONMENTS, {"kind": "from-data"} | table)
-    name = kind
-    if isinstance(settings.get("data"), Mapping):
+def _environment(scenario: Scenario | None, table: dict[str, object], info: ValidationInfo) -> tuple[str, Environment]:
+    """The scenario's environment with the settings that are written, or one by its kind; with data, fitted to it."""
+    if scenario:
+        kind = type(scenario.environment)
+        settings = {key: getattr(scenario.environment, key) for key in kind.model_fields}
+        return scenario.name, build(kind, settings | table, info, *_KEYS)
+    name, table = take_kind(ENVIRONMENTS, {"kind": "from-data"} | table)
+    kind = ENVIRONMENTS[name]
+    if isinstance(table.get("data"), Mapping):
         try:
-            source = read_data(settings["data"], info)
+            source = read_data(table["data"], info)
         except ValidationError as error:
             raise within("data", error) from None
-        name, settings["data"] = source.label, source.load()
-    return name, build(ENVIRONMENTS[kind], settings, info, *_KEYS)
+        name, table["data"] = source.label, source.load()
+    return name, build(kind, table, info, *_KEYS)
 
 
-_KEYS = ("name", "kind", "label", *Course.model_fields)
-"""The keys that every environment has."""
-
-
-# ---- recommenders ------------------------------------------------------------------------------------
+def _label_environments(environments: tuple[tuple[str, Scenario], ...]) -> tuple[Scenario, ...]:
+    names = _labelled([label for label, _ in environments], [one.name for _, one in environments], "environment")
+    return tuple(one.model_copy(update={"name": name}) for name, (_, one) in zip(names, environments, strict=True))
 
 
 @final
@@ -170,10 +153,10 @@ def _read_recommender(value: object, info: ValidationInfo) -> LoopRecommender:
 
 
 def _label_recommenders(recommenders: tuple[LoopRecommender, ...]) -> tuple[LoopRecommender, ...]:
-    """Each under a label of its own: as given, else the recommender's name, counted where it repeats."""
-    models = label_models(tuple(each.model for each in recommenders), "recommender")
-    _check_folders(model.label for model in models)
-    return tuple(replace(each, model=model) for each, model in zip(recommenders, models, strict=True))
+    models = [each.model for each in recommenders]
+    names = _labelled([one.label for one in models], [type(one.recommender).__name__ for one in models], "recommender")
+    labelled = [replace(one, label=name) for one, name in zip(models, names, strict=True)]
+    return tuple(replace(each, model=model) for each, model in zip(recommenders, labelled, strict=True))
 
 
 def _read_tuning(how: object, recommender: Recommender, info: ValidationInfo) -> GridSearch | OptunaSearch:
@@ -213,9 +196,6 @@ def _refused(tried: Mapping[str, tuple[object, ...]], recommender: Recommender) 
                     break
 
 
-# ---- the whole ---------------------------------------------------------------------------------------
-
-
 def _listed(key: str) -> BeforeValidator:
     def check(value: object) -> object:
         if isinstance(value, Mapping):
@@ -241,13 +221,12 @@ def _read_audits(value: object, info: ValidationInfo) -> AuditSchedule:
     """The table `[audits]`, which has a table for each audit under its name."""
     if not isinstance(value, Mapping):
         raise mistake((), value, "a table")
-    wrong, every, found = list[ValidationError](), 0, dict[str, Audit]()
-    for name, table in value.items():
+    table, wrong, found = dict(value), list[ValidationError](), dict[str, Audit]()
+    with _collected(wrong, "every"):
+        every = TypeAdapter[int](Every).validate_python(table.pop("every", 0))
+    for name, settings in table.items():
         with _collected(wrong, name):
-            if name == "every":
-                every = TypeAdapter[int](Every).validate_python(table)
-            else:
-                found[name] = TypeAdapter[Audit](LoopAudit).validate_python(read_audit(name, table, info))
+            found[name] = TypeAdapter[Audit](LoopAudit).validate_python(read_audit(name, settings, info))
     if wrong:
         raise together(wrong)
     return AuditSchedule(every, found)
@@ -306,29 +285,21 @@ def parse_simulation(text: str, *, source: str, folder: Path) -> SimulationConfi
 
 
 def execute_simulation(config: SimulationConfiguration, out: str | Path, *, fresh: bool = False) -> OfflineOnline:
-    """Measure every recommender offline and in the loop, into the folder `out`.
-
-    A folder that holds this very simulation is resumed, and the numbers are those of one that was never
-    interrupted; there may be more trials than the last time. `fresh` starts over.
-    """
+    """Measure every recommender offline and in the loop, into `out`, resuming what is there; `fresh` starts over."""
     for scenario in config.environments:
         log = scenario.begin(config.seed)[0]
         for audit in config.audits.audits.values():
             audit.check(log)
     if fresh:
         _clear(Path(out))
-    recommenders = {each.model.label: each for each in config.recommenders}
+    recommenders = config.recommenders
     return offline_online(
         config.environments,
-        {
-            label: each.model.recommender if each.policy is None else (each.model.recommender, each.policy)
-            for label, each in recommenders.items()
-        },
+        {each.model.label: (each.model.recommender, each.policy or config.policy) for each in recommenders},
         config.trials,
-        tuning={label: each.tuning for label, each in recommenders.items() if each.tuning is not None},
+        tuning={each.model.label: each.tuning for each in recommenders if each.tuning is not None},
         folds=config.folds,
         k=config.k,
-        policy=config.policy,
         retrain=config.retrain,
         warm=config.warm,
         audits=config.audits.audits,

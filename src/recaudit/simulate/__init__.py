@@ -1,20 +1,15 @@
 """Closed loops: people who rate what they are shown, and recommenders that learn from it (paper 003)."""
 
-from recaudit.simulate.loop.oracle import Oracle
-from recaudit.simulate.loop.paper_recommenders import paper_recommenders
 from recaudit.simulate.loop.run import compare, run
 from recaudit.simulate.loop.simulation import Comparison, Simulation
 from recaudit.simulate.offline.comparison import OfflineOnline, offline_online
+from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, offline_metrics, tune
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
-from recaudit.simulate.offline.metrics import offline_metrics
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, tune
-from recaudit.simulate.worlds.beta_rank import BetaRank
-from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
-from recaudit.simulate.worlds.environment import Environment, Population
+from recaudit.simulate.worlds.environment import Choice, Environment, Logit, PicksBest, Population, TakesAll
 from recaudit.simulate.worlds.fitted import FromData
-from recaudit.simulate.worlds.latent import Latent, LatentScore
+from recaudit.simulate.worlds.latent import BetaRank, Latent, LatentScore
 from recaudit.simulate.worlds.population_env import PopulationEnv
-from recaudit.simulate.worlds.scenarios import SCENARIOS, Scenario, paper, register
+from recaudit.simulate.worlds.scenarios import SCENARIOS, Oracle, Scenario, paper, paper_recommenders, register
 from recaudit.simulate.worlds.topics import Topics
 
 __all__ = [

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from recaudit.simulate.offline.comparison import OfflineOnline
 from recaudit.simulate.worlds.scenarios import SCENARIOS
 
+_ENVIRONMENTS = ("topics-static", "topics-dynamic", "topics-dynamic-as-run")
 _ROWS = (
     # recommender, RMSE, nDCG@20, mean rating in topics-dynamic, in topics-static
     ("Oracle", 0.459, 0.9893, 4.816, 4.86),
@@ -28,17 +29,14 @@ _ROWS = (
 )
 
 
-def _published() -> dict[tuple[str, str], Mapping[str, float]]:
-    found: dict[tuple[str, str], Mapping[str, float]] = {}
-    for name, rmse, ndcg, dynamic, static in _ROWS:
+PUBLISHED: Mapping[tuple[str, str], Mapping[str, float]] = MappingProxyType(
+    {
+        (environment, name): MappingProxyType({"ndcg": ndcg, "rmse": rmse, "mean_rating": rating})
+        for name, rmse, ndcg, dynamic, static in _ROWS
         # What is published as topics-dynamic is what the code ran, which is not what the paper says.
-        ratings = {"topics-static": static, "topics-dynamic": dynamic, "topics-dynamic-as-run": dynamic}
-        for environment, rating in ratings.items():
-            found[environment, name] = MappingProxyType({"ndcg": ndcg, "rmse": rmse, "mean_rating": rating})
-    return found
-
-
-PUBLISHED: Mapping[tuple[str, str], Mapping[str, float]] = MappingProxyType(_published())
+        for environment, rating in zip(_ENVIRONMENTS, (static, dynamic, dynamic), strict=True)
+    }
+)
 """By environment and recommender: ndcg (at 20), rmse, mean_rating. `write_simulation(..., published=PUBLISHED)`."""
 
 

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from recaudit.arrays import IntArray
 from recaudit.errors import InputError
 from recaudit.registry import ENVIRONMENTS
-from recaudit.simulate.worlds.choices import Choice, Logit, PicksBest, TakesAll
-from recaudit.simulate.worlds.environment import Environment
+from recaudit.simulate.worlds.environment import Choice, Environment, Logit, PicksBest, TakesAll
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.specification import as_data
 

@@ -24,10 +24,9 @@ from recaudit.registry import MODELS
 from recaudit.report.evidence import IMPERSONAL
 from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
-from recaudit.simulate.loop.oracle import Oracle
 from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
-from recaudit.simulate.offline.comparison import OfflineOnline
-from recaudit.simulate.offline.rank_correlation import rank_correlation
+from recaudit.simulate.offline.comparison import OfflineOnline, rank_correlation
+from recaudit.simulate.worlds.scenarios import Oracle
 
 Published = Mapping[tuple[str, str], Mapping[str, float]]
 """Numbers to put beside ours, by environment and recommender: {"ndcg": ..., "rmse": ..., "mean_rating": ...}."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recaudit.metrics.metric import Metric
-from recaudit.simulate.loop.measures import MEASURES
+from recaudit.simulate.loop.simulation import MEASURES
 
 OFFLINE = ("ndcg", "rmse")
 """Measured on the log, by the name of the column of `OfflineOnline.folds`."""

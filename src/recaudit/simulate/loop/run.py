@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from recaudit.folders import Folder, Kind, Manifest, claimed
 from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy, Top1
 from recaudit.simulate.loop.simulation import Comparison, Simulation
-from recaudit.simulate.loop.trial import Loop, RunTrial
+from recaudit.simulate.loop.trial import Loop, run_trial
 from recaudit.simulate.loop.trial_folder import trial_name
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario, paper
@@ -52,19 +52,13 @@ def run(
     """A closed loop: people are shown what the recommender picks, it learns from what they rate, and so on.
 
     `environment` is a description, a scenario, or the name of one of the paper's ("topics-dynamic"). `ratings` is how
-    many ratings the recommender begins with, `steps` how many steps follow; a scenario has its own. At each step the
-    users online get a slate by `policy` (default: what scores highest), and the recommender is fitted anew every
-    `retrain` steps (0: never), from scratch or, with `warm`, from the model before.
+    many ratings the recommender begins with, `steps` how many steps follow; a scenario has its own. Each user online
+    gets a slate by `policy` (default: what scores highest), and the recommender is fitted anew every `retrain` steps
+    (0: never), from scratch or, with `warm`, from the model before. `audits` are run on the model every `audit_every`
+    steps and at the last (`{"shown": ra.audits.Exposure(k=20)}`), as is the error over the whole population.
 
-    `audits` are run on the model every `audit_every` steps and at the last: `{"shown": ra.audits.Exposure(k=20)}`.
-    The error over the whole population is measured every `population_every` steps and at the last.
-
-    Trials differ in everything that happens after the start; with `same_people=False` in people and items too. Who is
-    online at a step, how their ratings scatter and how a policy draws follows from `rng`, trial and step, so that two
-    recommenders meet the same chance: see `compare`.
-
-    With `out`, everything shown is kept there as Parquet, with its propensity, and an interrupted simulation resumes
-    where it stopped, with the numbers of one that never was.
+    Trials differ in everything that happens after the start; with `same_people=False` in people and items too. With
+    `out`, everything shown is kept there as Parquet, and an interrupted simulation resumes where it stopped.
     """
     loop = Loop(
         scenario=as_scenario(environment, ratings=ratings, steps=steps),
@@ -78,11 +72,7 @@ def run(
         same_people=same_people,
         rng=rng,
     )
-    check_trials(trials)
-    folder = None if out is None else Path(out)
-    inside = [trial_name(trial) for trial in range(trials)]
-    with kept(folder, "simulation", as_data(loop), inside):
-        return run_trials({"": loop}, trials, {"": folder}, engine)[""]
+    return run_loops({"": loop}, trials, out, engine, kind="simulation")[""]
 
 
 @checked
@@ -104,10 +94,7 @@ def compare(
     rng: int = 0,
     engine: Engine | None = None,
 ) -> Comparison:
-    """Run each recommender over the same trials; arguments as for `run`, and `policy` for those without their own.
-
-    With `out`, each has a folder in it under its name. An engine spreads trials of all recommenders together.
-    """
+    """Run each recommender over the same trials, in a folder of its own in `out`; arguments as for `run`."""
     scenario = as_scenario(environment, ratings=ratings, steps=steps)
     if not recommenders:
         raise InputError("recommenders", received="none", expected='at least one, by name: {"ALS": ra.models.ALS()}')
@@ -121,7 +108,7 @@ def compare(
         same_people=same_people,
         rng=rng,
     )
-    return run_all(each_loop(make, scenario, recommenders, policy), trials, None if out is None else Path(out), engine)
+    return Comparison(run_loops(each_loop(make, scenario, recommenders, policy), trials, out, engine))
 
 
 def each_loop(
@@ -143,10 +130,7 @@ def kept(
     nested: bool = False,
     **record: object,
 ) -> Iterator[Folder | None]:
-    """Begin or resume the folder of a simulation of any kind, complete at the end; nothing is kept without a path.
-
-    `folders` are those inside it, in their order; a `nested` folder is inside that of a study, which answers for it.
-    """
+    """Begin or resume a folder with `folders` inside, complete at the end; nothing is kept without a path."""
     if path is None:
         yield None
         return
@@ -157,19 +141,32 @@ def kept(
         folder.complete()
 
 
-def run_trials(
-    loops: Mapping[str, Loop], trials: int, folders: Mapping[str, Path | None], engine: Engine | None
+def run_loops(
+    loops: Mapping[str, Loop],
+    trials: int,
+    out: str | Path | None,
+    engine: Engine | None,
+    *,
+    kind: Literal["simulation", "comparison"] = "comparison",
+    nested: bool = False,
 ) -> dict[str, Simulation]:
-    """Each loop over the same trials; an engine spreads those of all loops together."""
+    """Run each loop over the same trials: in `out` itself for a simulation, under its name in it for a comparison."""
+    if not 1 <= trials <= MOST_TRIALS:
+        raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
+    root, alone = None if out is None else Path(out), kind == "simulation"
+    folders = {name: root if root is None or alone else root / folder_name(name) for name in loops}
+    settings = {name: as_data(loop) for name, loop in loops.items()}
     pieces = [(name, trial) for name in loops for trial in range(trials)]
-    records = (engine or Serial()).map(RunTrial(loops, folders), pieces, "trials")
-    found = dict(zip(pieces, records, strict=True))
+    inside = [trial_name(trial) if alone else f"{name}/{trial_name(trial)}" for name, trial in pieces]
+    with kept(root, kind, settings[""] if alone else settings, inside, nested=nested):
+        records = (engine or Serial()).map(partial(run_trial, loops, folders), pieces, "trials")
+        found = dict(zip(pieces, records, strict=True))
 
-    def simulation(name: str, loop: Loop) -> Simulation:
+    def simulation(name: str) -> Simulation:
         steps, audits = (pl.concat([found[name, trial][table] for trial in range(trials)]) for table in (0, 1))
-        return Simulation(as_data(loop), steps, audits, folders[name])
+        return Simulation(settings[name], steps, audits, folders[name])
 
-    return {name: simulation(name, loop) for name, loop in loops.items()}
+    return {name: simulation(name) for name in loops}
 
 
 def as_scenario(
@@ -192,23 +189,6 @@ def as_scenario(
         scenario = paper(environment, **changes) if isinstance(environment, str) else environment.changed(**changes)
     scenario.environment.prepare()
     return scenario
-
-
-def check_trials(trials: int) -> None:
-    """At least one, and as many as can ever be run."""
-    if not 1 <= trials <= MOST_TRIALS:
-        raise InputError("trials", received=trials, expected=f"a whole number from 1 to {MOST_TRIALS:,}")
-
-
-def run_all(
-    loops: Mapping[str, Loop], trials: int, out: Path | None, engine: Engine | None, *, nested: bool = False
-) -> Comparison:
-    """Run each loop over the same trials; `nested`: in a folder inside that of a study, which answers for it."""
-    check_trials(trials)
-    folders = {name: None if out is None else out / folder_name(name) for name in loops}
-    inside = [f"{name}/{trial_name(trial)}" for name in loops for trial in range(trials)]
-    with kept(out, "comparison", {name: as_data(loop) for name, loop in loops.items()}, inside, nested=nested):
-        return Comparison(run_trials(loops, trials, folders, engine))
 
 
 def folder_name(name: str) -> str:

@@ -15,20 +15,24 @@ from recaudit.arrays import FloatArray
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import Folder
 from recaudit.registry import POLICIES
-from recaudit.simulate.loop.measures import MEASURES
 from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
 
-CONFIDENCE = 0.95
+MEASURES = {
+    "mean_rating": "The mean of the ratings given at the step: what people think of what they are shown.",
+    "rmse": "Root mean squared error of the scores of what was taken, against the ratings given; scores that predict "
+    "ratings are cut to the scale, others count as they are.",
+    "population_rmse": "The same over every pair of users and items, against the ratings without noise: how well the "
+    "recommender knows people, not only what it shows them.",
+    "distinct_items": "How many different items were shown at the step.",
+    "gini": "How unequally all that was shown so far is spread over the items: 0 evenly, towards 1 all on one.",
+    "drift": "How far tastes have moved since the beginning: root mean square over all pairs, in rating points.",
+}
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
-    """A recommender in an environment, over some trials.
-
-    Intervals are over trials (Student's t at 95%): what another run of the same dynamics could have given. With one
-    trial there are none.
-    """
+    """A recommender in an environment, over some trials; intervals are over trials, Student's t at 95%."""
 
     settings: Mapping[str, Any]
     """The loop as plain values: scenario, recommender, policy and the rest."""
@@ -57,9 +61,8 @@ class Simulation:
     def by_trial(self, measure: str, *, last: int | None = None) -> FloatArray:
         """(trials,): the measure over a trial, or over its last `last` ratings.
 
-        A mean rating weighs every rating alike, an error is pooled over them; what is measured once a step is averaged
-        over steps, and what accumulates (gini, drift) or is known now and then (population_rmse) counts as it stands at
-        the end.
+        A mean rating weighs every rating alike, an error is pooled over them, distinct items are averaged over steps;
+        what accumulates (gini, drift) or is known now and then (population_rmse) counts as it stands at the end.
         """
         check_measure(measure)
         if last is not None and last < 1:
@@ -85,12 +88,9 @@ class Simulation:
     def slates(self) -> pl.LazyFrame:
         """Every item shown: trial, step, user, item, place, score, propensity, rating, expected; read on demand."""
         if self.folder is None:
-            raise InputError(
-                "out",
-                received="nothing: this simulation kept its numbers only",
-                expected="a folder",
-                remedy="Run it again with out='some/folder'.",
-            )
+            received = "nothing: this simulation kept its numbers only"
+            expected = "a folder"
+            raise InputError("out", received=received, expected=expected, remedy="Run it again with out='some/folder'.")
         parts = [
             TrialFolder(Folder.open(self.folder / trial_name(trial), "trial"))
             .scan()
@@ -126,10 +126,7 @@ class Comparison:
 
     @property
     def models(self) -> list[str]:
-        """The names that count where a log is asked, which knows models and not policies.
-
-        Of one recommender under several policies that is the one that shows the highest scores, else the first.
-        """
+        """One name a recommender: of several policies that which shows the highest scores, else the first."""
         counted = [own.settings["recommender"] for own in self.simulations.values() if not own.explores]
         found: list[str] = []
         for name, own in self.simulations.items():
@@ -145,8 +142,7 @@ class Comparison:
     def differences(self, baseline: str, measure: str = "mean_rating", *, last: int | None = None) -> pl.DataFrame:
         """One row for each other recommender: it minus the baseline, trial by trial, with Student's interval.
 
-        Trials are paired: both met the same people and the same chance, so that intervals are narrower than those of
-        the two means. An interval that leaves out 0 is a difference.
+        Trials are paired, both met the same people and the same chance: an interval without 0 is a difference.
         """
         reference = self[baseline].by_trial(measure, last=last)
         others = {name: own for name, own in self.simulations.items() if name != baseline}
@@ -168,14 +164,14 @@ def _best_first(values: Mapping[str, FloatArray]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema).sort("value", descending=True, nulls_last=True, maintain_order=True)
 
 
-def interval(values: FloatArray, confidence: float = CONFIDENCE) -> dict[str, float | int | None]:
+def interval(values: FloatArray) -> dict[str, float | int | None]:
     """The mean of independent values (n,) and Student's interval around it; None for what is not known."""
     known = values[~np.isnan(values)]
     n = len(known)
     middle = float(known.mean()) if n else None
     if middle is None or n == 1:
         return {"value": middle, "lower": None, "upper": None, "trials": n}
-    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1) * known.std(ddof=1) / np.sqrt(n))
+    half = float(stats.t.ppf(0.975, n - 1) * known.std(ddof=1) / np.sqrt(n))
     return {"value": middle, "lower": middle - half, "upper": middle + half, "trials": n}
 
 

@@ -5,48 +5,44 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, final
 
 import numpy as np
 import polars as pl
+import torch
 from pydantic import AfterValidator, Field
 
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Audit
 from recaudit.audits.lists.exposure import gini
 from recaudit.data.growth import grown
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
+from recaudit.engines.base import BLOCK
 from recaudit.errors import NotSupportedError
 from recaudit.machine import check_memory
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.policies import AnyListPolicy, Top1
+from recaudit.policies import AnyListPolicy, ListPolicy, Top1
 from recaudit.registry import AUDITS, SIMULATED_MODELS
 from recaudit.seeding import derive
-from recaudit.simulate.loop.measures import MEASURES, population_rmse, predictions, root_mean_square
-from recaudit.simulate.loop.oracle import Oracle
-from recaudit.simulate.loop.trial_folder import TrialFolder, trial_name
-from recaudit.simulate.worlds.environment import Environment
-from recaudit.simulate.worlds.scenarios import Scenario
-from recaudit.simulate.worlds.slates import impressions, slates
+from recaudit.simulate.loop.simulation import MEASURES
+from recaudit.simulate.loop.trial_folder import SLATE_SCHEMA, TrialFolder, trial_name
+from recaudit.simulate.worlds.environment import Environment, Population
+from recaudit.simulate.worlds.scenarios import Oracle, Scenario
 from recaudit.specification import OneOf, Specification, as_data
 from recaudit.status import Status
 
 STEP_SCHEMA = {
-    "trial": pl.Int64,
-    "step": pl.Int64,
-    "ratings": pl.Int64,
+    **dict.fromkeys(("trial", "step", "ratings"), pl.Int64),
     **dict.fromkeys(MEASURES, pl.Float64),
     "distinct_items": pl.Int64,
 }
-"""One row a step; what each column means is in `measures.MEASURES`."""
+"""One row a step; what each column means is in `MEASURES`."""
 _ANSWER = ("metric", "value", "lower", "upper", "status")
-AUDIT_SCHEMA = {"trial": pl.Int64, "step": pl.Int64, "audit": pl.String} | {
-    name: SUMMARY_SCHEMA[name] for name in _ANSWER
-}
+AUDIT_SCHEMA = {"trial": pl.Int64, "step": pl.Int64, "audit": pl.String, **{k: SUMMARY_SCHEMA[k] for k in _ANSWER}}
 """One row a step, audit and metric."""
 
 SAVE_SECONDS = 30.0
@@ -109,21 +105,15 @@ def check_room(environment: Environment) -> None:
     )
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RunTrial:
+def run_trial(
+    loops: Mapping[str, Loop], folders: Mapping[str, Path | None], piece: tuple[str, int]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The name of a loop and the number of a trial in; steps and audits out, as in STEP_SCHEMA and AUDIT_SCHEMA."""
-
-    loops: Mapping[str, Loop]
-    folders: Mapping[str, Path | None]
-
-    def __call__(self, piece: tuple[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Run it, or what is left of it."""
-        name, number = piece
-        loop, out = self.loops[name], self.folders[name]
-        plan = {"settings": as_data(loop), "trial": number}
-        folder = None if out is None else TrialFolder.begin(out / trial_name(number), plan)
-        return _Trial(loop, number, folder).run()
+    name, number = piece
+    loop, out = loops[name], folders[name]
+    plan = {"settings": as_data(loop), "trial": number}
+    folder = None if out is None else TrialFolder.begin(out / trial_name(number), plan)
+    return _Trial(loop, number, folder).run()
 
 
 @final
@@ -152,27 +142,31 @@ class _Trial:
         since = time.monotonic()
         left = range(self.step, self.loop.scenario.steps)
         for step in track(left, f"trial {self.number}", len(left)):
-            self._learn(step)
-            self._live(step)
+            self.model = self._learned(step)
+            self._live(step, self.model)
             self.step = step + 1
             waiting = sum(map(len, self.unsaved))
             done = self.step == self.loop.scenario.steps
             if self.folder and (done or waiting > MOST_ROWS or time.monotonic() - since > SAVE_SECONDS):
-                self._save(self.folder)
-                since = time.monotonic()
+                model = self.model if self.loop.continues and not done else None
+                tables = dict(zip(("steps", "audits"), self._tables(), strict=True))
+                self.folder.save(self.step, pl.concat(self.unsaved), self.env.state(), tables, model, done=done)
+                self.unsaved, since = [], time.monotonic()
+        return self._tables()
+
+    def _tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         return pl.DataFrame(self.steps, STEP_SCHEMA), pl.DataFrame(self.audits, AUDIT_SCHEMA)
 
-    # ---- one step --------------------------------------------------------------------------------------
-
-    def _learn(self, step: int) -> None:
-        """Fit, if it is time to, or if nothing is fitted yet."""
+    def _learned(self, step: int) -> FittedModel:
+        """The model before this step: fitted now, if it is time to, or if nothing is fitted yet."""
         retrain = self.loop.retrain
         if step == 0 or (retrain > 0 and step % retrain == 0):
             self.log, self.pending = _with_ratings(self.log, self.pending), []
-            self.model = self._fitted(self.log, step)
-        elif self.model is None:  # resumed between two fits: the model is that of the last one
-            latest = step - step % retrain if retrain else 0
-            self.model = self._fitted(self._log_before(latest), latest)
+            return self._fitted(self.log, step)
+        if self.model is not None:
+            return self.model
+        latest = step - step % retrain if retrain else 0  # resumed between two fits: the model is that of the last one
+        return self._fitted(self._log_before(latest), latest)
 
     def _fitted(self, log: Interactions, step: int) -> FittedModel:
         recommender, seed = self.loop.recommender, derive(self.seed, "fit", step)
@@ -182,33 +176,36 @@ class _Trial:
             return recommender.warm_fit(self.model, log, seed)
         return recommender.fit(log, seed)
 
-    def _live(self, step: int) -> None:
+    def _live(self, step: int, model: FittedModel) -> None:
         """Recommend, observe, and write down what happened."""
-        assert self.model is not None
         loop, env = self.loop, self.env
         users = self.observation["users"]
         seed = derive(self.seed, "policy", step)
-        slate = slates(self.model, loop.policy, users, env.allowed, loop.scenario.environment.slate, seed)
-        measured = self._measure(step)
+        slate = slates(model, loop.policy, users, env.allowed, loop.scenario.environment.slate, seed)
+        measured = self._measure(step, model)
         scored = loop.scenario.environment.choice.uses_scores
-        action = {"items": slate.items, "scores": slate.scores} if scored else slate.items
-        self.observation = env.step(action)[0]
+        self.observation = env.step({"items": slate[0], "scores": slate[1]} if scored else slate[0])[0]
+        row, place = np.nonzero(slate[0] >= 0)
         ratings = np.where(self.observation["rated"], self.observation["ratings"], np.nan)
-        shown = impressions(step, users, slate, ratings, env.expected)
-        self._note(shown)
+        item, score, *others = (values[row, place] for values in (*slate, ratings, env.expected))
+        columns = (np.full(len(row), step), users[row], item, place, score, *others)
+        shown = pl.DataFrame(dict(zip(SLATE_SCHEMA, columns, strict=True)), SLATE_SCHEMA)
+        shown = shown.with_columns(pl.col("rating").fill_nan(None))
+        self.exposure += np.bincount(item, minlength=len(self.exposure))
         if loop.retrain:
             self.pending.append(shown)
         if self.folder:
             self.unsaved.append(shown)
         taken = shown.drop_nulls("rating")
-        given, scores = taken["rating"].to_numpy(), taken["score"].to_numpy()
+        given = taken["rating"].to_numpy()
+        errors = predictions(model, taken["score"].to_numpy()) - given
         self.steps.append(
             {
                 "trial": self.number,
                 "step": step,
                 "ratings": len(given),
                 "mean_rating": float(given.mean()) if len(given) else None,
-                "rmse": root_mean_square(predictions(self.model, scores) - given),
+                "rmse": float(np.sqrt((errors**2).mean())) if len(given) else None,
                 "population_rmse": measured,
                 "distinct_items": shown["item"].n_unique(),
                 "gini": float(gini(self.exposure[None, :])[0]) if self.exposure.any() else None,
@@ -216,35 +213,16 @@ class _Trial:
             }
         )
 
-    def _measure(self, step: int) -> float | None:
+    def _measure(self, step: int, model: FittedModel) -> float | None:
         """The population's error and the audits, where it is time for them, of the model as it stands."""
-        assert self.model is not None
         loop = self.loop
         if loop.audits and loop.is_due(step, loop.audit_every):
             for name, audit in loop.audits.items():
-                rows = observe(audit, self.model, loop.rng)
+                rows = observe(audit, model, loop.rng)
                 self.audits += [{"trial": self.number, "step": step, "audit": name, **row} for row in rows]
         if not loop.is_due(step, loop.population_every):
             return None
-        return population_rmse(self.model, self.env.population, loop.scenario.environment.present_users(step))
-
-    def _note(self, shown: pl.DataFrame) -> None:
-        """How often each item was shown."""
-        self.exposure += np.bincount(shown["item"].to_numpy(), minlength=len(self.exposure))
-
-    # ---- stop and resume -------------------------------------------------------------------------------
-
-    def _save(self, folder: TrialFolder) -> None:
-        done = self.step == self.loop.scenario.steps
-        folder.save(
-            self.step,
-            pl.concat(self.unsaved),
-            self.env.state(),
-            {"steps": pl.DataFrame(self.steps, STEP_SCHEMA), "audits": pl.DataFrame(self.audits, AUDIT_SCHEMA)},
-            self.model if self.loop.continues and not done else None,
-            done=done,
-        )
-        self.unsaved = []
+        return population_rmse(model, self.env.population, loop.scenario.environment.present_users(step))
 
     def _resume(self) -> None:
         if self.folder is None or not self.folder.step:
@@ -254,7 +232,7 @@ class _Trial:
         if self.step < self.loop.scenario.steps:
             self.observation = self.env.restore(self.folder.state())
             for part in self.folder.slates():
-                self._note(part)
+                self.exposure += np.bincount(part["item"].to_numpy(), minlength=len(self.exposure))
                 self.log = _with_ratings(self.log, [part])
             if self.loop.continues:
                 self._restore_model(self.folder)
@@ -274,17 +252,14 @@ class _Trial:
 
     def _log_before(self, step: int) -> Interactions:
         """The log as it was when the model was last fitted."""
-        log = self.loop.scenario.begin(self.loop.seeds(self.number)[0])[0]
+        log = self.env.log
         for part in self.folder.slates() if self.folder else ():
             log = _with_ratings(log, [part.filter(pl.col("step") < step)])
         return log
 
 
 def observe(audit: Audit, model: FittedModel, rng: int) -> list[dict[str, Any]]:
-    """A row a metric; one that says not applicable where the model cannot be asked.
-
-    A value that is no finite number is none: its row has failed.
-    """
+    """A row a metric: not applicable where the model cannot be asked, failed where a value is not finite."""
     nothing = dict.fromkeys(("value", "lower", "upper"))
     try:
         frame = audit.observe(model, rng).frame
@@ -301,3 +276,34 @@ def _with_ratings(log: Interactions, parts: list[pl.DataFrame]) -> Interactions:
     taken = pl.concat(parts).drop_nulls("rating")
     users, items, ratings, steps = (taken[name].to_numpy() for name in ("user", "item", "rating", "step"))
     return grown(log, users, items, ratings, steps + 1)
+
+
+def slates(
+    model: FittedModel, policy: ListPolicy, users: IntArray, allowed: BoolArray, n: int, rng: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Slates of n allowed items (users, items) for these users; chance follows from `rng` and the ids.
+
+    (users, n) each: items, -1 where nothing is left to show; scores; and the probability of each item at its place,
+    given the places before it. Both are 0 where nothing is shown.
+    """
+    scores, mask = model.scores(users), torch.from_numpy(allowed)
+    items = policy.lister(model.data)(scores, mask, users, n, rng)
+    propensities = policy.propensities(scores, mask, items)
+    shown = items >= 0
+    values = np.take_along_axis(scores.numpy(), np.maximum(items, 0), axis=1)
+    return items, np.where(shown, values, 0.0), np.where(shown, propensities, 0.0)
+
+
+def predictions(model: FittedModel, scores: FloatArray) -> FloatArray:
+    """Scores as predicted ratings: cut to the scale where they are some."""
+    return np.clip(scores, *model.data.scale) if model.predicts_ratings else scores
+
+
+def population_rmse(model: FittedModel, population: Population, users: int) -> float:
+    """Over every pair of the first `users` users with all items."""
+    total = 0.0
+    for start in range(0, users, BLOCK):
+        block: IntArray = np.arange(start, min(start + BLOCK, users))
+        error = predictions(model, model.scores(block).numpy()) - population.expected(block)
+        total += float((error**2).sum())
+    return float(np.sqrt(total / (users * population.n_items)))

@@ -16,10 +16,15 @@ from recaudit.folders import Folder, Manifest, Writer, damaged
 from recaudit.folders.arrays import encoded, read
 from recaudit.models.base import FittedModel
 from recaudit.models.stored import restored, stored
-from recaudit.simulate.worlds.slates import SLATE_SCHEMA
 from recaudit.version import __version__
 
 Content = TypeVar("Content")
+SLATE_SCHEMA = {
+    **dict.fromkeys(("step", "user", "item", "place"), pl.Int64()),
+    **dict.fromkeys(("score", "propensity", "rating", "expected"), pl.Float64()),
+}
+"""One row an item shown, by position. `rating` is null where it was not taken; `expected` is what it would have got
+without noise when it was rated or, where it was not taken, when the slate was shown: only an auditor knows."""
 
 
 def trial_name(number: int) -> str:
@@ -57,10 +62,7 @@ class TrialFolder:
         *,
         done: bool,
     ) -> None:
-        """Add what was shown since the last time, and a checkpoint in place of the one before it.
-
-        `model` is the fitted one, where the next is fitted from it; one that cannot be kept is fitted again.
-        """
+        """Add what was shown since the last time, and a checkpoint, with the `model` if given, for the one before."""
         files: dict[str, Writer | bytes] = {
             f"parts/{self.step:08d}.parquet": slates.write_parquet,
             _checkpoint(step, "state.safetensors"): encoded(state, "state"),
@@ -78,7 +80,7 @@ class TrialFolder:
 
     def table(self, name: str) -> pl.DataFrame:
         """One of the tables of the checkpoint."""
-        return self._read(_checkpoint(self.step, f"{name}.parquet"), _read_table)
+        return self._read(_checkpoint(self.step, f"{name}.parquet"), partial(pl.read_parquet, glob=False))
 
     def model(self, log: Interactions) -> FittedModel | None:
         """The model that was kept with the checkpoint, which was fitted to this log; None if none was."""
@@ -87,8 +89,7 @@ class TrialFolder:
 
     def slates(self) -> Iterator[pl.DataFrame]:
         """What was shown, part by part, in order."""
-        for part in self._parts():
-            yield self._read(part, _read_table)
+        return (self._read(part, partial(pl.read_parquet, glob=False)) for part in self._parts())
 
     def scan(self) -> pl.LazyFrame:
         """What was shown, without reading it."""
@@ -111,7 +112,3 @@ class TrialFolder:
 
 def _checkpoint(step: int, file: str) -> str:
     return f"checkpoints/{step:08d}.{file}"
-
-
-def _read_table(path: Path) -> pl.DataFrame:
-    return pl.read_parquet(path, glob=False)

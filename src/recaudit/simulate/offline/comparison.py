@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
+from scipy import stats
 
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray
@@ -21,17 +22,17 @@ from recaudit.folders import Folder
 from recaudit.models.base import Recommender
 from recaudit.policies import ListPolicy
 from recaudit.registry import SIMULATED_MODELS
-from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_all
+from recaudit.seeding import generator
+from recaudit.simulate.loop.run import WithPolicy, as_scenario, each_loop, folder_name, kept, run_loops
 from recaudit.simulate.loop.simulation import Comparison, interval, written
 from recaudit.simulate.loop.trial import Loop, check_room
-from recaudit.simulate.offline.metrics import each_offline
-from recaudit.simulate.offline.rank_correlation import rank_correlation
-from recaudit.simulate.offline.tuning import GridSearch, OptunaSearch, Tuned, tune
+from recaudit.simulate.offline.cross_validation import GridSearch, OptunaSearch, Tuned, each_offline, tune
 from recaudit.simulate.worlds.environment import Environment
 from recaudit.simulate.worlds.scenarios import Scenario
 from recaudit.specification import as_data
 
-METRICS: tuple[Literal["ndcg"], Literal["rmse"]] = ("ndcg", "rmse")
+METRICS = ("ndcg", "rmse")
+_SAMPLES = 2000
 
 
 @final
@@ -52,28 +53,24 @@ class OfflineOnline:
     """What was run, by environment."""
 
     def points(self, *, last: int | None = None) -> pl.DataFrame:
-        """One row an environment and recommender: each number with its interval.
-
-        `ndcg` and `rmse` over folds; `mean_rating` and `distinct_items` over trials; columns `*_lower`, `*_upper`.
-        """
+        """One row an environment and recommender: means over folds and trials, with columns `*_lower`, `*_upper`."""
         rows = []
         for environment, comparison in self.comparisons.items():
             for name, simulation in comparison.simulations.items():
                 row: dict[str, object] = {"environment": environment, "recommender": name}
-                for metric in METRICS:
-                    row |= _named(metric, interval(self._folds(environment, name, metric)))
-                for measure in ("mean_rating", "distinct_items"):
-                    row |= _named(measure, interval(simulation.by_trial(measure, last=last)))
+                measured = {metric: self._folds(environment, name, metric) for metric in METRICS}
+                measured |= {each: simulation.by_trial(each, last=last) for each in ("mean_rating", "distinct_items")}
+                for measure, values in measured.items():
+                    found = interval(values)
+                    row |= {measure: found["value"]} | {f"{measure}_{end}": found[end] for end in ("lower", "upper")}
                 rows.append(row)
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def spearman(self, *, rng: int = 0) -> pl.DataFrame:
         """One row an environment and metric: Spearman's rank correlation with the mean rating received.
 
-        A recommender counts once, under however many policies it was run: on the log they are the same
-        (`Comparison.models`). `lower` and `upper` (95%, Bonett and Wright 2000) hold what other recommenders of the
-        kind could have given; fewer than four say nothing, and have none. `p_value` asks whether so few recommenders
-        could be ordered so by chance (all orders equally likely, two-sided).
+        A recommender counts once (`Comparison.models`). `lower` and `upper` (95%) hold what other recommenders of the
+        kind could have given; `p_value` asks whether so few could be ordered so by chance (two-sided).
         """
         rows = []
         for environment, comparison in self.comparisons.items():
@@ -140,13 +137,17 @@ def offline_online(
 ) -> OfflineOnline:
     """Measure each recommender on the log that it begins with, then let it loose, and compare.
 
-    For every environment: draw its log; tune those recommenders that have an entry in `tuning` by cross-validation;
-    measure RMSE and nDCG@k over the same folds; run the loop over `trials`. `recommenders` maps names to recommenders
-    (or recommender and policy); or environments' names to such maps, where their settings differ. Other arguments as
-    for `compare`. With `out`, everything is kept, and an interrupted study resumes where it stopped.
+    In every environment: tune those that have an entry in `tuning` by cross-validation; measure RMSE and nDCG@k over
+    the same folds; run the loop over `trials`. `recommenders` maps names to recommenders (or recommender and policy);
+    or environments' names to such maps, where their settings differ. Other arguments as for `compare`.
     """
     scenarios = [as_scenario(environment, ratings=ratings, steps=steps) for environment in environments]
-    _check(scenarios)
+    names = [scenario.name for scenario in scenarios]
+    if not names or len(set(names)) != len(names):
+        expected = "at least one environment, each under a name of its own"
+        raise InputError("environments", received=names, expected=expected)
+    for scenario in scenarios:
+        check_room(scenario.environment)
     make = partial(
         Loop,
         retrain=retrain,
@@ -157,36 +158,31 @@ def offline_online(
         rng=rng,
     )
     loops = {one.name: each_loop(make, one, _recommenders_of(one.name, recommenders), policy) for one in scenarios}
+    searches = tuning or {}
     settings = {
         "folds": folds,
         "k": k,
-        "tuning": {name: as_data(how) for name, how in (tuning or {}).items()},
+        "tuning": {name: as_data(how) for name, how in searches.items()},
         "loops": {where: {name: as_data(loop) for name, loop in each.items()} for where, each in loops.items()},
     }
     root = None if out is None else Path(out)
     inside = {one.name: f"loops/{folder_name(one.name)}" for one in scenarios}
     parts: list[pl.DataFrame] = []
-    used: list[dict[str, object]] = []
+    used: list[tuple[str, str, str, bool, str]] = []
     comparisons: dict[str, Comparison] = {}
     with kept(root, "study", settings, [*inside.values()], owned=("tuning", "offline"), trials=trials) as folder:
         for scenario in track(scenarios, "environments", len(scenarios)):
             bench, chosen_loops = _Bench(scenario, folds, k, rng, engine, folder), dict[str, Loop]()
             for name, loop in loops[scenario.name].items():
-                recommender, edge = bench.tuned(name, loop.recommender, (tuning or {}).get(name))
+                recommender, edges = bench.tuned(name, loop.recommender, searches.get(name))
                 chosen_loops[name] = loop.model_copy(update={"recommender": recommender})
-                used.append(
-                    {
-                        "environment": scenario.name,
-                        "recommender": name,
-                        "settings": json.dumps(as_data(recommender, SIMULATED_MODELS)),
-                        "tuned": name in (tuning or {}),
-                        "edge": "; ".join(edge),
-                    }
-                )
+                chosen = json.dumps(as_data(recommender, SIMULATED_MODELS))
+                used.append((scenario.name, name, chosen, name in searches, "; ".join(edges)))
             parts.append(bench.measured({name: loop.recommender for name, loop in chosen_loops.items()}))
             where = None if root is None else root / inside[scenario.name]
-            comparisons[scenario.name] = run_all(chosen_loops, trials, where, engine, nested=True)
-    return OfflineOnline(pl.concat(parts), comparisons, pl.DataFrame(used), k, {one.name: one for one in scenarios})
+            comparisons[scenario.name] = Comparison(run_loops(chosen_loops, trials, where, engine, nested=True))
+    settled = pl.DataFrame(used, ("environment", "recommender", "settings", "tuned", "edge"), orient="row")
+    return OfflineOnline(pl.concat(parts), comparisons, settled, k, {one.name: one for one in scenarios})
 
 
 @final
@@ -209,7 +205,7 @@ class _Bench:
             return recommender, ()
         tries = self._kept("tuning", name)
         if tries is None:
-            data = self.scenario.begin(self.rng)[0]
+            data, _ = self.scenario.beginning(self.rng)
             tries = tune(recommender, data, how, n=self.folds, k=self.k, rng=self.rng, engine=self.engine).tries
             self._keep("tuning", name, tries)
         found = Tuned.of(recommender, how, tries)
@@ -220,7 +216,7 @@ class _Bench:
         kept = {name: self._kept("offline", name) for name in recommenders}
         found = {name: frame for name, frame in kept.items() if frame is not None}
         left = {name: each for name, each in recommenders.items() if name not in found}
-        data, people = self.scenario.begin(self.rng)[0], self.scenario.population(self.rng)
+        data, people = self.scenario.beginning(self.rng)
         for name, frame in each_offline(
             left, data, n=self.folds, k=self.k, population=people, rng=self.rng, engine=self.engine
         ):
@@ -246,17 +242,8 @@ class _Bench:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     rating = written(*(row[f"mean_rating{end}"] for end in ("", "_lower", "_upper")))
-    return (
-        row["recommender"],
-        rating,
-        written(row["ndcg"]),
-        written(row["rmse"]),
-        written(row["distinct_items"], digits=1),
-    )
-
-
-def _named(name: str, found: Mapping[str, float | int | None]) -> dict[str, object]:
-    return {name: found["value"], f"{name}_lower": found["lower"], f"{name}_upper": found["upper"]}
+    items = written(row["distinct_items"], digits=1)
+    return row["recommender"], rating, written(row["ndcg"]), written(row["rmse"]), items
 
 
 def _recommenders_of(
@@ -267,19 +254,50 @@ def _recommenders_of(
         return dict(own)
     plain = {name: each for name, each in recommenders.items() if not isinstance(each, Mapping)}
     if len(plain) != len(recommenders) or not plain:
-        raise InputError(
-            "recommenders",
-            received=f"{list(recommenders)}",
-            expected=f"recommenders by name, or a map of them for every environment, {environment!r} too",
-        )
+        expected = f"recommenders by name, or a map of them for every environment, {environment!r} too"
+        raise InputError("recommenders", received=f"{list(recommenders)}", expected=expected)
     return plain
 
 
-def _check(scenarios: list[Scenario]) -> None:
-    for scenario in scenarios:
-        check_room(scenario.environment)
-    names = [scenario.name for scenario in scenarios]
-    if not names or len(set(names)) != len(names):
-        raise InputError(
-            "environments", received=names, expected="at least one environment, each under a name of its own"
-        )
+def rank_correlation(offline: FloatArray, online: FloatArray, rng: int) -> dict[str, float | int | None]:
+    """Of the means over folds and trials, (recommenders, folds) and (recommenders, trials); as in `OfflineOnline`.
+
+    A recommender with a NaN (nobody rated anything) is left out; without an order there is no value.
+    """
+    known = np.isfinite(offline).all(axis=1) & np.isfinite(online).all(axis=1)
+    offline, online = offline[known], online[known]
+    n = len(offline)
+    means = offline.mean(axis=1), online.mean(axis=1)
+    if n < 2 or any(np.ptp(values) == 0 for values in means):
+        return {"value": None, "lower": None, "upper": None, "p_value": None, "recommenders": n}
+    value = float(_spearman(*means))
+    draw = generator(rng, "spearman")
+    lower, upper = _interval(value, n)
+    orders = np.stack([draw.permutation(n) for _ in range(_SAMPLES)])
+    extreme = int((abs(_spearman(means[0][None, :], means[1][orders])) >= abs(value) - 1e-12).sum())
+    p_value = (extreme + 1) / (_SAMPLES + 1)
+    return {"value": value, "lower": lower, "upper": upper, "p_value": p_value, "recommenders": n}
+
+
+def _interval(value: float, n: int) -> tuple[float | None, float | None]:
+    """The 95% interval of Bonett and Wright (2000); none for fewer than four, of which nothing can be said.
+
+    On Fisher's scale, where an end of the range lies at infinity: there the value is taken half a step inside, steps
+    being those in which the correlation of n ranks can change.
+    """
+    if n < 4:
+        return None, None
+    end = 1 - 6 / (n * (n**2 - 1))
+    middle = np.arctanh(np.clip(value, -end, end))
+    half = stats.norm.ppf(0.975) * np.sqrt((1 + value**2 / 2) / (n - 3))
+    lower, upper = np.tanh([middle - half, middle + half])
+    return min(float(lower), value), max(float(upper), value)
+
+
+def _spearman(a: FloatArray, b: FloatArray) -> FloatArray:
+    """(...,): of the last axis; 0 where one of the two is the same throughout."""
+    x, y = (stats.rankdata(values, axis=-1) for values in (a, b))
+    x, y = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
+    norm = np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    found: FloatArray = (x * y).sum(axis=-1) / np.where(norm > 0, norm, 1.0)
+    return found

@@ -114,10 +114,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 VERDICTS = ("right", "close", "wrong", "not measured")
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "statistic": pl.String,
-    "real": pl.Float64,
-    "simulated": pl.Float64,
-    "difference": pl.Float64,
-    "chance": pl.Float64,
+    **dict.fromkeys(("real", "simulated", "difference", "chance"), pl.Float64()),
     "verdict": pl.Enum(VERDICTS),
     "meaning": pl.String,
 }
@@ -130,14 +127,9 @@ class SimulationFidelity:
 
     settings: Mapping[str, object]
     frame: pl.DataFrame
-    """One row a statistic, in the order of `STATISTICS`, where definitions and limits are:
-
-    - real, simulated: its value in each log; null for a distance between the two. Where people or items are compared
-      one by one, `real` is the correlation to be expected between two logs by the same people;
-    - difference: simulated - real, or the distance;
-    - chance: the difference of two logs that the environment makes;
-    - verdict: right, close, wrong, or not measured;
-    - meaning: what that says about the environment, where it is not right."""
+    """One row a statistic, in the order of `STATISTICS`: its value in each log, null for a distance between the two
+    (where people or items are compared one by one, `real` is the correlation to be expected of two logs by the same
+    people); the difference, or distance; that of two logs of the environment; the verdict, and what it says."""
 
     def named(self, verdict: str) -> list[str]:
         """The statistics with this verdict: right, close, wrong or not measured."""
@@ -158,11 +150,9 @@ class SimulationFidelity:
             cells = "  ".join(f"{'-':>7}" if value is None else f"{value:7.3f}" for value in values)
             lines.append(f"  {row['statistic']:{width}}  {cells}  {row['verdict']}")
         for verdict, label in (("right", "Right"), ("close", "Close"), ("wrong", "Wrong"), ("not measured", "Unknown")):
-            said = self.frame.filter(pl.col("verdict") == verdict)
-            if verdict in ("right", "not measured"):
-                words = ", ".join(said["statistic"])
-            else:
-                words = "; ".join(f"{name} ({meaning})" for name, meaning in said.select("statistic", "meaning").rows())
+            said = self.frame.filter(pl.col("verdict") == verdict).select("statistic", "meaning").rows()
+            between = "; " if verdict in ("close", "wrong") else ", "
+            words = between.join(f"{name} ({meaning})" if meaning else name for name, meaning in said)
             if words:
                 lines.append(f"  {label}: {words}.")
         return "\n".join(lines)
@@ -186,8 +176,7 @@ def fidelity(
     """Have `environment` make an offline log of the size of `data`, and hold the two side by side.
 
     Users and items are compared one by one where both logs have the same ids. `reference` is the recommender whose
-    held-out error is compared, BiasedMF with 8 factors where nothing is said. If the environment was fitted to `data`
-    itself, that it looks like it is the least to be asked: compare it with a log that it has not seen, too.
+    held-out error is compared. Use data that the environment was not fitted to, too: it must look like its own.
     """
     recommender = reference or BiasedMF(factors=8, epochs=40, regularization=0.1)
     size = min(len(data), environment.present_users(0) * environment.present_items(0))
@@ -262,9 +251,8 @@ def _distance(value: float | None, unit: float = 1.0) -> Compared:
 
 def _short_of(expected: float | None, found: float | None) -> Compared:
     """Only what a correlation falls short of counts: one that is higher is no fault."""
-    if expected is None or found is None:
-        return Compared(expected, found, None, None)
-    return Compared(expected, found, found - expected, max(0.0, expected - found))
+    compared = _apart(expected, found)
+    return compared if compared.difference is None else compared._replace(size=max(0.0, -compared.difference))
 
 
 def _means(real: Marginals, simulated: Marginals, sd: float) -> Compared:
@@ -298,8 +286,7 @@ def _total_variation(real: FloatArray, simulated: FloatArray) -> float:
     levels = np.unique(real)
     if len(levels) <= MOST_LEVELS:
         shares = [np.array([(ratings == level).mean() for level in levels]) for ratings in (real, simulated)]
-        other = 1 - shares[1].sum()
-        return float((np.abs(shares[0] - shares[1]).sum() + other) / 2)
+        return float((np.abs(shares[0] - shares[1]).sum() + (1 - shares[1].sum())) / 2)
     edges = np.linspace(levels[0], levels[-1], MOST_LEVELS + 1)
     counts = [np.histogram(np.clip(ratings, levels[0], levels[-1]), edges)[0] for ratings in (real, simulated)]
     return float(np.abs(counts[0] / len(real) - counts[1] / len(simulated)).sum() / 2)

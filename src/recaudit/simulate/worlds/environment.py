@@ -1,23 +1,22 @@
-"""What an environment is: a frozen description of people, items and what they do, and the people that it makes."""
+"""What an environment is: a frozen description of people, items and choices, and the people that it makes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.growth import blank, grown
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
+from recaudit.registry import CHOICES
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.choices import AnyChoice, TakesAll
-from recaudit.simulate.worlds.exposure import drawn_pairs
-from recaudit.specification import Specification
+from recaudit.specification import OneOf, Specification
 
 Repeats = Literal["never", "unrated", "always"]
 
@@ -29,14 +28,99 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number of 0 or more."""
 _BLOCK = 8192
 """How many pairs are rated at once."""
+_DRAWN = 2**21
+"""How many pairs are drawn at once."""
+
+
+class Choice(Specification, ABC):
+    """How users choose from what is shown to them."""
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether users see the recommender's scores, which then belong to an action."""
+        return False
+
+    @abstractmethod
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """(users, slate): True where the item is taken.
+
+        `perceived` (users, slate) is what users believe the items to be worth, `scores` what the recommender says,
+        `shown` where there is an item at all; `draws` are uniform numbers in (0, 1).
+        """
+
+
+AnyChoice = Annotated[Choice, OneOf(CHOICES)]
+
+
+@final
+class TakesAll(Choice):
+    """Everything that is shown is taken and rated, from the first place on."""
+
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """All that is shown."""
+        return shown
+
+
+class _ByAppeal(Choice):
+    """One item of a slate, by its appeal: `(perceived + trust x score) x rank^-position`."""
+
+    trust: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How much of the recommender's score adds to what users believe themselves (paper 003, latent-score: 1)."""
+    position: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How fast attention falls with the place in the slate (Chaney et al., beta-rank: 0.8)."""
+
+    @property
+    def uses_scores(self) -> bool:
+        """With trust, they do."""
+        return self.trust > 0
+
+    def _appeal(self, perceived: FloatArray, scores: FloatArray) -> FloatArray:
+        values = perceived + self.trust * scores if self.trust else perceived
+        places: FloatArray = np.arange(1, values.shape[1] + 1, dtype=np.float64)
+        return values * places**-self.position
+
+
+@final
+class PicksBest(_ByAppeal):
+    """The item that appeals most; equal appeal: the one that comes first."""
+
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """One item of each slate that is not empty."""
+        return _one(np.where(shown, self._appeal(perceived, scores), -np.inf)) & shown
+
+
+@final
+class Logit(_ByAppeal):
+    """An item drawn with probability proportional to `exp(appeal / temperature)`; perhaps none."""
+
+    temperature: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Towards 0 the most appealing item, towards infinity any."""
+    nothing: float | None = Field(default=None, allow_inf_nan=False)
+    """What taking nothing is worth, on the scale of appeal; without it something is always taken."""
+
+    def chosen(self, perceived: FloatArray, scores: FloatArray, shown: BoolArray, draws: FloatArray) -> BoolArray:
+        """At most one item of each slate."""
+        # The largest of log-weight + Gumbel noise is a draw from the softmax; the last column of draws is for nothing.
+        gumbel = -np.log(-np.log(draws))
+        noisy = np.where(shown, self._appeal(perceived, scores) / self.temperature + gumbel[:, :-1], -np.inf)
+        taken = _one(noisy) & shown
+        if self.nothing is not None:
+            taken &= (noisy.max(axis=1) > self.nothing / self.temperature + gumbel[:, -1])[:, None]
+        return taken
+
+
+def _one(values: FloatArray) -> BoolArray:
+    """True at the first largest entry of each row."""
+    out = np.zeros(values.shape, dtype=bool)
+    out[np.arange(len(values)), values.argmax(axis=1)] = True
+    return out
 
 
 class Population(ABC):
-    """What a kind of environment has to say: what items are worth to users, and what becomes of users who take them.
+    """What items are worth to users, and what becomes of users who take them; users and items are positions.
 
-    Users and items are positions. Everything random in it comes from the initial seed, when it is made; what happens
-    later follows from what is taken, and `rate` is handed its noise. So a population is where it is for a reason,
-    and two that were shown the same things are equal.
+    Everything random in it comes from the initial seed, when it is made; what happens later follows from what is
+    taken, and `rate` is handed its noise: two populations that were shown the same things are equal.
     """
 
     n_users: int
@@ -48,6 +132,8 @@ class Population(ABC):
     """The step that is going on, from 0."""
     activity: FloatArray | None = None
     """(users,): how often each of them comes, relative to the others, above 0. None: all alike."""
+    changing: ClassVar[tuple[str, ...]] = ()
+    """The arrays that `take` changes, by name."""
     popularity: FloatArray | None = None
     """(items,): how often each comes into people's hands before anything is recommended, above 0. None: all alike."""
 
@@ -58,8 +144,7 @@ class Population(ABC):
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the same for single pairs."""
         rows, row = np.unique(users, return_inverse=True)
-        values: FloatArray = self.utilities(rows)[row, items]
-        return values
+        return self.utilities(rows)[row, items]
 
     def tastes(self, users: IntArray) -> FloatArray:
         """(len(users), items): utilities without passing moods, such as boredom. Drift is how these change."""
@@ -71,18 +156,15 @@ class Population(ABC):
 
     def rate(self, users: IntArray, items: IntArray, noise: FloatArray) -> FloatArray:
         """(n,): the ratings given, with standard normal `noise` (n,)."""
-        ratings: FloatArray = np.clip(self.utility(users, items) + self.noise * noise, *self.scale)
-        return ratings
+        return np.clip(self.utility(users, items) + self.noise * noise, *self.scale)
 
     def expected_of(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): the ratings that would be given now without noise, inside the scale."""
-        ratings: FloatArray = np.clip(self.utility(users, items), *self.scale)
-        return ratings
+        return np.clip(self.utility(users, items), *self.scale)
 
     def expected(self, users: IntArray) -> FloatArray:
         """(len(users), items): the rating that each item would get now, without noise, inside the scale."""
-        ratings: FloatArray = np.clip(self.utilities(users), *self.scale)
-        return ratings
+        return np.clip(self.utilities(users), *self.scale)
 
     def take(self, users: IntArray, items: IntArray) -> None:  # noqa: B027  people who stay as they are need none
         """What becomes of distinct `users` (n,) who take one item (n,) each."""
@@ -100,11 +182,13 @@ class Population(ABC):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that changes, so that a run can resume where it stopped."""
-        return {"clock": np.array(self.clock)}
+        return {"clock": np.array(self.clock), **{name: getattr(self, name) for name in self.changing}}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Be as `state` says."""
         self.clock = int(state["clock"])
+        for name in self.changing:
+            setattr(self, name, state[name].copy())
 
 
 class Environment(Specification, ABC):
@@ -138,19 +222,14 @@ class Environment(Specification, ABC):
     def _sizes_fit(self) -> Self:
         users, items = self.users - self.late_users, self.items - self.late_items
         if users <= 0 or items <= 0:
-            raise InputError(
-                "late_users, late_items",
-                received=f"{self.late_users} of {self.users} users and {self.late_items} of {self.items} items",
-                expected="fewer than all: somebody and something must be there from the start",
-            )
+            received = f"{self.late_users} of {self.users} users and {self.late_items} of {self.items} items"
+            expected = "fewer than all: somebody and something must be there from the start"
+            raise InputError("late_users, late_items", received=received, expected=expected)
         for name, most, whole in (("users_per_step", users, "users"), ("slate", items, "items")):
             if getattr(self, name) > most:
-                raise InputError(
-                    name,
-                    received=getattr(self, name),
-                    expected=f"at most {most}, the {whole} that are there from the start",
-                    remedy=f"Lower it, or raise {whole}.",
-                )
+                expected = f"at most {most}, the {whole} that are there from the start"
+                remedy = f"Lower it, or raise {whole}."
+                raise InputError(name, received=getattr(self, name), expected=expected, remedy=remedy)
         return self
 
     @property
@@ -197,36 +276,27 @@ class Environment(Specification, ABC):
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
         """The log that a recommender begins with: so many pairs, drawn without replacement, and rated.
 
-        Drawn uniformly, or by people's activity and items' popularity where the population has them.
-        A function of the initial seed. Nobody changes while they rate, so that environments that differ in their
-        dynamics alone begin with the very same log. Give a `population` (made with the same seed) to have its people
-        live through it instead, each in the order of the draw: what they take changes their tastes, and so their
-        ratings. Nobody remembers it, though: what bores people is what they are shown.
+        Drawn uniformly, or by people's activity and items' popularity where the population has them. Nobody changes
+        while they rate, unless a `population` (made with the same seed) is given, which lives through the log in the
+        order of the draw: what they take changes their tastes, and so their ratings, but is not remembered.
         """
         users, items = self.present_users(0), self.present_items(0)
         if not 1 <= ratings <= users * items:
-            raise InputError(
-                "ratings",
-                received=ratings,
-                expected=f"a whole number from 1 to {users * items:,}, the pairs of users and items",
-            )
+            expected = f"a whole number from 1 to {users * items:,}, the pairs of users and items"
+            raise InputError("ratings", received=ratings, expected=expected)
         draw = generator(seed, "offline")
         people = population or self.population(seed)
         who, what = drawn_pairs(draw, (users, items), ratings, people.activity, people.popularity)
         noise = draw.standard_normal(ratings)
         values = np.empty(ratings)
-        for rows in _rounds(who) if population is not None else _blocks(ratings):
+        blocks = np.split(np.arange(ratings), range(_BLOCK, ratings, _BLOCK))
+        for rows in _rounds(who) if population is not None else blocks:
             values[rows] = people.rate(who[rows], what[rows], noise[rows])
             if population is not None:
                 people.take(who[rows], what[rows])
                 people.forget()
         data = people.about(blank(self.users, self.items, self.scale))
         return grown(data, who, what, values, np.zeros(ratings, dtype=np.int64))
-
-
-def _blocks(rows: int) -> list[IntArray]:
-    """All rows, in blocks that keep memory small."""
-    return np.split(np.arange(rows), range(_BLOCK, rows, _BLOCK))
 
 
 def _rounds(users: IntArray) -> list[IntArray]:
@@ -237,3 +307,42 @@ def _rounds(users: IntArray) -> list[IntArray]:
     by_round = np.argsort(nth, kind="stable")
     ends = np.cumsum(np.bincount(nth))
     return np.split(order[by_round], ends[:-1])
+
+
+def drawn_pairs(
+    draw: np.random.Generator,
+    shape: tuple[int, int],
+    count: int,
+    activity: FloatArray | None,
+    popularity: FloatArray | None,
+) -> tuple[IntArray, IntArray]:
+    """(count,) and (count,): distinct pairs of the first `shape` users and items, in the order they come.
+
+    Each is as likely as any other, or pair (u, i) comes at rate `activity_u popularity_i`: the same law as drawing one
+    pair after the other in proportion to the rates of those that are left.
+    """
+    users, items = shape
+    if activity is None and popularity is None:
+        who, what = np.divmod(draw.choice(users * items, count, replace=False), items)
+        return who, what
+    rows = np.ones(users) if activity is None else activity[:users]
+    columns = np.ones(items) if popularity is None else popularity[:items]
+    step = max(1, _DRAWN // items)
+    pairs, keys, limit = np.zeros(0, dtype=np.int64), np.zeros(0), np.inf
+    for start in range(0, users, step):
+        rates = rows[start : start + step, None] * columns
+        # A race: the first of independent exponential times, and then the next, is a draw in proportion to the rates.
+        times = (draw.standard_exponential(rates.shape) / rates).ravel()
+        early = np.flatnonzero(times < limit)
+        pairs, keys = np.concatenate([pairs, start * items + early]), np.concatenate([keys, times[early]])
+        if len(keys) > count:
+            kept = np.argpartition(keys, count - 1)[:count]
+            pairs, keys = pairs[kept], keys[kept]
+            limit = keys.max()
+    who, what = np.divmod(pairs[np.argsort(keys, kind="stable")], items)
+    return who, what
+
+
+def drawn_users(draw: np.random.Generator, activity: FloatArray, count: int) -> IntArray:
+    """(count,): distinct users, drawn one after the other in proportion to the activity (users,) of those left."""
+    return np.argsort(draw.standard_exponential(len(activity)) / activity, kind="stable")[:count].astype(np.int64)

@@ -21,11 +21,9 @@ from recaudit.seeding import generator
 from recaudit.simulate.offline.fidelity import SimulationFidelity, fidelity
 from recaudit.simulate.worlds.environment import Amount, Population, Size
 from recaudit.simulate.worlds.latent import LatentDynamics, LatentPopulation
-from recaudit.simulate.worlds.learning import BalancedFactors, Learned, learn, levels_of, nearest
+from recaudit.simulate.worlds.learning import Factors, Learned, learn, levels_of, nearest
 from recaudit.specification import OneOf, as_data
 
-_FITTED: tuple[str, ...] = ("log", "learned")
-"""What is worked out once."""
 FACTORS = 8
 """As in paper 003."""
 
@@ -108,8 +106,7 @@ class FromData(LatentDynamics):
                 remedy="Take a part of the log to have fewer.",
             )
         if self.rounded and levels_of(log) is None:
-            expected = "False, since the log is rated on a continuous scale"
-            raise InputError("rounded", received=True, expected=expected)
+            raise InputError("rounded", received=True, expected="False, since the log is rated on a continuous scale")
         return self
 
     @cached_property
@@ -123,13 +120,10 @@ class FromData(LatentDynamics):
         self._checked(self.log)
         learned = learn(self.log, self.factors, self.recommender, self.rng)
         moved = [setting for setting in self.dynamics.values() if getattr(self, setting) > 0]
-        if moved and not isinstance(learned.worth, BalancedFactors):
-            raise InputError(
-                ", ".join(moved),
-                received="more than 0",
-                expected=f"0, since {type(learned.recommender).__name__} has no factors that could move",
-                remedy="Use ALS or BiasedMF, or leave the recommender out.",
-            )
+        if moved and not isinstance(learned.worth, tuple):
+            expected = f"0, since {type(learned.recommender).__name__} has no factors that could move"
+            remedy = "Use ALS or BiasedMF, or leave the recommender out."
+            raise InputError(", ".join(moved), received="more than 0", expected=expected, remedy=remedy)
         return learned
 
     def __eq__(self, other: object) -> bool:
@@ -149,7 +143,7 @@ class FromData(LatentDynamics):
             known = {name: value for name, value in known.items() if name not in ("users", "items", "users_per_step")}
         made = type(self)(**known | changes)
         if not changes.keys() & {"data", "factors", "recommender", "rng", *self.dynamics.values()}:
-            made.__dict__.update({name: self.__dict__[name] for name in _FITTED if name in self.__dict__})
+            made.__dict__.update({name: self.__dict__[name] for name in ("log", "learned") if name in self.__dict__})
         return made
 
     @property
@@ -160,25 +154,17 @@ class FromData(LatentDynamics):
     def population(self, seed: int = 0) -> LogPopulation:
         """The people of the log; the seed makes no difference."""
         worth = self.learned.worth
-        if isinstance(worth, BalancedFactors):
-            return FactorLogPopulation(self, worth)
-        return ScoredLogPopulation(self, worth)
+        return FactorLogPopulation(self, worth) if isinstance(worth, tuple) else ScoredLogPopulation(self, worth)
 
     def offline(self, ratings: int, seed: int = 0, *, population: Population | None = None) -> Interactions:
-        """As in every environment; or so many of the log's own ratings, drawn uniformly, where `offline_log` is real.
-
-        People have lived through the log, to which they were fitted: its own ratings do not change them once more.
-        """
+        """As in every environment; or so many of the log's own ratings, drawn uniformly, which change nobody again."""
         if self.offline_log == "made":
             return super().offline(ratings, seed, population=population)
         log = self.real_log()
         there = np.flatnonzero((log.users < self.present_users(0)) & (log.items < self.present_items(0)))
         if not 1 <= ratings <= len(there):
-            raise InputError(
-                "ratings",
-                received=ratings,
-                expected=f"a whole number from 1 to {len(there):,}, the log's ratings of what is there at the start",
-            )
+            expected = f"a whole number from 1 to {len(there):,}, the log's ratings of what is there at the start"
+            raise InputError("ratings", received=ratings, expected=expected)
         rows = np.zeros(len(log), dtype=bool)
         rows[generator(seed, "real").choice(there, ratings, replace=False)] = True
         return log.subset(rows)
@@ -224,8 +210,8 @@ class LogPopulation(Population, ABC):
 class FactorLogPopulation(LogPopulation, LatentPopulation):
     """What items are worth follows from factors, which may move."""
 
-    def __init__(self, settings: FromData, worth: BalancedFactors) -> None:
-        super().__init__(settings, worth.users, worth.items, worth.level, worth.bias)
+    def __init__(self, settings: FromData, worth: Factors) -> None:
+        super().__init__(settings, *worth)
         self.describe(settings)
 
 

@@ -1,20 +1,17 @@
-"""Latent and latent-score: people and items are vectors; an item is worth their product and biases (003, section 4)."""
+"""People and items with latent vectors or topics, drawn: latent, latent-score and beta-rank (003, section 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, final
+from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.choices import AnyChoice, PicksBest
-from recaudit.simulate.worlds.environment import Amount, Environment, Population, Repeats, Size
+from recaudit.simulate.worlds.environment import Amount, AnyChoice, Environment, PicksBest, Population, Repeats, Size
 
 
 class LatentDynamics(Environment):
@@ -155,6 +152,8 @@ class LatentScorePopulation(FactorPopulation):
 class LatentPopulation(FactorPopulation):
     """People who move, and who remember what they took."""
 
+    changing = ("user_factors", "recent")
+
     def __init__(
         self, settings: LatentDynamics, user_factors: FloatArray, item_factors: FloatArray, *biases: FloatArray
     ) -> None:
@@ -164,7 +163,7 @@ class LatentPopulation(FactorPopulation):
         self._gram = item_factors.T @ item_factors
         norms = np.linalg.norm(item_factors, axis=1, keepdims=True)
         self._directions = item_factors / np.where(norms > 0, norms, 1.0)
-        self._recent = np.full((self.n_users, settings.memory), -1, dtype=np.int64)
+        self.recent = np.full((self.n_users, settings.memory), -1, dtype=np.int64)
         """(users, memory): items, the latest last; -1 where there is nothing yet."""
 
     def utilities(self, users: IntArray) -> FloatArray:
@@ -172,7 +171,7 @@ class LatentPopulation(FactorPopulation):
         values = self.tastes(users)
         if self.settings.boredom_penalty == 0:
             return values
-        for remembered in self._recent[users].T:
+        for remembered in self.recent[users].T:
             rows = np.flatnonzero(remembered >= 0)
             alike: FloatArray = product(self._directions[remembered[rows]], self._directions).numpy()
             values[rows] -= self._tired(alike)
@@ -183,7 +182,7 @@ class LatentPopulation(FactorPopulation):
         values = super().utility(users, items)
         if self.settings.boredom_penalty == 0:
             return values
-        recent = self._recent[users]
+        recent = self.recent[users]
         alike = np.einsum("nmk,nk->nm", self._directions[recent], self._directions[items])
         values -= np.where(recent >= 0, self._tired(alike), 0.0).sum(axis=1)
         return values
@@ -195,20 +194,19 @@ class LatentPopulation(FactorPopulation):
     def _tired(self, alike: FloatArray) -> FloatArray:
         """What one remembered item takes off, by its cosine with the item that is rated."""
         each = self.settings.boredom_penalty / self.settings.memory
-        off: FloatArray = each * np.maximum(alike - self.settings.boredom_threshold, 0.0)
-        return off
+        return each * np.maximum(alike - self.settings.boredom_threshold, 0.0)
 
     def take(self, users: IntArray, items: IntArray) -> None:
         """Move towards the item, and remember it."""
-        self._recent[users, :-1] = self._recent[users, 1:]
-        self._recent[users, -1] = items
+        self.recent[users, :-1] = self.recent[users, 1:]
+        self.recent[users, -1] = items
         gain = self.settings.affinity
         if gain:
             self.user_factors[users] = (1 - gain) * self.user_factors[users] + gain * self.item_factors[items]
 
     def forget(self) -> None:
         """No item was taken of late."""
-        self._recent[:] = -1
+        self.recent[:] = -1
 
     def drift(self) -> float:
         """`sqrt(mean over u of d_u' (Q'Q / items) d_u)`, with d_u how far the user's vector has moved."""
@@ -216,11 +214,79 @@ class LatentPopulation(FactorPopulation):
         squares = float(np.einsum("uk,uk->", moved @ self._gram, moved))
         return float(np.sqrt(max(squares, 0.0) / (self.n_users * self.n_items)))
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Vectors and memories."""
-        return super().state() | {"user_factors": self.user_factors, "recent": self._recent}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
-        super().restore(state)
-        self.user_factors, self._recent = (state[name].copy() for name in ("user_factors", "recent"))
+@final
+class BetaRank(Environment):
+    """`value ~ Beta(mean p_u . q_i)`, `rating = clip(round(20 value + 1))`; users choose by `rank^-0.8 known value`.
+
+    From Chaney, Stewart and Engelhardt (2018). Users and items are mixtures of topics: users are much alike, an item
+    is mostly about one. Value and known share are drawn once for each pair; RecLab's code draws both again at each
+    rating, which at its spread of 0.00001 moves hardly a rating.
+    """
+
+    # The sizes are those of RecLab's runners; the paper's text has them the other way round, 170 users and 100 items.
+    users: Size = 100
+    items: Size = 170
+    users_per_step: Size = 20
+    slate: Size = 10
+    """How many items are shown to each user. The paper does not say; RecLab's runners show one."""
+    choice: AnyChoice = PicksBest(position=0.8)
+    """The item of the largest known value, discounted by its place."""
+    repeats: Repeats = "unrated"
+    noise: float = Field(default=1e-5, ge=0, lt=0.5, allow_inf_nan=False)
+    """Standard deviation of a value, which is between 0 and 1, around `p_u . q_i`, and of its known share around
+    `known`: what no model explains, once for each pair."""
+    topics: int = Field(default=5, ge=2)
+    """How many topics people and items are mixtures of."""
+    known: float = Field(default=0.98, gt=0, le=1)
+    """The share of a value that users know before they choose, on average."""
+    user_concentration: float = Field(default=100.0, gt=0, allow_inf_nan=False)
+    """Users are drawn from `Dirichlet(user_concentration x g)`, g uniform: the larger, the more alike."""
+    item_concentration: float = Field(default=0.1, gt=0, allow_inf_nan=False)
+    """Items are drawn from `Dirichlet(item_concentration x h)`, h near even: the smaller, the purer."""
+
+    def population(self, seed: int = 0) -> BetaRankPopulation:
+        """Values and what is known of them."""
+        draw = generator(seed, "beta-rank")
+        ones = np.ones(self.topics)
+        people = draw.dirichlet(self.user_concentration * draw.dirichlet(ones), self.users)
+        things = draw.dirichlet(self.item_concentration * draw.dirichlet(100 * ones), self.items)
+        values = _beta(draw, np.clip(people @ things.T, 0, 1), self.noise)
+        known = _beta(draw, np.full(values.shape, self.known), self.noise)
+        return BetaRankPopulation(self, values, known)
+
+
+@final
+class BetaRankPopulation(Population):
+    """People by what every item is worth to them; they never change."""
+
+    def __init__(self, settings: BetaRank, values: FloatArray, known: FloatArray) -> None:
+        self.n_users, self.n_items = values.shape
+        # A pair's value is what it is: rating it again gives the same rating.
+        self.scale, self.noise = settings.scale, 0.0
+        self.values, self.known = values, known
+        """(users, items): between 0 and 1."""
+
+    def utilities(self, users: IntArray) -> FloatArray:
+        """(len(users), items): `round(20 value + 1)`, as rated but for the cut."""
+        return np.round(20 * self.values[users] + 1)
+
+    def utility(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the same for single pairs."""
+        return np.round(20 * self.values[users, items] + 1)
+
+    def perceived(self, users: IntArray, items: IntArray) -> FloatArray:
+        """(n,): the known share of the value, between 0 and 1 and not in stars."""
+        return self.known[users, items] * self.values[users, items]
+
+
+def _beta(draw: np.random.Generator, mean: FloatArray, spread: float) -> FloatArray:
+    """Beta variables with these means and, where a Beta can have it, this standard deviation."""
+    if spread == 0:
+        return mean
+    # Beta(mean k, (1 - mean) k) has variance mean (1 - mean) / (k + 1). Near 0 and 1 that is less than asked for
+    # whatever k: there k = 2, as in the uniform distribution, and no wider.
+    k = np.maximum(mean * (1 - mean) / spread**2 - 1, 2.0)
+    inside = (mean > 0) & (mean < 1)
+    a, b = np.where(inside, mean, 0.5) * k, np.where(inside, 1 - mean, 0.5) * k
+    return np.where(inside, draw.beta(a, b), mean)

@@ -10,52 +10,20 @@ from scipy import optimize
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data import splits
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.base import FittedModel, Recommender
-from recaudit.models.factor.als import ALS
-from recaudit.models.factor.model import FactorModel
-from recaudit.models.factor.sgd import BiasedMF
-from recaudit.simulate.worlds.exposure import rates_of
+from recaudit.models import ALS, BiasedMF, FactorModel, FittedModel, Recommender
 
 LEAST_RATINGS = 500
 """A tenth of them is held out; from fewer the noise would be off by more than a tenth."""
 MOST_LEVELS = 20
 """Logs with more distinct ratings are taken as rated on a continuous scale."""
-HELD_OUT = 0.1
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class BalancedFactors:
-    """Worth as `level_u + bias_i + p_u . q_i`, in the one basis in which both sides are alike.
-
-    A product of factors stays the same when a matrix moves from one side to the other; how far a user is from an
-    item, and which items are alike, does not. Here axes are orthogonal, ordered by what they explain, and users'
-    and items' vectors have the same mean square length.
-    """
-
-    users: FloatArray
-    """(users, factors): p."""
-    items: FloatArray
-    """(items, factors): q."""
-    level: FloatArray
-    """(users,)"""
-    bias: FloatArray
-    """(items,)"""
-
-    @classmethod
-    def of(cls, model: FactorModel) -> BalancedFactors:
-        """The same worth as the model's scores."""
-        left, r_left = np.linalg.qr(model.user_factors)
-        right, r_right = np.linalg.qr(model.item_factors)
-        u, sizes, v = np.linalg.svd(r_left @ r_right.T, full_matrices=False)
-        ratio = (len(left) / len(right)) ** 0.25
-        users = left @ (u * np.sqrt(sizes)) * ratio
-        items = right @ (v.T * np.sqrt(sizes)) / ratio
-        return cls(*map(_read_only, (users, items, model.mean + model.user_bias, model.item_bias)))
+Factors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""Worth as `level_u + bias_i + p_u . q_i`: p (users, factors), q (items, factors), level (users,), bias (items,)."""
 
 
 @final
@@ -65,7 +33,7 @@ class Learned:
 
     recommender: Recommender
     """Whose fitted model says what items are worth to people: the one given, or the one with the least error."""
-    worth: BalancedFactors | FloatArray
+    worth: Factors | FloatArray
     """What items are worth to users: factors, or (users, items) where the model has none."""
     error: float
     """Root mean square error on held-out ratings, in rating points."""
@@ -73,28 +41,34 @@ class Learned:
     """Standard deviation of the noise with which made ratings miss the model by as much as held-out ones do."""
     levels: FloatArray | None
     activity: FloatArray
-    """(users,): see `exposure.rates_of`."""
+    """(users,): see `rates_of`."""
     popularity: FloatArray
     """(items,)"""
 
 
 def learn(data: Interactions, factors: int, recommender: Recommender | None, rng: int) -> Learned:
-    """Fit to nine tenths of the log, measure on the rest, and fit to all of it.
-
-    Without a `recommender`, that of `candidates` with the least error on the held-out ratings.
-    """
-    _check_log(data)
-    split = splits.random(data, HELD_OUT, rng)
+    """Fit to nine tenths of the log, measure on the rest, fit to all; without a `recommender` the best candidate."""
+    if len(data) < LEAST_RATINGS:
+        expected = f"at least {LEAST_RATINGS:,}: some are held out to measure the noise"
+        remedy = "Use simulate.Latent or simulate.Topics, whose people are drawn."
+        raise InputError("data", received=f"a log of {len(data):,} ratings", expected=expected, remedy=remedy)
+    if data.ratings.min() == data.ratings.max():
+        raise InputError(
+            "data",
+            received=f"a log in which every rating is {data.ratings[0]:g}",
+            expected="ratings that differ, so that they say what people like",
+            remedy="An implicit log does not; give counts or times of use as ratings if you have them.",
+        )
+    split = splits.random(data, 0.1, rng)
     tried = [recommender] if recommender is not None else candidates(factors)
     test = split.test
     pairs = test.users.astype(np.int64), test.items.astype(np.int64)
     missed = [_finite(one, _rating_model(one, split.train, rng).pair_scores(*pairs)) for one in tried]
     errors = [float(np.sqrt(np.mean((np.clip(one, *data.scale) - test.ratings) ** 2))) for one in missed]
     best = int(np.argmin(errors))
-    levels = levels_of(data)
-    model = _rating_model(tried[best], data, rng)
+    levels, model = levels_of(data), _rating_model(tried[best], data, rng)
     if isinstance(model, FactorModel):
-        worth: BalancedFactors | FloatArray = BalancedFactors.of(model)
+        worth: Factors | FloatArray = balanced(model)
     else:
         blocks = np.split(np.arange(data.n_users), range(256, data.n_users, 256))
         worth = _read_only(_finite(tried[best], np.concatenate([model.scores(block).numpy() for block in blocks])))
@@ -108,6 +82,22 @@ def learn(data: Interactions, factors: int, recommender: Recommender | None, rng
         activity=_read_only(activity),
         popularity=_read_only(popularity),
     )
+
+
+def balanced(model: FactorModel) -> Factors:
+    """The same worth as the model's scores, in the one basis in which both sides are alike.
+
+    A product of factors stays the same when a matrix moves from one side to the other; how far a user is from an
+    item, and which items are alike, does not. Here axes are orthogonal, ordered by what they explain, and users'
+    and items' vectors have the same mean square length.
+    """
+    left, r_left = np.linalg.qr(model.user_factors)
+    right, r_right = np.linalg.qr(model.item_factors)
+    u, sizes, v = np.linalg.svd(r_left @ r_right.T, full_matrices=False)
+    ratio = (len(left) / len(right)) ** 0.25
+    users = _read_only(left @ (u * np.sqrt(sizes)) * ratio)
+    items = _read_only(right @ (v.T * np.sqrt(sizes)) / ratio)
+    return users, items, _read_only(model.mean + model.user_bias), _read_only(model.item_bias)
 
 
 def levels_of(data: Interactions) -> FloatArray | None:
@@ -150,18 +140,59 @@ def noise_of(
     return float(f"{optimize.brentq(surplus, 1e-6 * width, 10 * width, xtol=1e-9):.6g}")
 
 
+def rates_of(user_counts: IntArray, item_counts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """(users,) activity a and (items,) popularity b at which everybody and everything has its count.
+
+    A pair is in the log with probability `1 - exp(-a_u b_i)`, as if ratings came at that rate and only the first
+    counted; expected counts are those given. Only the products mean something. A count of 0 is taken as half a
+    rating, and a full one as half a rating less, so that every rate is positive and finite.
+    """
+    n_users, n_items = len(user_counts), len(item_counts)
+    # Equal counts have equal rates: what is solved for is a rate for each distinct count.
+    u, user_row, u_many = _distinct(user_counts, n_items)
+    i, item_row, i_many = _distinct(item_counts, n_users)
+    a: FloatArray = u / np.sqrt(u @ u_many)
+    b: FloatArray = i / np.sqrt(i @ i_many)
+    for _ in range(500):
+        before = a
+        a = _solved(u, b, i_many)
+        b = _solved(i, a, u_many)
+        if np.abs(np.log(a / before) - np.log(a / before).mean()).max() < 1e-6:
+            break
+    return a[user_row], b[item_row]
+
+
+def _distinct(counts: IntArray, most: int) -> tuple[FloatArray, IntArray, IntArray]:
+    """The distinct counts, which of them each is, and how many there are of each."""
+    bounded = np.clip(counts.astype(np.float64), 0.5, most - 0.5)
+    return np.unique(bounded, return_inverse=True, return_counts=True)
+
+
+def _solved(counts: FloatArray, others: FloatArray, many: IntArray) -> FloatArray:
+    """(n,): x with `sum over j of many_j (1 - exp(-x others_j)) = counts` (n,).
+
+    The sum is concave in x and its tangent at 0 is above it, so that Newton's steps climb to the root from the left.
+    """
+    x: FloatArray = counts / (others @ many)
+    for _ in range(60):
+        left = np.exp(-np.outer(x, others))
+        step = (counts - (1 - left) @ many) / (left @ (many * others))
+        x = x + step
+        if (step <= 1e-10 * x).all():
+            break
+    return x
+
+
 def nearest(values: FloatArray, levels: FloatArray) -> FloatArray:
     """Each of `values` (n,) as the nearest of the ascending `levels`."""
-    rounded: FloatArray = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values, side="right")]
-    return rounded
+    return levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values, side="right")]
 
 
 def _clipped_miss(worth: FloatArray, noise: float, scale: tuple[float, float]) -> FloatArray:
     """(n,): the mean of `(clip(w + noise z) - w)^2` over standard normal z."""
     low, high = ((end - worth) / noise for end in scale)
     inside = ndtr(high) - ndtr(low) - high * norm.pdf(high) + low * norm.pdf(low)
-    missed: FloatArray = noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
-    return missed
+    return noise**2 * (inside + low**2 * ndtr(low) + high**2 * ndtr(-high))
 
 
 def _rounded_miss(worth: FloatArray, noise: float, levels: FloatArray) -> FloatArray:
@@ -186,29 +217,10 @@ def _rating_model(recommender: Recommender, data: Interactions, rng: int) -> Fit
 
 def _finite(recommender: Recommender, scores: FloatArray) -> FloatArray:
     if not np.isfinite(scores).all():
-        raise InputError(
-            "recommender",
-            received=f"{type(recommender).__name__}, with scores that are not numbers for some pairs",
-            expected="a finite score for every pair of a user and an item",
-        )
+        received = f"{type(recommender).__name__}, with scores that are not numbers for some pairs"
+        expected = "a finite score for every pair of a user and an item"
+        raise InputError("recommender", received=received, expected=expected)
     return scores
-
-
-def _check_log(data: Interactions) -> None:
-    if len(data) < LEAST_RATINGS:
-        raise InputError(
-            "data",
-            received=f"a log of {len(data):,} ratings",
-            expected=f"at least {LEAST_RATINGS:,}: some are held out to measure the noise",
-            remedy="Use simulate.Latent or simulate.Topics, whose people are drawn.",
-        )
-    if data.ratings.min() == data.ratings.max():
-        raise InputError(
-            "data",
-            received=f"a log in which every rating is {data.ratings[0]:g}",
-            expected="ratings that differ, so that they say what people like",
-            remedy="An implicit log does not; give counts or times of use as ratings if you have them.",
-        )
 
 
 def _read_only(values: FloatArray) -> FloatArray:

@@ -23,10 +23,9 @@ from recaudit.seeding import generator
 class LibFM(Recommender):
     """`r_ui ~ w + f_u + g_i + p_u . q_i` by SGD, with everything learnt from 0 and penalised alike, the offset w too.
 
-    Every pass goes through the ratings in the same order, one step after the other, all of the same size; errors are
-    those of predictions cut to the range of the ratings (Rendle 2012). A penalised offset is no mean: it ends near a
-    third of it, users and items sharing the rest, so that what hardly anybody has rated is worth less than in
-    `BiasedMF`. Where LibFM takes the ratings in the order of its file, here the seed draws an order.
+    Every pass goes through the ratings in one order, drawn by the seed, in steps of one size; errors are those of
+    predictions cut to the range of the ratings (Rendle 2012). A penalised offset is no mean: it ends near a third of
+    it, so that what hardly anybody has rated is worth less than in `BiasedMF`.
     """
 
     factors: int = Field(default=8, ge=1)

@@ -16,8 +16,7 @@ from recaudit.data.growth import blank
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.seeding import generator
-from recaudit.simulate.worlds.environment import Environment, Population
-from recaudit.simulate.worlds.exposure import drawn_users
+from recaudit.simulate.worlds.environment import Environment, Population, drawn_users
 
 Observation = dict[str, Any]
 Beginning = tuple[Interactions, Population]
@@ -33,18 +32,12 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     An observation has `users` (n,), who is online now; `available` (items,), 1 for what is there; and what came of the
     step before: `shown` (n, slate), to whom, `shown_to` (n,), and `ratings` (n, slate), with 1 in `rated` (n, slate)
-    where there is one. -1 is nothing and nobody. `info["allowed"]` (n, items) is True for what may be shown to those
-    who are online; at `reset`, `info["log"]` has `users`, `items` and `ratings` of the log at the beginning.
+    where there is one. -1 is nothing and nobody. `info["allowed"]` (n, items) is True for what may be shown.
 
     An action is `items` (n, slate), positions in the order shown, -1 for nothing; where users see the recommender's
-    scores it is `{"items": ..., "scores": ...}`. The rules are those of `run`: what the environment's `repeats` does
-    not let come again (what the log has is no news either), what is not there yet, and what is twice in a slate is not
-    shown. Its place stays empty, and `shown` says so.
+    scores it is `{"items": ..., "scores": ...}`. What is not allowed, or twice in a slate, is not shown.
 
-    The initial state follows from `initial`, all that happens later from the seed of `reset`: chance at a step depends
-    on the seed and the step, never on what was shown, so that the difference of two recommenders is theirs.
-
-    `population` and `expected` are the truth, for auditors. Nothing of it is in an observation or in `info`.
+    Chance at a step follows from the seed of `reset` and the step, never from what was shown.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own type
@@ -86,12 +79,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
     def population(self) -> Population:
         """The people and items as they are now: the truth, for auditors."""
         if self._population is None:
-            raise InputError(
-                "env",
-                received="a call before the first reset",
-                expected="an environment that has begun",
-                remedy="Call env.reset(seed=...) first.",
-            )
+            expected = "an environment that has begun"
+            remedy = "Call env.reset(seed=...) first."
+            raise InputError("env", received="a call before the first reset", expected=expected, remedy=remedy)
         return self._population
 
     def reset(
@@ -145,12 +135,9 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Where things stand, for `restore`."""
-        own = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
-        return (
-            own
-            | {"hidden": np.packbits(self._hidden)}
-            | {name: array.copy() for name, array in self.population.state().items()}
-        )
+        people = {name: array.copy() for name, array in self.population.state().items()}
+        seeds = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
+        return seeds | {"hidden": np.packbits(self._hidden)} | people
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nothing of the step before in it."""
@@ -207,11 +194,8 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         items, scores = action, np.zeros(shape)
         if self.environment.choice.uses_scores:
             if not isinstance(action, Mapping) or not {"items", "scores"} <= set(action):
-                raise InputError(
-                    "action",
-                    received=type(action).__name__,
-                    expected='{"items": ..., "scores": ...}: these users see the recommender\'s scores',
-                )
+                expected = '{"items": ..., "scores": ...}: these users see the recommender\'s scores'
+                raise InputError("action", received=type(action).__name__, expected=expected)
             items, scores = action["items"], np.asarray(action["scores"], dtype=np.float64)
             if not (np.abs(scores) <= _LARGEST_SCORE).all():
                 raise InputError(
@@ -223,11 +207,8 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
         items = np.asarray(items)
         whole = np.issubdtype(items.dtype, np.integer) and items.shape == scores.shape == shape
         if not whole or items.min() < -1 or items.max() >= self.environment.items:
-            raise InputError(
-                "action",
-                received=f"{items.dtype} of shape {items.shape}",
-                expected=f"whole numbers of shape {shape}, from -1 (nothing) to {self.environment.items - 1}",
-            )
+            expected = f"whole numbers of shape {shape}, from -1 (nothing) to {self.environment.items - 1}"
+            raise InputError("action", received=f"{items.dtype} of shape {items.shape}", expected=expected)
         return items.astype(np.int64), scores
 
 

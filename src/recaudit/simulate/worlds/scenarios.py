@@ -1,22 +1,26 @@
-"""The paper's experiments by name: an environment, the log that a recommender begins with, and how long it lasts."""
+"""The paper's experiments by name: environments with a beginning and an end, and the recommenders that met them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, NoReturn, Self, final
 
 import gymnasium
+import torch
 from pydantic import Field, model_validator
 
+from recaudit import models
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import InputError, NotSupportedError, did_you_mean
+from recaudit.models import FittedModel, Recommender
 from recaudit.registry import ENVIRONMENTS
-from recaudit.simulate.worlds.beta_rank import BetaRank
 from recaudit.simulate.worlds.environment import Environment, Population, Size
 from recaudit.simulate.worlds.fitted import FromData
-from recaudit.simulate.worlds.latent import Latent, LatentScore
+from recaudit.simulate.worlds.latent import BetaRank, Latent, LatentScore
 from recaudit.simulate.worlds.libfm import LibFM
 from recaudit.simulate.worlds.population_env import PopulationEnv
 from recaudit.simulate.worlds.topics import Topics
@@ -51,12 +55,9 @@ class Scenario(Course):
     def _ratings_fit(self) -> Self:
         pairs = self.environment.present_users(0) * self.environment.present_items(0)
         if self.ratings > pairs:
-            raise InputError(
-                "ratings",
-                received=f"{self.ratings:,}",
-                expected=f"at most {pairs:,}, the pairs of users and items that are there from the start",
-                remedy="Lower it, or raise users or items.",
-            )
+            expected = f"at most {pairs:,}, the pairs of users and items that are there from the start"
+            remedy = "Lower it, or raise users or items."
+            raise InputError("ratings", received=f"{self.ratings:,}", expected=expected, remedy=remedy)
         return self
 
     @property
@@ -66,32 +67,28 @@ class Scenario(Course):
 
     def begin(self, initial: int = 0) -> tuple[Interactions, PopulationEnv]:
         """The log of the initial seed, and the environment of its people, yet to be reset."""
-        return self._beginning(initial)[0], self.make(initial)
+        return self.beginning(initial)[0], self.make(initial)
 
     def make(self, initial: int = 0) -> PopulationEnv:
         """The environment, of Gymnasium's kind."""
-        return PopulationEnv(self.environment, initial, begin=self._beginning)
+        return PopulationEnv(self.environment, initial, begin=self.beginning)
 
     def population(self, initial: int = 0) -> Population:
-        """The people at step 0: as they were made, or as the log has left them."""
-        return self._beginning(initial)[1]
+        """The people at step 0."""
+        return self.beginning(initial)[1]
 
-    def _beginning(self, initial: int) -> tuple[Interactions, Population]:
+    def beginning(self, initial: int) -> tuple[Interactions, Population]:
+        """The log of the initial seed, and the people at step 0: as they were made, or as the log has left them."""
         people = self.environment.population(initial)
-        log = self.environment.offline(self.ratings, initial, population=people if self.lived else None)
-        return log, people
+        return self.environment.offline(self.ratings, initial, population=people if self.lived else None), people
 
     def changed(self, **changes: Any) -> Scenario:
         """The same with other settings, of the scenario or of its environment; all are checked."""
         known = [*Course.model_fields, *type(self.environment).model_fields]
         for name in changes:
             if name not in known:
-                raise InputError(
-                    "changes",
-                    received=name,
-                    expected=f"ratings, steps, lived, or a setting of {type(self.environment).__name__}",
-                    remedy=did_you_mean(name, known),
-                )
+                expected = f"ratings, steps, lived, or a setting of {type(self.environment).__name__}"
+                raise InputError("changes", received=name, expected=expected, remedy=did_you_mean(name, known))
         own = {name: changes.pop(name) for name in Course.model_fields if name in changes}
         environment = self.environment.changed(**changes) if changes else self.environment
         # Made anew, since a copy would not be checked.
@@ -171,10 +168,85 @@ def register() -> None:
 def made(scenario: str, initial: int = 0, **changes: Any) -> PopulationEnv:
     """What `gymnasium.make` calls: its keywords are settings, as in `paper`."""
     if "steps" in changes:
-        raise InputError(
-            "steps",
-            received=changes["steps"],
-            expected="no steps here",
-            remedy="Give gymnasium.make max_episode_steps instead.",
-        )
+        remedy = "Give gymnasium.make max_episode_steps instead."
+        raise InputError("steps", received=changes["steps"], expected="no steps here", remedy=remedy)
     return paper(scenario, **changes).make(initial)
+
+
+@final
+class Oracle(Recommender):
+    """What no recommender can beat at a single step; it does not plan ahead. Only in a simulation (paper 003)."""
+
+    def fit(self, data: Interactions, rng: int = 0) -> NoReturn:
+        """A log does not tell the truth: `of` takes it from the population."""
+        raise NotSupportedError(
+            "Oracle knows the people of a simulation, and cannot be fitted to a log. Hand it to ra.simulate.run, "
+            "ra.simulate.compare or ra.simulate.offline_online, or call Oracle().of(population, data)."
+        )
+
+    def of(self, population: Population, data: Interactions) -> OracleModel:
+        """The truth about these people, as it is whenever it is asked."""
+        return OracleModel(data, population)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OracleModel(FittedModel):
+    """Scores are utilities: ratings without noise, not cut to the scale, so that nothing ties at its top."""
+
+    data: Interactions
+    population: Population
+
+    def scores(self, users: IntArray) -> torch.Tensor:
+        """(len(users), items): as they are now."""
+        return torch.from_numpy(self.population.utilities(users))
+
+
+_NEIGHBOURS: dict[str, Any] = {"neighbours": 250, "shrinkage": 0.0, "damping": 0.0, "compared": "ratings"}
+
+_LATENT: dict[str, dict[str, Any]] = {
+    "EASE": {"regularization": 5889.0},
+    "SGD MF": {"learning_rate": 0.00325, "regularization": 0.1},
+    "CF-NADE": {"batch": 128},
+    "LLORMA": {"pre_learning_rate": 2e-4, "pre_steps": 50, "learning_rate": 0.01, "regularization": 5e-4, "epochs": 70},
+}
+_MOVIELENS: dict[str, dict[str, Any]] = {
+    "EASE": {"regularization": 5222.0},
+    "CF-NADE": {"hidden": 250},
+    "LLORMA": {"pre_rank": 5, "rank": 10},
+}
+
+
+def paper_recommenders(name: str = "topics-static", *, device: str = "cpu") -> dict[str, Recommender]:
+    """All eleven by the paper's names, as tuned for the scenario of that name, the oracle first.
+
+    What was not published for a scenario is as for the topics. Bayes MF draws 100 times instead of 200, but whole
+    vectors at a time (see `BayesMF`). `device` is where AutoRec, CF-NADE and LLORMA train.
+    """
+    paper(name)  # refuses an unknown name
+    own = _MOVIELENS if name == "ml-100k" else _LATENT if name.startswith("latent-static") else {}
+    found: dict[str, Recommender] = {
+        "Oracle": Oracle(),
+        "Bayes MF": models.BayesMF(factors=20, iterations=100),
+        "SGD MF": models.BiasedMF(
+            factors=20, epochs=200, learning_rate=0.01, final_rate=1.0, regularization=0.07, init_std=1.0
+        ),
+        "LLORMA": models.LLORMA(device=device),
+        "CF-NADE": models.CFNADE(device=device),
+        "AutoRec": models.AutoRec(
+            hidden=500,
+            epochs=500,
+            batch=1000,
+            learning_rate=0.001,
+            regularization=1.0,
+            dropout=0.05,
+            center="none",
+            device=device,
+        ),
+        "UserKNN": models.UserKNN(center="user", **_NEIGHBOURS),
+        "ItemKNN": models.ItemKNN(center="item", **_NEIGHBOURS),
+        "TopPop": models.TopPop(by="mean"),
+        "EASE": models.EASE(regularization=5000.0),
+        "Random": models.Random(),
+    }
+    return {label: each.model_copy(update=own.get(label, {})) for label, each in found.items()}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
 from recaudit.arrays import FloatArray, IntArray
@@ -54,6 +52,8 @@ class Topics(Environment):
 class TopicsPopulation(Population):
     """People by what they think of each topic."""
 
+    changing = ("preferences", "recent", "when")
+
     def __init__(self, settings: Topics, preferences: FloatArray, topic_of: IntArray) -> None:
         self.settings = settings
         self.n_users, self.n_items = len(preferences), len(topic_of)
@@ -66,14 +66,17 @@ class TopicsPopulation(Population):
         self._items_of = np.bincount(topic_of, minlength=settings.topics)
         # In steps, a memory of m holds a slate for each of them and one for the step that is going on.
         length = (settings.memory + 1) * settings.slate if settings.memory_counts == "steps" else settings.memory
-        self._recent = np.full((self.n_users, length), -1, dtype=np.int64)
+        self.recent = np.full((self.n_users, length), -1, dtype=np.int64)
         """(users, remembered): topics, the latest last; -1 where there is nothing yet."""
-        self._when = np.full((self.n_users, length), -1, dtype=np.int64)
+        self.when = np.full((self.n_users, length), -1, dtype=np.int64)
 
     def utilities(self, users: IntArray) -> FloatArray:
         """(len(users), items): by topic."""
-        values: FloatArray = (self.preferences[users] - self._boredom(users))[:, self.topic_of]
-        return values
+        worth: FloatArray = self.preferences[users]
+        if self.settings.boredom_penalty > 0:
+            times = (self._remembered(users)[:, :, None] == np.arange(self.settings.topics)).sum(axis=1)
+            worth[times >= self.settings.boredom_threshold] -= self.settings.boredom_penalty
+        return worth[:, self.topic_of]
 
     def utility(self, users: IntArray, items: IntArray) -> FloatArray:
         """(n,): by topic."""
@@ -86,32 +89,19 @@ class TopicsPopulation(Population):
 
     def tastes(self, users: IntArray) -> FloatArray:
         """(len(users), items): preferences, whoever is bored."""
-        values: FloatArray = self.preferences[users][:, self.topic_of]
-        return values
-
-    def _boredom(self, users: IntArray) -> FloatArray:
-        """(len(users), topics): what boredom takes off."""
-        off = np.zeros((len(users), self.settings.topics))
-        if self.settings.boredom_penalty == 0:
-            return off
-        remembered = self._remembered(users)
-        row, column = np.nonzero(remembered >= 0)
-        counts = np.zeros(off.shape, dtype=np.int64)
-        np.add.at(counts, (row, remembered[row, column]), 1)
-        off[counts >= self.settings.boredom_threshold] = self.settings.boredom_penalty
-        return off
+        return self.preferences[users][:, self.topic_of]
 
     def _remembered(self, users: IntArray) -> IntArray:
         """(len(users), remembered): topics; -1 where there is nothing yet or no more."""
-        recent: IntArray = self._recent[users]
+        recent: IntArray = self.recent[users]
         if self.settings.memory_counts == "steps":
-            recent[self._when[users] < self.clock - self.settings.memory] = -1
+            recent[self.when[users] < self.clock - self.settings.memory] = -1
         return recent
 
     def take(self, users: IntArray, items: IntArray) -> None:
         """Like the topic more and the others less, and remember it."""
         topics = self.topic_of[items]
-        for memory, latest in ((self._recent, topics), (self._when, self.clock)):
+        for memory, latest in ((self.recent, topics), (self.when, self.clock)):
             memory[users, :-1] = memory[users, 1:]
             memory[users, -1] = latest
         gain = self.settings.affinity
@@ -129,12 +119,10 @@ class TopicsPopulation(Population):
 
     def forget(self) -> None:
         """No topic was seen of late."""
-        self._recent[:], self._when[:] = -1, -1
+        self.recent[:], self.when[:] = -1, -1
 
     def drift(self) -> float:
         """Over all pairs: topics count by how many items they have."""
-        if self.settings.affinity == 0:
-            return 0.0
         squares = ((self.preferences - self._first) ** 2).mean(axis=0)
         return float(np.sqrt(squares @ self._items_of / self.n_items))
 
@@ -143,12 +131,3 @@ class TopicsPopulation(Population):
         names = [f"topic {topic:02d}" for topic in self.topic_of]
         frame = pl.DataFrame({"item": np.arange(self.n_items), "category": names})
         return data.with_categories("topic", frame)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Preferences and memories."""
-        return super().state() | {"preferences": self.preferences, "recent": self._recent, "when": self._when}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
-        super().restore(state)
-        self.preferences, self._recent, self._when = (state[name].copy() for name in ("preferences", "recent", "when"))
