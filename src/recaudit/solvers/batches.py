@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from recaudit.arithmetic import core_count, one_thread
-from recaudit.errors import InputError
+from recaudit.solvers.checks import require
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
@@ -32,6 +33,12 @@ def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: i
         return list(pool.map(alone, parts))
 
 
+def split_on_cores(solve: Callable[[slice], None], rows: int) -> None:
+    """`solve` of slices of so many rows, one for each core, side by side."""
+    size = max(1, math.ceil(rows / core_count()))
+    run_on_cores(solve, [slice(start, start + size) for start in range(0, rows, size)])
+
+
 class Batch(NamedTuple):
     """Some problems and a run of their (problem, target) pairs."""
 
@@ -53,12 +60,9 @@ def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: 
     """
     problem_bytes, target_bytes = _bytes_of(items, actions)
     room = memory_limit // 2
-    if memory_limit < least_memory(items, actions):
-        raise InputError(
-            "memory_limit",
-            received=f"{memory_limit} bytes for each core",
-            expected=f"at least {least_memory(items, actions)} for {items} items and {actions} actions",
-        )
+    least = least_memory(items, actions)
+    expected = f"at least {least} for {items} items and {actions} actions"
+    require(memory_limit >= least, "memory_limit", f"{memory_limit} bytes for each core", expected)
     together: list[int] = []
     start = end = 0
     for problem, count in enumerate(counts):

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.errors import BudgetSpentError, InputError
+from recaudit.errors import BudgetSpentError
 from recaudit.seeding import generator
+from recaudit.solvers.checks import require
 from recaudit.solvers.solution import Solution, lower_bounded
 
 Objective = Callable[[Tensor], Tensor]
@@ -53,12 +54,9 @@ class Box:
 
     def __post_init__(self) -> None:
         shapes = self.lower.ndim == 1 and self.lower.shape == self.upper.shape and len(self.lower) > 0
-        if not (shapes and np.isfinite([self.lower, self.upper]).all() and (self.lower <= self.upper).all()):
-            raise InputError(
-                "lower, upper",
-                received=(self.lower.tolist(), self.upper.tolist()),
-                expected="as many finite lower as upper bounds, one or more, none above its upper one",
-            )
+        proper = shapes and np.isfinite([self.lower, self.upper]).all() and (self.lower <= self.upper).all()
+        expected = "as many finite lower as upper bounds, one or more, none above its upper one"
+        require(proper, "lower, upper", (self.lower.tolist(), self.upper.tolist()), expected)
 
     @classmethod
     def grid(cls, values: FloatArray, coordinates: int) -> Box:
@@ -144,8 +142,7 @@ def ascend(
     begin = np.concatenate([box.centre[None], box.random(max(0, restarts - 1), generator(rng, "ascent"))])[:restarts]
     if starts is not None:
         begin = np.concatenate([np.clip(starts, box.lower, box.upper), begin])
-    if not len(begin):
-        raise InputError("starts, restarts", received="no start at all", expected="a point to start from, or restarts")
+    require(len(begin) > 0, "starts, restarts", "no start at all", "a point to start from, or restarts")
     found = _BestPoints(objective, box)
     if box.size <= EXHAUSTIVE:
         found.try_all(box.everything())
@@ -258,8 +255,7 @@ class BlackBoxSolution(Solution):
     `evaluations` counts the queries, never more than the budget; the same question twice is asked once.
     """
 
-    history: FloatArray
-    """(queries,): the best value after each query."""
+    history: FloatArray  # (queries,): the best value after each query
 
 
 def maximize_black_box(
@@ -274,8 +270,7 @@ def maximize_black_box(
     of the grid are asked; all of them, where the budget allows it. An `objective` that raises a BudgetSpentError ends
     the search before: it stands if anything was answered.
     """
-    if budget < 1:
-        raise InputError("budget", received=budget, expected="a whole number of questions, 1 or more")
+    require(budget >= 1, "budget", budget, "a whole number of questions, 1 or more")
     draw = generator(rng, "zeroth order")
     asked = _AskedPoints(objective, budget)
     try:
@@ -310,8 +305,7 @@ class _AskedPoints:
         if len(self.history) == self.budget:
             raise BudgetSpentError(f"The budget of {self.budget:,} questions is spent.")
         answer = float(self.objective(point))
-        if not np.isfinite(answer):
-            raise InputError("objective", received=f"{answer} at {point.tolist()}", expected="finite numbers")
+        require(np.isfinite(answer), "objective", f"{answer} at {point.tolist()}", "finite numbers")
         best = self.history[-1] if self.history else -np.inf
         if answer > best:
             self.point = point.copy()

@@ -20,9 +20,16 @@ from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
-from recaudit.errors import InputError
 from recaudit.ranking import rank_of
-from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_double, as_positions, check_positive
+from recaudit.solvers.checks import (
+    AffineScores,
+    Array,
+    as_affine_scores,
+    as_double,
+    as_positions,
+    check_positive,
+    require,
+)
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 from recaudit.status import Status
@@ -46,10 +53,8 @@ class MarginSolution(Solution):
     Failed where the linear program had no answer; `evaluations` counts the linear programs.
     """
 
-    reachable: BoolArray
-    """(n,): whether `actions` make the target the top item; of tied items the first is."""
-    settled: BoolArray
-    """(n,): whether `reachable` is known: it is reached, or no action in the box does."""
+    reachable: BoolArray  # (n,): whether `actions` make the target the top item; of tied items the first is
+    settled: BoolArray  # (n,): whether `reachable` is known: it is reached, or no action in the box does
 
 
 @final
@@ -90,8 +95,7 @@ def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVerti
     from the hull of the others. Of points that coincide none is a vertex.
     """
     X = as_double("points", points, 2, "(points, K)").cpu()
-    if 0 in X.shape:
-        raise InputError("points", received=f"shape {tuple(X.shape)}", expected="at least one point and one coordinate")
+    require(0 not in X.shape, "points", f"shape {tuple(X.shape)}", "at least one point and one coordinate")
     tol = check_positive("tol", tol)
     positions = as_positions("targets", targets, len(X)).cpu().numpy()
     centred = X - X.mean(dim=0)

@@ -19,10 +19,13 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.discrete.grid import Choices, Lattice
 from recaudit.solvers.softmax.box_qp import move_coordinate
+
+Choices = NDArray[np.int16]
+"""Positions among the options of each coordinate."""
 
 # A node with at most so many actions is listed, if no more than `_LISTED` of them survive the bounds.
 _SMALL, _LISTED = 1024, 8
@@ -36,30 +39,28 @@ _PRICE_TOL, _LOWEST_PRICE = 0.01, 1e-9
 _TINY = 1e-300
 
 
+class Lattice(NamedTuple):
+    """What the search needs to know of the grid, as plain arrays; actions are scaled to the box [-1, 1]^K."""
+
+    options: FloatArray  # (K, options): ascending; a coordinate with fewer has +inf at the end
+    start: IntArray  # (K,): the option that costs nothing; -1 where there is no limit, and so no start
+    cost: FloatArray  # (K,): the cost of any other option
+    budget: float  # how much the costs may add up to
+
+
 class Taylor(NamedTuple):
-    """What is known of a target's objective around a point: its second-order expansion."""
+    """A target's objective around a point, to second order; of many nodes, the first four fields have a row each."""
 
     point: FloatArray  # x (K,)
-    value: float  # f(x), less what rounding may have added to it or to the tangent there
+    value: float | FloatArray  # f(x), less what rounding may have added to it or to the tangent there
     gradient: FloatArray  # (K,)
     hessian: FloatArray  # (K, K)
     width: FloatArray  # (K,): how far apart a unit of each coordinate moves the scores of two items, at most
     rounding: float  # the relative rounding error of the Hessian's second moments
 
 
-class Taylors(NamedTuple):
-    """Many of them: the first four fields have a row each."""
-
-    point: FloatArray
-    value: FloatArray
-    gradient: FloatArray
-    hessian: FloatArray
-    width: FloatArray
-    rounding: float
-
-
 @numba.njit(nogil=True, cache=True)
-def _row(m: Taylors, row: int) -> Taylor:
+def _row(m: Taylor, row: int) -> Taylor:
     return Taylor(m.point[row], m.value[row], m.gradient[row], m.hessian[row], m.width, m.rounding)
 
 
@@ -316,7 +317,7 @@ def _where_to_split(space: Lattice, model: Taylor, low: Choices, high: Choices, 
 
 @numba.njit(nogil=True, cache=True)
 def suggest(
-    space: Lattice, models: Taylors, lows: Choices, highs: Choices, limits: FloatArray
+    space: Lattice, models: Taylor, lows: Choices, highs: Choices, limits: FloatArray
 ) -> tuple[FloatArray, Choices]:
     """(nodes,): a lower bound of each node; (nodes, K): a good action of it, where the bound is below the limit."""
     bound, choice = np.empty(len(lows)), np.zeros_like(lows)
@@ -331,7 +332,7 @@ def suggest(
 
 @numba.njit(nogil=True, cache=True)
 def branch(
-    space: Lattice, models: Taylors, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
+    space: Lattice, models: Taylor, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
 ) -> tuple[IntArray, Choices, Choices, FloatArray, IntArray, Choices]:
     """What follows from nodes with bounds below their limit.
 

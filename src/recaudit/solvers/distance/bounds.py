@@ -51,14 +51,10 @@ _TINY = torch.finfo(torch.float64).tiny
 class BoxBounds(NamedTuple):
     """What is known of each box once its vertices and its centre are evaluated."""
 
-    upper: Tensor
-    """(boxes,): no action of the box is farther, up to rounding."""
-    best: Tensor
-    """(boxes,): the distance at the farthest vertex."""
-    vertex: Tensor
-    """(boxes, K): that vertex."""
-    spread: Tensor
-    """(boxes, K): how much each action, from end to end, tells the items apart: where to cut."""
+    upper: Tensor  # (boxes,): no action of the box is farther, up to rounding
+    best: Tensor  # (boxes,): the distance at the farthest vertex
+    vertex: Tensor  # (boxes, K): that vertex
+    spread: Tensor  # (boxes, K): how much each action, from end to end, tells the items apart: where to cut
 
 
 def bound_boxes(family: Family, lower: Tensor, upper: Tensor) -> BoxBounds:

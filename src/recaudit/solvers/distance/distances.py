@@ -51,17 +51,13 @@ def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
 class Family:
     """q(a) = softmax(slope @ a + offset), beta included, and its distance from the baseline p."""
 
-    slope: Tensor
-    """(items, K)"""
-    offset: Tensor
-    """(items,)"""
-    before: Tensor
-    """(items,): log p."""
+    slope: Tensor  # (items, K)
+    offset: Tensor  # (items,)
+    before: Tensor  # (items,): log p
     distance: Distance
     rounding: float = 0.0
     """How far a log q, or a tangent of a log-sum-exp, may be from that of the scores as they were given."""
-    error: float = 0.0
-    """How far, therefore, a distance may be."""
+    error: float = 0.0  # How far, therefore, a distance may be
 
     def scores(self, actions: Tensor) -> Tensor:
         """(..., items): z at the actions (..., K)."""

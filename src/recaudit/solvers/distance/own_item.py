@@ -26,7 +26,6 @@ additions each.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -36,11 +35,10 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recaudit.arithmetic import core_count
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.errors import InputError
 from recaudit.ranking import top_items
-from recaudit.solvers.checks import check_finite, check_positive
+from recaudit.solvers.batches import split_on_cores
+from recaudit.solvers.checks import check_finite, check_positive, require
 from recaudit.solvers.distance.distances import LARGEST, Distance
 from recaudit.solvers.distance.vertices import Vertices, distance_at, largest_at_vertices, log_sum
 from recaudit.solvers.solution import Solution
@@ -65,8 +63,7 @@ class VertexSolution(Solution):
     `actions`; `evaluations` are the vertices of a pair.
     """
 
-    vertex: IntArray
-    """(n,): the vertex that reaches the value, two bits an action, the first action lowest."""
+    vertex: IntArray  # (n,): the vertex that reaches the value, two bits an action, the first action lowest
 
     def choices(self, actions: int) -> Bytes:
         """(n, actions): 1 where the item's score is its lowest, 2 its highest, 0 where it is as before or is no
@@ -96,11 +93,10 @@ def largest_distance(
     """
     check_positive("beta", beta)
     _check_edits(items, edited, changes)
-    if target is not None and changes is not None:
-        raise InputError("changes", received=f"{changes} beside a target", expected="None beside a target")
+    require(target is None or changes is None, "changes", f"{changes} beside a target", "None beside a target")
     candidate = (scores != -torch.inf).numpy()
     check_finite("scores", scores[torch.from_numpy(candidate)])
-    (editors, actions), cores = items.shape, core_count()
+    editors, actions = items.shape
     viewers = _Viewers.of(beta, scores, candidate, actions + 1 + (target is not None))
     vertices, items = Vertices.of(actions, changes), np.ascontiguousarray(items)
     value, vertex = np.zeros((len(scores), editors)), np.zeros((len(scores), editors), dtype=np.int64)
@@ -120,9 +116,7 @@ def largest_distance(
             vertex[rows],
         )
 
-    size = max(1, math.ceil(len(scores) / cores))
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(solve, (slice(start, start + size) for start in range(0, len(scores), size))))
+    split_on_cores(solve, len(scores))
     if (vertex == _NOT_FINITE).any():
         check_finite("edited", edited)
     applicable = candidate.any(axis=1) if target is None else candidate[:, target]
@@ -133,25 +127,18 @@ def largest_distance(
 
 
 def _check_edits(items: IntArray, edited: Tensor, changes: int | None) -> None:
-    if edited.dim() != 4 or edited.shape[1:3] != items.shape or edited.shape[3] < 2:
-        raise InputError(
-            "edited",
-            received=f"shape {tuple(edited.shape)} beside items of shape {items.shape}",
-            expected="shape (viewers, editors, actions, ratings + 1)",
-        )
+    fits = edited.dim() == 4 and edited.shape[1:3] == items.shape and edited.shape[3] >= 2
+    received = f"shape {tuple(edited.shape)} beside items of shape {items.shape}"
+    require(fits, "edited", received, "shape (viewers, editors, actions, ratings + 1)")
     ordered, actions = np.sort(items, axis=1), items.shape[1]
-    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-        raise InputError("items", received="an item twice in a row", expected="distinct items for each editor")
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    require(not twice.any(), "items", "an item twice in a row", "distinct items for each editor")
     # Each moved item is at one of two ends; without a limit all of them move.
     moved = [actions] if changes is None else range(min(changes, actions) + 1)
     count = sum(math.comb(actions, n) * 2**n for n in moved)
-    if count > MOST_VERTICES:
-        raise InputError(
-            "items",
-            received=f"{actions} actions, {count:,} vertices a pair",
-            expected=f"at most {MOST_VERTICES:,} vertices: 16 actions, two vertices for each",
-            remedy="Let editors change fewer ratings.",
-        )
+    expected = f"at most {MOST_VERTICES:,} vertices: 16 actions, two vertices for each"
+    received, remedy = f"{actions} actions, {count:,} vertices a pair", "Let editors change fewer ratings."
+    require(count <= MOST_VERTICES, "items", received, expected, remedy)
 
 
 class _Viewers(NamedTuple):
@@ -162,21 +149,15 @@ class _Viewers(NamedTuple):
     every item of the tail, and what is subtracted from the tail's sum costs no more digits than the tail has items.
     """
 
-    rank: Bytes
-    """(viewers, items): the place among the top ones, _TAIL, or _NO_CANDIDATE."""
-    mass: FloatArray
-    """(viewers, items): of the items in the tail, in units of the last top one's; 0 elsewhere."""
-    tail: FloatArray
-    """(viewers,): the sum of `mass`."""
-    tail_squares: FloatArray
-    """(viewers,): the sum of its squares."""
+    rank: Bytes  # (viewers, items): the place among the top ones, _TAIL, or _NO_CANDIDATE
+    mass: FloatArray  # (viewers, items): of the items in the tail, in units of the last top one's; 0 elsewhere
+    tail: FloatArray  # (viewers,): the sum of `mass`
+    tail_squares: FloatArray  # (viewers,): the sum of its squares
     level: FloatArray
     """(viewers,): the highest score. All are relative to it before they are multiplied with beta: what they share moves
     no probability, and must not cost digits."""
-    logits: FloatArray
-    """(viewers, items): beta times the scores, less the level."""
-    top_logits: FloatArray
-    """(viewers, places): falling; -inf where there are fewer candidates."""
+    logits: FloatArray  # (viewers, items): beta times the scores, less the level
+    top_logits: FloatArray  # (viewers, places): falling; -inf where there are fewer candidates
 
     @classmethod
     def of(cls, beta: float, scores: Tensor, candidate: BoolArray, places: int) -> _Viewers:

@@ -28,14 +28,10 @@ class Vertices(NamedTuple):
 
     codes: IntArray
     """(vertices,): two bits an item, the first item lowest: 1 for lowest, 2 for highest, 0 for as before."""
-    parent: IntArray
-    """(vertices,)"""
-    item: IntArray
-    """(vertices,): the item that has moved."""
-    option: IntArray
-    """(vertices,): where to."""
-    counts: IntArray
-    """(items + 1,)"""
+    parent: IntArray  # (vertices,)
+    item: IntArray  # (vertices,): the item that has moved
+    option: IntArray  # (vertices,): where to
+    counts: IntArray  # (items + 1,)
 
     @classmethod
     def of(cls, items: int, changes: int | None) -> Vertices:

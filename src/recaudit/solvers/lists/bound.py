@@ -27,9 +27,8 @@ import torch
 from torch import Tensor
 
 from recaudit.arithmetic import aligned
-from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.kernel import Scores
-from recaudit.solvers.lists.objective import CategoryVectors, ListObjective
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.solvers.lists.objective import CategoryVectors, ListObjective, ListUsers
 
 ROUNDS = 12
 """Steps of Frank and Wolfe: with 21,000 items and lists of 50, a hundred steps lower the bound by another 2%."""
@@ -39,27 +38,15 @@ _CHUNK = 4_000_000
 """(user, item) pairs at a time."""
 
 
-def upper_bound(
-    scores: Scores,
-    allowed: BoolArray,
-    must: BoolArray | None,
-    interests: FloatArray,
-    vectors: CategoryVectors,
-    objective: ListObjective,
-    lists: IntArray,
-) -> FloatArray:
+def upper_bound(users: ListUsers, vectors: CategoryVectors, objective: ListObjective, lists: IntArray) -> FloatArray:
     """(users,): no list of as many items as the given one, with all that must be in it, has a higher objective.
 
-    `scores`, `allowed`, `must` (users, items); `interests` (users, genres); `lists` (users, n). One number lambda. Caps
-    are left out: with them it is still a bound.
+    `lists` (users, n). One number lambda. Caps are left out: with them it is still a bound.
     """
-    users, items = scores.shape
+    count, items = users.scores.shape
     step = max(1, _CHUNK // max(1, items))
-    bounds = []
-    for rows in (slice(start, start + step) for start in range(0, max(1, users), step)):
-        due = None if must is None else must[rows]
-        chunk = _Relaxation(scores[rows], allowed[rows], due, interests[rows], vectors, objective, lists[rows])
-        bounds.append(chunk.bound().numpy())
+    chunks = [slice(start, start + step) for start in range(0, max(1, count), step)]
+    bounds = [_Relaxation(users.take(rows), vectors, objective, lists[rows]).bound().numpy() for rows in chunks]
     return np.concatenate(bounds)
 
 
@@ -67,21 +54,12 @@ def upper_bound(
 class _Relaxation:
     """Some users' lists and candidates; k, the length of a list, may differ between them."""
 
-    def __init__(
-        self,
-        scores: Scores,
-        allowed: BoolArray,
-        must: BoolArray | None,
-        interests: FloatArray,
-        vectors: CategoryVectors,
-        objective: ListObjective,
-        lists: IntArray,
-    ) -> None:
+    def __init__(self, users: ListUsers, vectors: CategoryVectors, objective: ListObjective, lists: IntArray) -> None:
         self.weight, self.alpha = float(objective.weights[0]), objective.alpha
-        self.p, self.must = aligned(interests), None if must is None else torch.from_numpy(must)
+        self.p, self.must = aligned(users.interests), torch.from_numpy(users.must) if users.must.any() else None
         self.mp = self.p * torch.from_numpy(objective.importance)
-        score = aligned(np.asarray(scores, dtype=np.float64))
-        self.scores = score.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+        score = aligned(np.asarray(users.scores, dtype=np.float64))
+        self.scores = score.masked_fill(~torch.from_numpy(users.allowed), -torch.inf)
         self.shares = aligned(vectors.shares().toarray())  # (vectors, genres)
         self.vector_of = torch.from_numpy(vectors.vector_of.astype(np.int64))
         self.chosen = torch.from_numpy(lists)

@@ -22,10 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective
+from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective, Scores
 from recaudit.ties import TIE
-
-Scores = NDArray[np.float64] | NDArray[np.float32]
 
 NOT_FINITE = -1
 """In place of a number of evaluations: a score is NaN or infinite."""
@@ -37,34 +35,21 @@ _SLACK = 1e-12
 class ListState(NamedTuple):
     """One user's list in the making; vectors are padded to full blocks."""
 
-    score: Scores
-    """(items,)"""
-    free: BoolArray
-    """(items,): what may be in the list and is not yet."""
-    due: BoolArray
-    """(items,): what must be."""
-    p: FloatArray
-    """(genres,): the user's interests."""
-    largest: float
-    """The largest absolute score of what may be in the list."""
-    best: IndexArray
-    """(vectors,): the best unused item; -1 without any."""
-    base: FloatArray
-    """(vectors,): (1 - lambda) s of it, -inf without any: lambda may be 1."""
-    ceiling: FloatArray
-    """(blocks,): no vector of the block has a higher value."""
-    closed: BoolArray
-    """(vectors,): only items that must be in the list are left."""
-    used: IntArray
-    """(genres,): places that are taken, or kept for items that must be in the list."""
-    held: FloatArray
-    """(genres,): S."""
+    score: Scores  # (items,)
+    free: BoolArray  # (items,): what may be in the list and is not yet
+    due: BoolArray  # (items,): what must be
+    p: FloatArray  # (genres,): the user's interests
+    largest: float  # The largest absolute score of what may be in the list
+    best: IndexArray  # (vectors,): the best unused item; -1 without any
+    base: FloatArray  # (vectors,): (1 - lambda) s of it, -inf without any: lambda may be 1
+    ceiling: FloatArray  # (blocks,): no vector of the block has a higher value
+    closed: BoolArray  # (vectors,): only items that must be in the list are left
+    used: IntArray  # (genres,): places that are taken, or kept for items that must be in the list
+    held: FloatArray  # (genres,): S
     logs: FloatArray
     """(terms + 1,): what a term adds to the sum. The last is 0: for vectors with fewer terms than their block."""
-    logs_stamp: IndexArray
-    """(terms + 1,): the stamp that a log is from."""
-    values: FloatArray
-    """(vectors,): as of when the block was looked at last."""
+    logs_stamp: IndexArray  # (terms + 1,): the stamp that a log is from
+    values: FloatArray  # (vectors,): as of when the block was looked at last
 
 
 @njit(nogil=True, cache=True)

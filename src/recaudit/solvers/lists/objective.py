@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recaudit.arrays import FloatArray, IntArray
-from recaudit.errors import InputError, did_you_mean
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.errors import did_you_mean
+from recaudit.solvers.checks import require
 
 IndexArray = NDArray[np.int32]
+Scores = NDArray[np.float64] | NDArray[np.float32]
 
 SMOOTHING = 0.01
 """The paper's alpha (Equation 5). Every C_KL depends on it."""
@@ -26,9 +28,7 @@ def rank_weights(kind: RankWeighting, n: int) -> FloatArray:
     """(n,): the weight of each rank: 1, or 1 / rank as in MRR, or 1 / log2(rank + 1) as in nDCG."""
     rank = np.arange(1, n + 1, dtype=np.float64)
     weightings = {"none": np.ones(n), "mrr": 1 / rank, "ndcg": 1 / np.log2(rank + 1)}
-    if kind not in weightings:
-        remedy = did_you_mean(kind, weightings)
-        raise InputError("rank_weights", received=repr(kind), expected="a weighting", remedy=remedy)
+    require(kind in weightings, "rank_weights", repr(kind), "a weighting", did_you_mean(kind, weightings))
     return weightings[kind]
 
 
@@ -61,20 +61,29 @@ def divergence(
     return np.asarray(-(m * p * np.logaddexp(np.log(smoothing), np.log1p(-smoothing) + ratio)).sum(axis=1))
 
 
+class ListUsers(NamedTuple):
+    """The users whose lists are made."""
+
+    scores: Scores  # (users, items): finite where allowed
+    allowed: BoolArray  # (users, items)
+    must: BoolArray  # (users, items): what has to be in the list; or (1, items), the same in every list
+    interests: FloatArray  # (users, genres): p
+
+    def take(self, rows: slice) -> ListUsers:
+        """The users of these rows."""
+        must = self.must if len(self.must) < len(self.scores) else self.must[rows]
+        return ListUsers(self.scores[rows], self.allowed[rows], must, self.interests[rows])
+
+
 class ListObjective(NamedTuple):
     """Equation 6, the same for every user; n is the length of the lists."""
 
-    weights: FloatArray
-    """(n,): lambda at each rank."""
-    rank_weights: FloatArray
-    """(n,): w, not rising."""
-    totals: FloatArray
-    """(n,): W at each rank, not falling."""
-    importance: FloatArray
-    """(genres,): m, the weight of the genre's category system."""
+    weights: FloatArray  # (n,): lambda at each rank
+    rank_weights: FloatArray  # (n,): w, not rising
+    totals: FloatArray  # (n,): W at each rank, not falling
+    importance: FloatArray  # (genres,): m, the weight of the genre's category system
     alpha: float
-    caps: IntArray
-    """(genres,): how many items of a genre a list may have."""
+    caps: IntArray  # (genres,): how many items of a genre a list may have
 
 
 class CategoryVectors(NamedTuple):
@@ -85,15 +94,11 @@ class CategoryVectors(NamedTuple):
     takes LANES of them at a time.
     """
 
-    vector_of: IndexArray
-    """(items,): the vector that an item has."""
-    indptr: IndexArray
-    """(vectors + 1,): the terms of vector v are `terms[indptr[v]:indptr[v + 1]]`, by ascending genre."""
+    vector_of: IndexArray  # (items,): the vector that an item has
+    indptr: IndexArray  # (vectors + 1,): the terms of vector v are `terms[indptr[v]:indptr[v + 1]]`, by ascending genre
     terms: IndexArray
-    term_genre: IndexArray
-    """(distinct terms,)"""
-    term_share: FloatArray
-    """(distinct terms,): p(g|i), above 0."""
+    term_genre: IndexArray  # (distinct terms,)
+    term_share: FloatArray  # (distinct terms,): p(g|i), above 0
     member_indptr: IndexArray
     """(vectors + 1,): the items of vector v are `members[member_indptr[v]:member_indptr[v + 1]]`, ascending."""
     members: IndexArray
@@ -108,9 +113,8 @@ class CategoryVectors(NamedTuple):
     def of(cls, shares: sparse.csr_array) -> CategoryVectors:
         """From `shares` (items, genres): p(g|i). A row sums to one in each category system, or to zero."""
         shares = shares.astype(np.float64, copy=True)
-        if not (np.isfinite(shares.data).all() and (shares.data >= 0).all()):
-            expected = "finite shares of 0 or more"
-            raise InputError("shares", received="a share below 0, NaN or infinite", expected=expected)
+        proper = bool((np.isfinite(shares.data) & (shares.data >= 0)).all())
+        require(proper, "shares", "a share below 0, NaN or infinite", "finite shares of 0 or more")
         shares.sum_duplicates()
         shares.eliminate_zeros()
         items, genres = shares.shape

@@ -16,11 +16,10 @@ import math
 import numpy as np
 from numba import njit
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.solvers.lists.kernel import (
     NOT_FINITE,
     ListState,
-    Scores,
     evaluate,
     fill,
     gain,
@@ -31,7 +30,7 @@ from recaudit.solvers.lists.kernel import (
     weigh,
     winner,
 )
-from recaudit.solvers.lists.objective import CategoryVectors, ListObjective
+from recaudit.solvers.lists.objective import CategoryVectors, ListObjective, ListUsers
 
 _MOST = 20
 """Exchanges in a list, after which it is left as it is: lists of 50 out of 21,000 items take up to 40, of which the
@@ -40,10 +39,7 @@ first 20 bring nine tenths of the rise, in half of the time."""
 
 @njit(nogil=True, cache=True)
 def make_lists(
-    scores: Scores,
-    allowed: BoolArray,
-    must: BoolArray,
-    interests: FloatArray,
+    users: ListUsers,
     vectors: CategoryVectors,
     objective: ListObjective,
     exchange: bool,
@@ -52,11 +48,11 @@ def make_lists(
 ) -> None:
     """Fill in `lists` (users, n), which holds -1, and `evaluations` (users,): how many sums were computed.
 
-    `scores`, `allowed` (users, items); `must` (users, items), or (1, items) for the same in every list; `interests`
-    (users, genres): p. With `exchange` it is the greedy list or the one by score alone, whichever is better, then
-    exchanges: all weights of the objective are the same then, and so are all totals. Caps hold, and what must be in
-    the list stays. What comes in takes the place of what goes.
+    With `exchange` it is the greedy list or the one by score alone, whichever is better, then exchanges: all weights of
+    the objective are the same then, and so are all totals. Caps hold, and what must be in the list stays. What comes in
+    takes the place of what goes.
     """
+    scores, allowed, must, interests = users
     weights, rank_weights, totals, importance, alpha, caps = objective
     by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)

@@ -20,8 +20,7 @@ import numpy as np
 from scipy.special import entr, softmax
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.errors import InputError
-from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_positions, check_positive
+from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_positions, check_positive, require
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 from recaudit.solvers.top1 import top1_margin
@@ -51,10 +50,8 @@ class BestBeta(Solution):
     beta: FloatArray
     """(n,): inf where the item can be made the top one: the more deterministic the policy, the better. 0 where no
     action lifts it above the mean score: the item is best served by chance alone."""
-    bracket: FloatArray
-    """(n, 2): the best beta lies between these."""
-    reachable: BoolArray
-    """(n,): whether some action makes the item a highest-scoring one."""
+    bracket: FloatArray  # (n, 2): the best beta lies between these
+    reachable: BoolArray  # (n,): whether some action makes the item a highest-scoring one
 
 
 def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: Array, tol: float = 1e-6) -> BestBeta:
@@ -107,12 +104,9 @@ class _BetaProblem(AffineScores):
         """The scores less those of the item at position `target`."""
         slope, intercept = given.slope - given.slope[target], given.intercept - given.intercept[target]
         problem = cls(slope, intercept, given.lower, given.upper, target, given)
-        if not problem.sizes.max() <= _FARTHEST:
-            raise InputError(
-                "slope, intercept",
-                received=f"scores that differ from the target's by up to {problem.sizes.max():.3g}",
-                expected=f"differences of at most {_FARTHEST:g}, which double precision holds at every beta",
-            )
+        received = f"scores that differ from the target's by up to {problem.sizes.max():.3g}"
+        expected = f"differences of at most {_FARTHEST:g}, which double precision holds at every beta"
+        require(problem.sizes.max() <= _FARTHEST, "slope, intercept", received, expected)
         return problem
 
     def solve(self, tol: float) -> BestBeta:

@@ -138,12 +138,15 @@ class LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
         return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
-    def evaluate(self, points: Tensor, owner: Tensor, *, hessian: bool) -> Evaluation:
-        """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).
+    def evaluate(self, points: Tensor, owner: Tensor | None = None, *, hessian: bool) -> Evaluation:
+        """g, its gradient and, on request, its Hessian at `points` (rows, K).
 
+        `owner` (rows,): the problem of each row, ascending; the first one where it is left out.
         With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T. Both are one matrix product
         for all rows: p times the slopes and times the products of slope columns.
         """
+        if owner is None:
+            owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
         first = block.new_empty(self.problems, 1 + self.actions, rows.width)

@@ -15,9 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recaudit.errors import InputError
 from recaudit.solvers.batches import Batch, plan_batches, run_on_cores
-from recaudit.solvers.checks import Array, as_box, as_double, as_positions, as_scores, check_positive, check_scores
+from recaudit.solvers.checks import (
+    Array,
+    as_box,
+    as_double,
+    as_positions,
+    as_scores,
+    check_positive,
+    check_scores,
+    require,
+)
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.newton import minimize
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
@@ -81,20 +89,15 @@ def maximize_softmax_batch(
     slope = as_double("slope", slope, 3, "(problems, items, K)")
     intercept = as_double("intercept", intercept, 2, "(problems, items)", finite=False).to(slope.device)
     check_scores(slope, intercept)
-    if bool((intercept.isnan() | intercept.isposinf()).any()):
-        raise InputError(
-            "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
-        )
+    proper = not bool((intercept.isnan() | intercept.isposinf()).any())
+    require(proper, "intercept", "NaN or +inf", "finite numbers, or -inf where an item is no candidate")
     mask = targets if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
-    if mask.dtype != torch.bool or mask.shape != intercept.shape:
-        raise InputError(
-            "targets",
-            received=f"an array of shape {tuple(mask.shape)} and type {mask.dtype}",
-            expected=f"booleans of shape {tuple(intercept.shape)}, True where an item is a target",
-        )
+    received = f"an array of shape {tuple(mask.shape)} and type {mask.dtype}"
+    expected = f"booleans of shape {tuple(intercept.shape)}, True where an item is a target"
+    require(mask.dtype == torch.bool and mask.shape == intercept.shape, "targets", received, expected)
     owner, positions = mask.to(slope.device).nonzero().unbind(dim=1)
-    if bool(intercept[owner, positions].isinf().any()):
-        raise InputError("targets", received="a target with the intercept -inf", expected="targets that are candidates")
+    candidates = not bool(intercept[owner, positions].isinf().any())
+    require(candidates, "targets", "a target with the intercept -inf", "targets that are candidates")
     ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]), slope.device)
     solver = _Solver(beta, tol, device, memory_limit, max_steps, actions)
     return solver.solve(slope, intercept, owner, positions, *ends)
@@ -113,12 +116,11 @@ class _Solver:
     actions: bool
 
     def __post_init__(self) -> None:
-        if self._kind == "cuda" and not torch.cuda.is_available():
-            raise InputError("device", received=self.device, expected="'cpu': torch finds no CUDA device here")
+        there = self._kind != "cuda" or torch.cuda.is_available()
+        require(there, "device", self.device, "'cpu': torch finds no CUDA device here")
         check_positive("beta", self.beta)
         check_positive("tol", self.tol)
-        if self.max_steps < 1:
-            raise InputError("max_steps", received=self.max_steps, expected="a whole number of 1 or more")
+        require(self.max_steps >= 1, "max_steps", self.max_steps, "a whole number of 1 or more")
 
     @property
     def _kind(self) -> str:

@@ -36,11 +36,11 @@ _COOLED_ROUNDS = 40
 # Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
 _FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
 # A step is kept when the objective falls by at least this part of what the model predicts.
-_ACCEPTED = 1e-3
+ACCEPTED = 1e-3
 # Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
 _RIDGE = 1e-13
 _SECANT = 1e-16
-_TINY = 1e-200
+TINY = 1e-200
 
 
 class BoxMinima(NamedTuple):
@@ -192,11 +192,7 @@ class _OpenTargets:
     def step(self, family: LogSumExp) -> None:
         """One damped Newton step of every target: kept where the objective falls as the model says."""
         residual, open_gap = self.gradient - self.slopes, self.gap
-        largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
-        # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
-        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
-        # H is a difference of second moments: what is below their rounding is no curvature.
-        damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
+        damping = ridge(self.damping, self.hessian, self.gradient, residual)
         inner_tol = 0.01 * torch.maximum(open_gap * 0.01, self.tol)
         points = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
         step = points - self.u
@@ -207,9 +203,9 @@ class _OpenTargets:
 
         predicted = -(step * residual).sum(dim=1) - length / 2
         fall = self.objective - objective
-        ratio = fall / predicted.clamp(min=_TINY)
+        ratio = fall / predicted.clamp(min=TINY)
         in_rounding = (fall.abs() <= family.rounding[self.owner]) & (gap <= open_gap)
-        accepted = (ratio > _ACCEPTED) | in_rounding
+        accepted = (ratio > ACCEPTED) | in_rounding
         self.stalled = gap > _STALLED * open_gap
         self.damping = next_damping(self.damping, accepted, ratio)
 
@@ -255,6 +251,18 @@ class _OpenTargets:
 def _gap(residual: Tensor, points: Tensor) -> Tensor:
     """(rows,): the certificate sum_k max(r_k (u_k + 1), r_k (u_k - 1)) for the gradient r at u."""
     return (residual * points + residual.abs()).sum(dim=1)
+
+
+def ridge(damping: Tensor, hessian: Tensor, gradient: Tensor, residual: Tensor) -> Tensor:
+    """(rows,): what is added to the diagonal of `hessian` (rows, K, K) for a relative `damping` (rows,).
+
+    `gradient` (rows, K) is that of g, `residual` (rows, K) that of the objective.
+    """
+    largest = hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
+    # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
+    damped = damping * torch.maximum(largest, residual.abs().amax(dim=1))
+    # H is a difference of second moments: what is below their rounding is no curvature.
+    return damped + (_RIDGE * (largest + gradient.square().amax(dim=1)) + TINY)
 
 
 def next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:

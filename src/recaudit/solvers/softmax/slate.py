@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from recaudit.arrays import FloatArray
-from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_box, as_positions, as_scores
+from recaudit.solvers.checks import Array, as_box, as_positions, as_scores, require
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 
@@ -36,8 +35,7 @@ def bound_slate(
     lower bound itself: what the actions reach at least.
     """
     slopes, intercepts = as_scores(slope, intercept)
-    if not 1 <= n <= len(intercepts):
-        raise InputError("n", received=n, expected=f"a slate of 1 to {len(intercepts)} items")
+    require(1 <= n <= len(intercepts), "n", n, f"a slate of 1 to {len(intercepts)} items")
     positions = as_positions("targets", targets, len(intercepts))
     low, high = as_box(lower, upper, (slopes.shape[1],), slopes.device)
     single = maximize_softmax(slopes, intercepts, positions, beta, low, high, tol)

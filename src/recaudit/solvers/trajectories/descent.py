@@ -21,15 +21,9 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.softmax.logsumexp import Evaluation, LogSumExp
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.newton import ACCEPTED, TINY, next_damping, ridge
 
-# Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
-_FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
-# A step is kept when the objective falls by at least this part of what the model predicts.
-_ACCEPTED = 1e-3
-# Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
-_RIDGE = 1e-13
-_TINY = 1e-200
 # Vertices that may enter; what is inexact then, the outer method corrects.
 _ENTERING = 60
 # How exact: the promise of the best vertex, as a part of the largest one at the start.
@@ -47,7 +41,7 @@ class Hull:
     def __init__(self, family: LogSumExp, vertices: Tensor) -> None:
         self.vertices = vertices
         self.points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
-        self.known = _evaluate(family, self.points)
+        self.known = family.evaluate(self.points, hessian=True)
 
     def start(self, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, the minimum's floor."""
@@ -79,12 +73,9 @@ def minimize(
             break
         b, u, slope, curvature, damped = slopes[row], points[row], gradient[row], hessian[row], damping[row]
         residual = slope - b
-        largest = curvature.diagonal(dim1=1, dim2=2).amax(dim=1)
-        ridge = damped * torch.maximum(largest, residual.abs().amax(dim=1))
-        ridge += _RIDGE * (largest + slope.square().amax(dim=1)) + _TINY
-        arrays = (curvature, residual, u, ridge, hull.vertices)
+        arrays = (curvature, residual, u, ridge(damped, curvature, slope, residual), hull.vertices)
         tried = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
-        known = _evaluate(family, tried)
+        known = family.evaluate(tried, hessian=True)
 
         step, after = tried - u, known.gradient - b
         reached = known.value - (b * tried).sum(dim=1)
@@ -93,22 +84,14 @@ def minimize(
         curved = (step * torch.bmm(curvature, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
         predicted = -(step * residual).sum(dim=1) - curved / 2
         fall = objective[row] - reached
-        ratio = fall / predicted.clamp(min=_TINY)
+        ratio = fall / predicted.clamp(min=TINY)
         in_rounding = (fall.abs() <= family.rounding) & (bound >= floor[row])
-        kept = (ratio > _ACCEPTED) | in_rounding
-
-        changed = torch.where(ratio > 0.75, damped * _DECAY, damped)
-        changed = torch.where(ratio < 0.25, damped * _GROWTH, changed)
-        changed = torch.where(changed < _LAST_DAMPING, 0.0, changed)
-        damping[row] = torch.where(kept, changed, (damped * _GROWTH).clamp(min=_FIRST_DAMPING))
+        kept = (ratio > ACCEPTED) | in_rounding
+        damping[row] = next_damping(damped, kept, ratio)
         better = row[kept]
         points[better], objective[better] = tried[kept], reached[kept]
         gradient[better], hessian[better] = known.gradient[kept], known.hessian[kept]
     return points, objective, floor
-
-
-def _evaluate(family: LogSumExp, points: Tensor) -> Evaluation:
-    return family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
 
 
 @njit(nogil=True, cache=True)

@@ -22,8 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
+from recaudit.solvers.checks import require
 from recaudit.solvers.trajectories.problem import RollOutProblem, without
 from recaudit.ties import TIE
 
@@ -36,10 +36,8 @@ _FACETS = 64
 class Polytope(NamedTuple):
     """The convex hull of its vertices."""
 
-    vertices: FloatArray
-    """(vertices, dimensions)"""
-    facets: Bits
-    """(vertices,): bit f is set where the vertex lies on facet f."""
+    vertices: FloatArray  # (vertices, dimensions)
+    facets: Bits  # (vertices,): bit f is set where the vertex lies on facet f
 
 
 SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
@@ -51,10 +49,8 @@ SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
 class RatingCell:
     """A sequence of items and the ratings that lead to it."""
 
-    state: RollOut
-    """The user after rating the items."""
-    ratings: Polytope
-    """In as many dimensions as there are items."""
+    state: RollOut  # The user after rating the items
+    ratings: Polytope  # In as many dimensions as there are items
 
 
 def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[RatingCell], bool]:
@@ -63,8 +59,7 @@ def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[lis
     At every step the `max_cells` largest cells, by the box around them, are followed and the others left out.
     """
     low, high = problem.low, problem.high
-    if not low < high:
-        raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
+    require(low < high, "low, high", (low, high), "low < high: one single rating is a star")
     cells, complete = [RatingCell(problem.start, SINGLE_POINT)], True
     for _ in range(problem.steps):
         parents, cells = cells, []

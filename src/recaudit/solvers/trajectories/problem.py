@@ -20,12 +20,10 @@ class RollOutProblem:
     """Which targets can be recommended after ratings of the next `steps` items shown, from `low` to `high`."""
 
     start: RollOut
-    shown: BoolArray
-    """(items,): what may be shown on the way, each once."""
+    shown: BoolArray  # (items,): what may be shown on the way, each once
     candidates: BoolArray
     """(items,): what the last recommendation is from, less what was rated on the way; more than `steps` of them."""
-    targets: IntArray
-    """(targets,): positions, ascending."""
+    targets: IntArray  # (targets,): positions, ascending
     steps: int
     low: float
     high: float
@@ -65,15 +63,9 @@ class BestRollOuts:
         """Solved where the bounds are `tol` apart; `complete` says that every sequence of items was followed."""
         status: StatusArray = np.where(upper <= self.lower + tol, Status.SOLVED.value, Status.BOUNDED.value)
         missing = Status.NOT_APPLICABLE.value if complete else Status.FAILED.value
-        return TrajectorySolution(
-            value=np.where(self.found, self.value, np.nan),
-            lower=self.lower,
-            upper=upper,
-            status=np.where(self.found, status, missing),
-            actions=self.ratings,
-            evaluations=np.full(len(upper), sequences),
-            items=self.items,
-        )
+        value, status = np.where(self.found, self.value, np.nan), np.where(self.found, status, missing)
+        count = np.full(len(upper), sequences)
+        return TrajectorySolution(value, self.lower, upper, status, self.ratings, count, self.items)
 
 
 def without(mask: BoolArray, items: tuple[int, ...]) -> BoolArray:
