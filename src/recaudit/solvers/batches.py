@@ -19,11 +19,8 @@ _CPU_PAIRS = 4_000_000
 
 
 def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: int | None = None) -> list[Found]:
-    """`solve` of every part, side by side on the cores (all there are), each call with torch on one thread.
-
-    Splitting one part's matrix products over the cores would cost more in waiting for each other than it wins.
-    Which core does what has no influence on the answers.
-    """
+    """`solve` of every part, side by side on the cores (all there are), each call with torch on one thread:
+    splitting one part's matrix products over the cores would cost more in waiting for each other than it wins."""
 
     def alone(part: Part) -> Found:
         with one_thread():
@@ -53,11 +50,8 @@ def least_memory(items: int, actions: int, targets: int = 1) -> int:
 
 
 def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: int, on_cpu: bool) -> Iterator[Batch]:
-    """Batches that cover all pairs in order; `counts` has the number of targets of each problem.
-
-    Half of the limit is for the evaluations, half for what is held of each problem and each target. A problem
-    whose targets do not fit is solved in several batches.
-    """
+    """Batches that cover all pairs in order; `counts` has the number of targets of each problem. Half of the limit is
+    for the evaluations, half for what is held of each problem and target; targets that do not fit are split."""
     problem_bytes, target_bytes = _bytes_of(items, actions)
     room = memory_limit // 2
     least = least_memory(items, actions)

@@ -54,11 +54,20 @@ def as_affine_scores(
     return slopes.cpu().numpy(), intercepts.cpu().numpy(), low.cpu().numpy(), high.cpu().numpy()
 
 
-def as_scores(slope: Array, intercept: Array) -> tuple[Tensor, Tensor]:
-    """`slope` (items, K) and `intercept` (items,): double, finite, fitting together and on one device."""
-    slopes = as_double("slope", slope, 2, "(items, K)")
-    intercepts = as_double("intercept", intercept, 1, "(items,)").to(slopes.device)
-    check_scores(slopes, intercepts)
+def as_scores(slope: Array, intercept: Array, *, batch: bool = False) -> tuple[Tensor, Tensor]:
+    """`slope` (items, K) and `intercept` (items,): double, finite, fitting together and on one device.
+
+    Of a `batch`, (problems, items, K) and (problems, items), -inf where an item is no candidate.
+    """
+    shapes = ("(problems, items, K)", "(problems, items)") if batch else ("(items, K)", "(items,)")
+    slopes = as_double("slope", slope, 2 + batch, shapes[0])
+    intercepts = as_double("intercept", intercept, 1 + batch, shapes[1], finite=not batch).to(slopes.device)
+    received = f"shape {tuple(intercepts.shape)} beside a slope of shape {tuple(slopes.shape)}"
+    expected = f"shape {tuple(slopes.shape[:-1])}, one number an item"
+    require(slopes.shape[:-1] == intercepts.shape, "intercept", received, expected)
+    require(0 not in slopes.shape[-2:], "slope", f"shape {tuple(slopes.shape)}", "at least one item and one action")
+    proper = not bool((intercepts.isnan() | intercepts.isposinf()).any())
+    require(proper, "intercept", "NaN or +inf", "finite numbers, or -inf where an item is no candidate")
     return slopes, intercepts
 
 
@@ -73,14 +82,6 @@ def as_double(name: str, values: Array, dimensions: int, shape: str, *, finite: 
     if finite:
         check_finite(name, tensor)
     return aligned(tensor)
-
-
-def check_scores(slope: Tensor, intercept: Tensor) -> None:
-    """`slope` (..., items, K) and `intercept` (..., items) fit together; there is an item and an action."""
-    received = f"shape {tuple(intercept.shape)} beside a slope of shape {tuple(slope.shape)}"
-    expected = f"shape {tuple(slope.shape[:-1])}, one number an item"
-    require(slope.shape[:-1] == intercept.shape, "intercept", received, expected)
-    require(0 not in slope.shape[-2:], "slope", f"shape {tuple(slope.shape)}", "at least one item and one action")
 
 
 def check_finite(name: str, values: Tensor) -> None:

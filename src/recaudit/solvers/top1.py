@@ -48,10 +48,8 @@ _HULL_BETA = 500.0
 @final
 @dataclass(frozen=True, eq=False)
 class MarginSolution(Solution):
-    """The largest margin of each target over all other items: +inf where there is none.
-
-    Failed where the linear program had no answer; `evaluations` counts the linear programs.
-    """
+    """The largest margin of each target over all other items: +inf where there is none. Failed where the linear program
+    had no answer; `evaluations` counts the linear programs."""
 
     reachable: BoolArray  # (n,): whether `actions` make the target the top item; of tied items the first is
     settled: BoolArray  # (n,): whether `reachable` is known: it is reached, or no action in the box does
@@ -205,11 +203,8 @@ class _MarginProblem(AffineScores):
         return margins
 
     def _against_strongest_rival(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The action that is best against the rival that leaves least, and the margin it leaves: an upper bound.
-
-        For a single rival j the maximum has a closed form: with m and h the middle and half the width of the box,
-        (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|.
-        """
+        """The action that is best against the rival that leaves least, and the margin it leaves, an upper bound: for
+        rival j (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|, m and h the middle and half width of the box."""
         half = (self.upper - self.lower) / 2
         scaled = torch.from_numpy(self.slope * half)
         scores = torch.from_numpy(self.slope @ (self.lower + half) + self.intercept)
@@ -225,11 +220,9 @@ class _MarginProblem(AffineScores):
         return np.where(self.slope[targets] > self.slope[rivals], self.upper, self.lower), bounds
 
     def _by_softmax(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The actions that maximise the softmax probability for a large beta, and what they say about the margin.
-
-        Where the margin is t, all n - 1 rivals are at least t below: f <= log(1 + (n - 1) exp(-beta t)). So a
-        certified f >= F bounds every margin: t <= (log(n - 1) - log(exp(F) - 1)) / beta.
-        """
+        """The actions that maximise the softmax probability for a large beta, and what they say about the margin: where
+        it is t, all n - 1 rivals are at least t below: f <= log(1 + (n - 1) exp(-beta t)). So a certified f >= F bounds
+        every margin: t <= (log(n - 1) - log(exp(F) - 1)) / beta."""
         width = np.abs(self.slope) @ (self.upper - self.lower)
         beta = _SOFTMAX_RANGE / max(float(width.max()), _SOFTMAX_RANGE / _LARGEST_BETA)
         found = maximize_softmax(self.slope, self.intercept, targets, beta, self.lower, self.upper, tol=_SOFTMAX_TOL)

@@ -112,10 +112,7 @@ def maximize_softmax_discrete(
 
 @final
 class _Incumbents:
-    """For each target b of `slopes` (targets, K) the lowest g(u) - b.u over the actions tried.
-
-    The costly part, g(u), is the same for all targets (mathematics, section 1).
-    """
+    """For each target b of `slopes` (targets, K) the lowest g(u) - b.u tried; g, the costly part, is shared."""
 
     def __init__(self, grid: _ActionGrid, family: LogSumExp, slopes: Tensor) -> None:
         targets = len(slopes)
@@ -172,12 +169,8 @@ class _Nodes(NamedTuple):
 
 @final
 class _BranchAndBound:
-    """The trees of all targets: `floor` (targets,), below which no action's objective is, and `nodes` (targets,), how
-    many were evaluated.
-
-    `tol` (targets,): how much lower than the incumbent nothing may be, for a target to be done; `floor` starts as what
-    is known already.
-    """
+    """The trees of all targets: `floor` (targets,), below which no action's objective is, starts as what is known;
+    `nodes` (targets,) were evaluated. A target is done where nothing is lower than its incumbent by its `tol`."""
 
     def __init__(self, incumbents: _Incumbents, tol: FloatArray, node_limit: int, floor: FloatArray) -> None:
         self.incumbents, self.tol, self.node_limit, self.floor = incumbents, tol, node_limit, floor
@@ -304,11 +297,7 @@ class _ActionGrid:
         return cls(table, counts, low, high, Lattice(scaled, free, prices, budget))
 
     def enumerated(self, limit: int) -> Choices | None:
-        """(n, K): every allowed action, or None where there are more than `limit`.
-
-        Coordinate by coordinate: whatever is affordable so far can be completed at no cost, so that the list of
-        beginnings is never longer than the list of actions.
-        """
+        """(n, K): every allowed action, or None where there are more than `limit`."""
         choices, left = np.empty((1, 0), dtype=np.int16), np.array([self.space.budget])
         for start, cost, count in zip(self.space.start, self.space.cost, self.counts, strict=True):
             remaining = left[:, None] - np.where(np.arange(count) == start, 0.0, cost)

@@ -113,11 +113,8 @@ def _lowest(space: Lattice, model: Taylor, low: Choices, high: Choices, left: fl
 
 @numba.njit(nogil=True, cache=True)
 def _round_off(space: Lattice, model: Taylor, low: Choices, high: Choices, choice: Choices) -> None:
-    """`choice` (K,): an action of the node near the lowest point of the quadratic model.
-
-    The nearest options; changes taken back, the least regretted first, until they are affordable; then single
-    coordinates moved as long as the model falls.
-    """
+    """`choice` (K,): an action of the node near the lowest point of the quadratic model: the nearest options; changes
+    taken back, the least regretted first, until affordable; then single coordinates moved as long as it falls."""
     size = len(low)
     y, r = model.point.copy(), model.gradient.copy()
     for k in range(size):
@@ -295,10 +292,8 @@ def _spent(space: Lattice, low: Choices, high: Choices, x: FloatArray) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def _where_to_split(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatArray) -> tuple[int, int]:
-    """The coordinate, and the last option of the lower half.
-
-    Between two options, where x is far from both by the model's curvature; else in the middle of the widest range.
-    """
+    """The coordinate, and the last option of the lower half: between two options where x is far from both by the
+    model's curvature, else in the middle of the widest range."""
     best, split_k, split_at = 1e-18, -1, 0
     for k in range(len(low)):
         below = low[k]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, cast, final
 
 import torch
 from torch import Tensor
 
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import did_you_mean
+from recaudit.solvers.checks import require
 
 Distance = Literal["hellinger", "tv", "l2", "kl"]
 """Hellinger `sqrt(1 - sum sqrt(p q))` and total variation `sum |p - q| / 2`, both from 0 to 1; L2
@@ -23,10 +24,8 @@ _BLOCK = 1 << 20
 
 def check_distance(name: str) -> Distance:
     """The name of a distance."""
-    for distance in LARGEST:
-        if name == distance:
-            return distance
-    raise InputError("distance", received=name, expected=f"one of {list(LARGEST)}", remedy=did_you_mean(name, LARGEST))
+    require(name in LARGEST, "distance", name, f"one of {list(LARGEST)}", did_you_mean(name, LARGEST))
+    return cast("Distance", name)
 
 
 def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:

@@ -271,10 +271,8 @@ class _DistanceSearch:
 
 
 def _ascend(family: Family, starts: Tensor, lower: Tensor, upper: Tensor, tol: float) -> tuple[float, Tensor]:
-    """The farthest distance found from `starts` (n, K) in the box `lower`, `upper` (K,), and its action (K,).
-
-    Every start follows its own gradient to the best of a few steps, until no step of any start gains `tol`.
-    """
+    """The farthest distance found from `starts` (n, K) in the box `lower`, `upper` (K,), and its action (K,): every
+    start follows its own gradient to the best of a few steps, until no step of any start gains `tol`."""
     points, width = starts, upper - lower
     distances = family.distances(points)
     for _ in range(_MOST_GRADIENTS):

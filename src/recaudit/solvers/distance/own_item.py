@@ -102,19 +102,9 @@ def largest_distance(
     value, vertex = np.zeros((len(scores), editors)), np.zeros((len(scores), editors), dtype=np.int64)
 
     def solve(rows: slice) -> None:
-        _solve_rows(
-            list(LARGEST).index(distance),
-            beta,
-            viewers,
-            rows.start,
-            items,
-            edited[rows].contiguous().numpy(),
-            -1 if target is None else target,
-            changes is not None,
-            vertices,
-            value[rows],
-            vertex[rows],
-        )
+        own = rows.start, items, edited[rows].contiguous().numpy()
+        asked = -1 if target is None else target, changes is not None, vertices
+        _solve_rows(list(LARGEST).index(distance), beta, viewers, *own, *asked, value[rows], vertex[rows])
 
     split_on_cores(solve, len(scores))
     if (vertex == _NOT_FINITE).any():
@@ -245,10 +235,8 @@ def _gather(
     slot: IntArray,
 ) -> tuple[int, int, int, float, float]:
     """Write the edited candidates of viewer v and editor e into `logit` and `slot`; the target too, edited or not.
-
-    How many there are (or _NOT_FINITE), which of them is the target (-1: none); one bit for each top place that is
-    edited; the mass and the squared mass of those in the tail.
-    """
+    How many there are (or _NOT_FINITE), which is the target (-1: none); one bit for each top place that is edited; the
+    mass and the squared mass of those in the tail."""
     actions, ratings = edited.shape[2], edited.shape[3] - 1
     m, place, tops_edited, gone, gone_squares = 0, -1, 0, 0.0, 0.0
     for t in range(actions + 1):
@@ -286,10 +274,7 @@ def _rest(
     v: int, top_logits: FloatArray, heavier: FloatArray, tops_edited: int, tail: float, tail_squares: float
 ) -> tuple[float, float, float]:
     """The logit of viewer v's best unedited candidate; in its units the mass of all unedited, and of its squares.
-
-    `heavier` (places, places) as in `_solve_rows`, `tops_edited` one bit a place, `tail` in units of the last place.
-    All 0 where everything is edited.
-    """
+    `tops_edited` has one bit a place, `tail` is in units of the last place. All 0 where everything is edited."""
     last = top_logits.shape[1] - 1
     best = 0
     while best <= last and (tops_edited >> best) & 1:
@@ -308,12 +293,9 @@ def _rest(
 def _largest_of_target(
     kind: int, m: int, rest: float, target: int, actions: int, logit: FloatArray, slot: IntArray
 ) -> tuple[float, int]:
-    """The largest distance of the two outcomes "the target" and "another", and its vertex.
-
-    Both distributions are determined by the target's probability alone, and the distance grows with the difference on
-    either side: only the lowest and the highest probability count. The target highest and the others lowest, or
-    the other way round. `target` is its place among the `m` items.
-    """
+    """The largest distance of the two outcomes "the target" and "another", and its vertex. It grows with the difference
+    in the target's probability on either side: the target highest and the others lowest, or the other way round.
+    `target` is its place among the `m` items."""
     log_rest = math.log(rest) if rest > 0.0 else -np.inf
     own = (logit[0, target], logit[1, target], logit[2, target])
     logit[:, target] = -np.inf  # what is left are the others

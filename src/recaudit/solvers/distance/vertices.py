@@ -98,10 +98,8 @@ def largest_at_vertices(
 
 @njit(nogil=True, cache=True, forceinline=True)
 def _terms(kind: int, m: int, scale: float, logit: FloatArray, root: FloatArray, part: FloatArray) -> None:
-    """Each option's terms of the sums; masses times `scale` are in units of the total before.
-
-    Hellinger: d sqrt p and d^2, of which E is made. The others: e; L2: also e p and e^2; KL: also w log(w / p).
-    """
+    """Each option's terms of the sums, in units of the total before: masses times `scale`.
+    Hellinger: d sqrt p and d^2, of which E is made. The others: e; L2: also e p and e^2; KL: also w log(w / p)."""
     for s in range(m):
         before = root[0, s]
         for o in range(1, 3):
@@ -151,11 +149,8 @@ def _largest_by_sums(
     root: FloatArray,
     sums: FloatArray,
 ) -> tuple[float, int]:
-    """The largest distance over the first `count` vertices from their sums, and its place.
-
-    `share` is the rest's share of the mass before, `squares` the sum of its items' squared shares. What is compared
-    is not the distance itself where something simpler is largest at the same vertex.
-    """
+    """The largest distance over the first `count` vertices, and its place; what is compared may be simpler.
+    `share` is the rest's share of the mass before, `squares` the sum of its items' squared shares."""
     best, at = 0.0, 0  # a distance of 0 may come out below it by rounding
     if kind == _HELLINGER:
         for i in range(count):
@@ -192,10 +187,8 @@ def _largest_by_sums(
 def distance_at(
     kind: int, before: FloatArray, after: FloatArray, m: int, log_rest: float, concentration: float
 ) -> float:
-    """The distance of two distributions from log-masses (m,) before and after, and of a rest that does not move.
-
-    Safe for masses of any size. `concentration` is the sum of the rest's squared masses over the square of their sum.
-    """
+    """The distance of two distributions from log-masses (m,) of any size before and after, and of a rest that does not
+    move. `concentration` is the sum of the rest's squared masses over the square of their sum."""
     norm_before, norm_after = log_sum(before, m, log_rest), log_sum(after, m, log_rest)
     p, q = math.exp(log_rest - norm_before), math.exp(log_rest - norm_after)
     if kind == _HELLINGER:

@@ -13,9 +13,16 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import did_you_mean
 from recaudit.solvers.batches import split_on_cores
 from recaudit.solvers.checks import check_finite, require
-from recaudit.solvers.lists.bound import upper_bound
 from recaudit.solvers.lists.kernel import NOT_FINITE
-from recaudit.solvers.lists.objective import SMOOTHING, CategoryVectors, ListObjective, ListUsers, Scores, divergence
+from recaudit.solvers.lists.objective import (
+    SMOOTHING,
+    CategoryVectors,
+    ListObjective,
+    ListUsers,
+    Scores,
+    divergence,
+    upper_bound,
+)
 from recaudit.solvers.lists.swaps import make_lists
 from recaudit.solvers.solution import Solution, status_of
 
@@ -28,11 +35,8 @@ _NEGLIGIBLE = 1e-200
 @final
 @dataclass(frozen=True, eq=False)
 class ListCertificate(Solution):
-    """How far lists may be from the best lists of the same length, by the objective of Equation 6.
-
-    `value` (users,) is (1 - lambda) s(I) - lambda C_KL of the list; no list has more than `upper`. The lists themselves
-    stand in for `actions`, which are left out.
-    """
+    """How far lists may be from the best lists of the same length, by Equation 6: `value` (users,) is
+    (1 - lambda) s(I) - lambda C_KL of the list, and no list has more than `upper`. The lists stand in for `actions`."""
 
     plain: FloatArray  # (users,): the objective of the list by score alone, under the same constraints
 
@@ -95,17 +99,30 @@ def calibrated_lists(
     `certify` asks for an upper bound on what any list could have as a whole, whatever the horizon, for a single
     `weight`; it takes some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
     """
-    _check_scores(scores, allowed, vectors)
+    items = vectors.n_items
+    fits = scores.ndim == 2 and scores.shape[1] == items and scores.dtype in (np.float32, np.float64)
+    expected = f"floats of shape (users, {items}), one number an item"
+    require(fits, "scores", f"{scores.dtype} of shape {scores.shape}", expected)
+    _check_mask("allowed", allowed, scores.shape)
+    require(items > 0, "vectors", "a catalogue without items", "at least one item")
     objective = _objective(weight, size, rank_weights, smoothing, importance, caps, vectors.n_genres, horizon)
-    interests = _check_interests(interests, (len(scores), vectors.n_genres))
-    _check_must(must, allowed, size)
+    shape, p = (len(scores), vectors.n_genres), np.ascontiguousarray(interests, dtype=np.float64)
+    require(p.shape == shape, "interests", f"shape {p.shape}", f"shape {shape}: users, genres")
+    proper = np.isfinite(p).all() and (p >= 0).all()
+    require(proper, "interests", "a number below 0, NaN or infinite", "probabilities")
+    if must is not None:
+        _check_mask("must", must, allowed.shape)
+        require(not (must & ~allowed).any(), "must", "an item that is not allowed", "allowed items")
+        most = int(must.sum(axis=1).max(initial=0))
+        require(most <= size, "must", f"{most} items for one list", f"at most {size}, the list's length")
     one_weight = bool((objective.weights == objective.weights[0]).all())
     received = "True beside weights that differ from rank to rank"
     expected = "one weight: Equation 6 has one lambda, and the bound is on it"
     require(one_weight or not certify, "certify", received, expected)
     scores = scores if scores.flags.c_contiguous else scores.copy()
     due = np.zeros((1, scores.shape[1]), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
-    users = ListUsers(scores, np.ascontiguousarray(allowed), due, interests)
+    # A share of the history so small that its terms underflow is none.
+    users = ListUsers(scores, np.ascontiguousarray(allowed), due, np.where(p < _NEGLIGIBLE, 0.0, p))
     lists, evaluations = _lists(users, vectors, objective, exchange=horizon == "list" and one_weight)
     relevance, apart, value = _worth(users, vectors, objective, lists)
     certificate = None
@@ -183,32 +200,6 @@ def _objective(
     return ListObjective(lambdas, w, totals, m, float(smoothing), limits.astype(np.int64))
 
 
-def _check_scores(scores: Scores, allowed: BoolArray, vectors: CategoryVectors) -> None:
-    fits = scores.ndim == 2 and scores.shape[1] == vectors.n_items and scores.dtype in (np.float32, np.float64)
-    expected = f"floats of shape (users, {vectors.n_items}), one number an item"
-    require(fits, "scores", f"{scores.dtype} of shape {scores.shape}", expected)
-    _check_mask("allowed", allowed, scores.shape)
-    require(vectors.n_items > 0, "vectors", "a catalogue without items", "at least one item")
-
-
 def _check_mask(name: str, mask: BoolArray, shape: tuple[int, ...]) -> None:
     fits = mask.shape == shape and mask.dtype == np.bool_
     require(fits, name, f"{mask.dtype} of shape {mask.shape}", f"booleans of shape {shape}")
-
-
-def _check_interests(interests: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    interests = np.ascontiguousarray(interests, dtype=np.float64)
-    require(interests.shape == shape, "interests", f"shape {interests.shape}", f"shape {shape}: users, genres")
-    proper = np.isfinite(interests).all() and (interests >= 0).all()
-    require(proper, "interests", "a number below 0, NaN or infinite", "probabilities")
-    # A share of the history so small that its terms underflow is none.
-    return np.where(interests < _NEGLIGIBLE, 0.0, interests)
-
-
-def _check_must(must: BoolArray | None, allowed: BoolArray, size: int) -> None:
-    if must is None:
-        return
-    _check_mask("must", must, allowed.shape)
-    require(not (must & ~allowed).any(), "must", "an item that is not allowed", "allowed items")
-    most = int(must.sum(axis=1).max(initial=0))
-    require(most <= size, "must", f"{most} items for one list", f"at most {size}, the list's length")

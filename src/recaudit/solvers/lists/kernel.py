@@ -79,10 +79,7 @@ def new_state(score: Scores, allowed: BoolArray, due: BoolArray, p: FloatArray, 
 @njit(nogil=True, cache=True)
 def fill(vectors: CategoryVectors, objective: ListObjective, state: ListState, chosen: IntArray) -> int:
     """One user's list into `chosen` (n,), which holds -1; how many sums were computed.
-
-    Items that must be in the list are there whatever the caps, and count. Of tied values the one with the higher score
-    wins, of tied scores the item that comes first (`recaudit.ties`).
-    """
+    Items that must be in the list are there whatever the caps, and count."""
     due_left = 0
     for must_have in np.flatnonzero(state.due):
         due_left += 1
@@ -130,11 +127,9 @@ def winner(
     objective: ListObjective,
     state: ListState,
 ) -> tuple[int, int]:
-    """The item with the highest value at this rank, and how many values were computed.
-
-    -1 if no item is left, or none is above `floor`. `stamp` is another number whenever `held` is another; `ready` says
-    that the logarithms are there already. Ceilings are lowered to what was found.
-    """
+    """The item with the highest value at this rank, -1 if none is above `floor`; how many values were computed.
+    `stamp` is another number whenever `held` is another; `ready`: the logarithms are there already. Ceilings are
+    lowered to what was found."""
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
     weights, rank_weights, totals, importance, alpha, _ = objective
@@ -171,10 +166,7 @@ def winner(
 
 @njit(nogil=True, cache=True)
 def _first_of_the_best(floor: float, vectors: CategoryVectors, state: ListState) -> int:
-    """Of the items with values of at least `floor` those with the highest score, and of these the first.
-
-    Whatever was not looked at has a ceiling below the floor.
-    """
+    """Of the items with values of at least `floor` those with the highest score, and of these the first."""
     score, free, due, _, largest, best, _, ceiling, closed, _, _, _, _, values = state
     top = -np.inf
     for block in range(len(ceiling)):

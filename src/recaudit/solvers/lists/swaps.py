@@ -17,19 +17,8 @@ import numpy as np
 from numba import njit
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.lists.kernel import (
-    NOT_FINITE,
-    ListState,
-    evaluate,
-    fill,
-    gain,
-    new_state,
-    next_best,
-    put,
-    tied,
-    weigh,
-    winner,
-)
+from recaudit.solvers.lists import kernel
+from recaudit.solvers.lists.kernel import NOT_FINITE, ListState
 from recaudit.solvers.lists.objective import CategoryVectors, ListObjective, ListUsers
 
 _MOST = 20
@@ -58,16 +47,16 @@ def make_lists(
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
         chosen, due = lists[row], must[min(row, len(must) - 1)]
-        state = new_state(scores[row], allowed[row], due, interests[row], vectors)
+        state = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
         if state.largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
-        evaluations[row] = fill(vectors, objective, state, chosen)
+        evaluations[row] = kernel.fill(vectors, objective, state, chosen)
         if not exchange:
             continue
-        other = new_state(scores[row], allowed[row], due, interests[row], vectors)
+        other = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
         plain[:] = -1
-        fill(vectors, by_score, other, plain)
+        kernel.fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()
         total = rank_weights[:length].sum()
         own = ListObjective(weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
@@ -79,7 +68,7 @@ def make_lists(
         for vector in range(len(state.closed)):
             if state.closed[vector]:
                 state.closed[vector] = False
-                state.best[vector] = next_best(vector, vectors, state)
+                state.best[vector] = kernel.next_best(vector, vectors, state)
         _improve(vectors, own, state, chosen[:length])
 
 
@@ -108,11 +97,11 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
     first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
     settled, place, stamp, left, known = 0, 0, 0, _MOST, False
-    weigh(weight, state)
+    kernel.weigh(weight, state)
     while settled < n and left > 0:
         if not known:
             if capped:
-                weigh(weight, state)
+                kernel.weigh(weight, state)
             _weigh_all(vectors, objective, state, tops)
             logs[:], known = state.logs, True
         item, came, other = chosen[place], -1, -1
@@ -126,7 +115,7 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
             _hold(item, w[place], -1, vectors, state)
             _hold(came, w[place], 1, vectors, state)
             for changed in (vectors.vector_of[item], vectors.vector_of[came]):
-                put(changed, next_best(changed, vectors, state), weight, state)
+                kernel.put(changed, kernel.next_best(changed, vectors, state), weight, state)
         elif not equal:
             other = _better_place(place, chosen, vectors, objective, state)
             if other >= 0:
@@ -148,9 +137,9 @@ def _weigh_all(vectors: CategoryVectors, objective: ListObjective, state: ListSt
     p, held, logs, base, values = state.p, state.held, state.logs, state.base, state.values
     for term in range(len(term_genre)):
         g = term_genre[term]
-        logs[term] = gain(term_share[term], p[g], importance[g], held[g], rank_weights[0], totals[0], alpha)
+        logs[term] = kernel.gain(term_share[term], p[g], importance[g], held[g], rank_weights[0], totals[0], alpha)
     for block in range(len(tops)):
-        tops[block] = evaluate(block, weights[0], vectors.block_indptr, vectors.block_terms, logs, base, values)
+        tops[block] = kernel.evaluate(block, weights[0], vectors.block_indptr, vectors.block_terms, logs, base, values)
 
 
 @njit(nogil=True, cache=True)
@@ -177,10 +166,10 @@ def _better(
     for at in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
         g, share = vectors.term_genre[vectors.terms[at]], vectors.term_share[vectors.terms[at]]
         p, m, held = state.p[g], objective.importance[g], state.held[g]
-        worth += gain(share, p, m, held, w, total, alpha)
+        worth += kernel.gain(share, p, m, held, w, total, alpha)
         # Of any share of this genre, without the item and with it: the difference is largest for the whole of an item.
-        more += gain(1.0, p, m, held, first, total, alpha)
-        more -= gain(1.0, p, m, held + w * share, first, total, alpha)
+        more += kernel.gain(1.0, p, m, held, first, total, alpha)
+        more -= kernel.gain(1.0, p, m, held + w * share, first, total, alpha)
     worth = (1 - weight) * state.score[item] + weight * worth
     floor = worth + _rise(worth, weight, state.largest)
     came = -1
@@ -192,9 +181,9 @@ def _better(
                 g = vectors.term_genre[vectors.terms[at]]
                 p, m, held = state.p[g], objective.importance[g], state.held[g]
                 for term in range(first_term[g], first_term[g + 1]):
-                    state.logs[term] = gain(vectors.term_share[term], p, m, held, w, total, alpha)
+                    state.logs[term] = kernel.gain(vectors.term_share[term], p, m, held, w, total, alpha)
         state.ceiling[:] = tops + weight * more
-        came, _ = winner(place, stamp, equal, floor, vectors, objective, state)
+        came, _ = kernel.winner(place, stamp, equal, floor, vectors, objective, state)
     _hold(item, w, 1, vectors, state)
     return came
 
@@ -202,7 +191,7 @@ def _better(
 @njit(nogil=True, cache=True)
 def _rise(value: float, weight: float, largest: float) -> float:
     """What an exchange has to add: more than a tie of either side, and than rounding does to sums of order one."""
-    return 2 * max(tied(value, weight, largest), 1e-12)
+    return 2 * max(kernel.tied(value, weight, largest), 1e-12)
 
 
 @njit(nogil=True, cache=True)

@@ -42,10 +42,8 @@ _UNIT = float(np.finfo(np.float64).eps)
 @final
 @dataclass(frozen=True, eq=False)
 class BestBeta(Solution):
-    """The largest log-probability of one pair over all betas and actions, the limit where beta is inf or 0.
-
-    `evaluations` counts the betas at which it was solved.
-    """
+    """The largest log-probability of one pair over all betas and actions, the limit where beta is inf or 0;
+    `evaluations` counts the betas at which it was solved."""
 
     beta: FloatArray
     """(n,): inf where the item can be made the top one: the more deterministic the policy, the better. 0 where no
@@ -62,8 +60,14 @@ def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: 
     reachable with a limit of at most 1/2: its value is the one at a beta of 10^4.
     """
     tol = check_positive("tol", tol)
-    scores = AffineScores(*as_affine_scores(slope, intercept, lower, upper))
-    return _BetaProblem.of(scores, int(as_positions("target", [target], len(scores.intercept)))).solve(tol)
+    given = AffineScores(*as_affine_scores(slope, intercept, lower, upper))
+    target = int(as_positions("target", [target], len(given.intercept)))
+    ahead = given.slope - given.slope[target], given.intercept - given.intercept[target]
+    problem = _BetaProblem(*ahead, given.lower, given.upper, target, given)
+    received = f"scores that differ from the target's by up to {problem.sizes.max():.3g}"
+    expected = f"differences of at most {_FARTHEST:g}, which double precision holds at every beta"
+    require(problem.sizes.max() <= _FARTHEST, "slope, intercept", received, expected)
+    return problem.solve(tol)
 
 
 class _Line(NamedTuple):
@@ -98,16 +102,6 @@ class _BetaProblem(AffineScores):
 
     target: int
     given: AffineScores  # before the target's were subtracted
-
-    @classmethod
-    def of(cls, given: AffineScores, target: int) -> _BetaProblem:
-        """The scores less those of the item at position `target`."""
-        slope, intercept = given.slope - given.slope[target], given.intercept - given.intercept[target]
-        problem = cls(slope, intercept, given.lower, given.upper, target, given)
-        received = f"scores that differ from the target's by up to {problem.sizes.max():.3g}"
-        expected = f"differences of at most {_FARTHEST:g}, which double precision holds at every beta"
-        require(problem.sizes.max() <= _FARTHEST, "slope, intercept", received, expected)
-        return problem
 
     def solve(self, tol: float) -> BestBeta:
         """At beta = inf where the target can be on top, else by bisection."""

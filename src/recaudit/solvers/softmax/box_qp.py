@@ -126,10 +126,7 @@ def _newton_direction(
 
 
 def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
-    """The same steps for all rows at once.
-
-    Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.
-    """
+    """The same steps for all rows at once; rows come last, (K, K, rows): each step is then one contiguous pass."""
     H, x, r = (
         part.clone(memory_format=torch.contiguous_format) for part in (hessian.permute(1, 2, 0), points.T, gradient.T)
     )

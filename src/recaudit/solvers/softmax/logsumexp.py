@@ -139,12 +139,8 @@ class LogSumExp:
         return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
     def evaluate(self, points: Tensor, owner: Tensor | None = None, *, hessian: bool) -> Evaluation:
-        """g, its gradient and, on request, its Hessian at `points` (rows, K).
-
-        `owner` (rows,): the problem of each row, ascending; the first one where it is left out.
-        With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T. Both are one matrix product
-        for all rows: p times the slopes and times the products of slope columns.
-        """
+        """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,), or the
+        first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
         if owner is None:
             owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
         rows = Ragged(owner, self.problems)

@@ -16,16 +16,7 @@ import torch
 from torch import Tensor
 
 from recaudit.solvers.batches import Batch, plan_batches, run_on_cores
-from recaudit.solvers.checks import (
-    Array,
-    as_box,
-    as_double,
-    as_positions,
-    as_scores,
-    check_positive,
-    check_scores,
-    require,
-)
+from recaudit.solvers.checks import Array, as_box, as_positions, as_scores, check_positive, require
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.newton import minimize
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
@@ -82,15 +73,10 @@ def maximize_softmax_batch(
     """`maximize_softmax` for many problems of the same number of actions.
 
     `slope` (problems, items, K); `intercept` (problems, items), -inf where an item is no candidate; `targets`
-    (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers
-    come in the order of the True entries, row by row. What else is in the batch moves an answer by rounding only,
-    or, where it is not yet exact, within its bounds.
+    (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers come in
+    the order of the True entries. The rest of the batch moves one by rounding only, or within its bounds.
     """
-    slope = as_double("slope", slope, 3, "(problems, items, K)")
-    intercept = as_double("intercept", intercept, 2, "(problems, items)", finite=False).to(slope.device)
-    check_scores(slope, intercept)
-    proper = not bool((intercept.isnan() | intercept.isposinf()).any())
-    require(proper, "intercept", "NaN or +inf", "finite numbers, or -inf where an item is no candidate")
+    slope, intercept = as_scores(slope, intercept, batch=True)
     mask = targets if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
     received = f"an array of shape {tuple(mask.shape)} and type {mask.dtype}"
     expected = f"booleans of shape {tuple(intercept.shape)}, True where an item is a target"

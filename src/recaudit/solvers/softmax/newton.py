@@ -85,7 +85,8 @@ def _minimize_from(
     """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
     found = BoxMinima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
-    pool = _Pool.at_centre(family)
+    each, centre = torch.arange(family.problems, device=owner.device), slopes.new_zeros(family.problems, family.actions)
+    pool = _Pool(each, centre, *family.evaluate(centre, each, hessian=True))
     solved: list[_OpenTargets] = []
     for wave in _waves(owner, family.problems):
         pool = pool.joined(solved)
@@ -115,14 +116,6 @@ class _Pool(NamedTuple):
     value: Tensor
     gradient: Tensor
     hessian: Tensor
-
-    @classmethod
-    def at_centre(cls, family: LogSumExp) -> _Pool:
-        """One point a problem: the centre of the box."""
-        owner = torch.arange(family.problems, device=family.slopes.device)
-        u = family.slopes.new_zeros(family.problems, family.actions)
-        known = family.evaluate(u, owner, hessian=True)
-        return cls(owner, u, known.value, known.gradient, known.hessian)
 
     def joined(self, solved: list[_OpenTargets]) -> _Pool:
         """With the points that were computed for these targets; those taken from the pool are in it already."""
@@ -229,10 +222,8 @@ class _OpenTargets:
         return value, gradient, hessian, objective, gap
 
     def _update_hessian(self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor) -> None:
-        """The secant update of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s (BFGS).
-
-        `change` y and `step` s (rows, K), `product` H s (rows, K), `length` s.H s (rows,).
-        """
+        """BFGS of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s, with y `change` and s `step`
+        (rows, K), H s `product` (rows, K), s.H s `length` (rows,)."""
         along = (step * change).sum(dim=1)
         rows = (chosen & (along > _SECANT) & (length > _SECANT)).nonzero().squeeze(1)
         change, product = change[rows], product[rows]
@@ -254,10 +245,8 @@ def _gap(residual: Tensor, points: Tensor) -> Tensor:
 
 
 def ridge(damping: Tensor, hessian: Tensor, gradient: Tensor, residual: Tensor) -> Tensor:
-    """(rows,): what is added to the diagonal of `hessian` (rows, K, K) for a relative `damping` (rows,).
-
-    `gradient` (rows, K) is that of g, `residual` (rows, K) that of the objective.
-    """
+    """(rows,): what a relative `damping` (rows,) adds to the diagonal of `hessian` (rows, K, K); `gradient` of g,
+    `residual` of the objective (rows, K)."""
     largest = hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
     # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
     damped = damping * torch.maximum(largest, residual.abs().amax(dim=1))
@@ -278,10 +267,8 @@ def _record(found: BoxMinima, targets: _OpenTargets) -> None:
 
 
 def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:
-    """Row positions in the order of solution: few of each problem, then more, then the rest.
-
-    Multiples of the golden ratio spread each wave evenly over a problem's rows, whatever their number.
-    """
+    """Row positions in the order of solution: few of each problem, then more, then the rest; multiples of the golden
+    ratio spread each wave evenly over a problem's rows."""
     counts = torch.bincount(owner, minlength=problems)
     position = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
     rank = ((position + 1).double() * _GOLDEN).frac() * counts[owner]

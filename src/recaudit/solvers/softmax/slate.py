@@ -29,11 +29,8 @@ _SMALLEST = -700.0
 def bound_slate(
     slope: Array, intercept: Array, targets: Array, beta: float, n: int, lower: Array, upper: Array, tol: float = 1e-6
 ) -> Solution:
-    """Bounds on the largest probability that each target is among n draws, over the actions in the box.
-
-    Arguments as for `maximize_softmax`; `n` is the length of the slate, at most the number of items. The value is the
-    lower bound itself: what the actions reach at least.
-    """
+    """Bounds on the largest probability that each target is among n draws; arguments as for `maximize_softmax`.
+    `n` is the length of the slate. The value is the lower bound itself: what the actions reach at least."""
     slopes, intercepts = as_scores(slope, intercept)
     require(1 <= n <= len(intercepts), "n", n, f"a slate of 1 to {len(intercepts)} items")
     positions = as_positions("targets", targets, len(intercepts))

@@ -104,9 +104,8 @@ def minimize_over_hull(
     """
     rows, size = points.shape
     found = np.empty((rows, size))
-    held, weights, wanted = np.empty(size + 2, np.int64), np.empty(size + 2), np.empty(size + 2)
+    held, weights = np.empty(size + 2, np.int64), np.empty(size + 2)
     curvature, slope = np.empty((size, size)), np.empty(size)
-    space = np.empty((size + 1, size + 1))
     for row in range(rows):
         x, target = points[row], found[row]
         curvature[:] = hessian[row]
@@ -130,7 +129,7 @@ def minimize_over_hull(
             if promise <= _RELATIVE_TOL * first or known or used > size + 1:
                 break
             held[used], weights[used] = entering, 0.0
-            used = _improve(curvature, gradient[row], x, vertices, held, weights, used + 1, wanted, space)
+            used = _improve(curvature, gradient[row], x, vertices, held, weights, used + 1)
             target[:] = 0.0
             for c in range(used):
                 for k in range(size):
@@ -160,12 +159,10 @@ def _improve(
     held: IntArray,
     weights: FloatArray,
     used: int,
-    wanted: FloatArray,
-    space: FloatArray,
 ) -> int:
     """Move the weights to the best mixture of the held vertices, letting go of those in the way; how many are left."""
     while used > 1:
-        _best_mixture(curvature, gradient, x, vertices, held, used, wanted, space)
+        wanted = _best_mixture(curvature, gradient, x, vertices[held[:used]])
         part, leaving = 1.0, -1
         for c in range(used):
             if wanted[c] < _LEAST:
@@ -192,25 +189,14 @@ def _improve(
 
 
 @njit(nogil=True, cache=True)
-def _best_mixture(
-    curvature: FloatArray,
-    gradient: FloatArray,
-    x: FloatArray,
-    vertices: FloatArray,
-    held: IntArray,
-    used: int,
-    wanted: FloatArray,
-    space: FloatArray,
-) -> None:
-    """The weights, of any sign, that sum to 1 and minimise the quadratic: w with D H D^T w = -D slope(v_0).
-
-    Rows of D are v_c - v_0 for the other vertices held.
-    """
-    size, count = len(x), used - 1
-    base = vertices[held[0]]
+def _best_mixture(curvature: FloatArray, gradient: FloatArray, x: FloatArray, held: FloatArray) -> FloatArray:
+    """(vertices,): the weights, of any sign, that sum to 1 and minimise the quadratic over mixtures of `held`
+    (vertices, K): w with D H D^T w = -D slope(v_0), where the rows of D are v_c - v_0 for the other vertices."""
+    size, count = len(x), len(held) - 1
+    wanted, space = np.zeros(count + 1), np.zeros((count, count))
+    base = held[0]
     for a in range(count):
-        one = vertices[held[a + 1]]
-        wanted[a + 1] = 0.0
+        one = held[a + 1]
         for k in range(size):
             along, towards = 0.0, gradient[k]
             for j in range(size):
@@ -218,9 +204,7 @@ def _best_mixture(
                 towards += curvature[k, j] * (base[j] - x[j])
             wanted[a + 1] -= (one[k] - base[k]) * towards
             for b in range(a + 1):
-                if k == 0:
-                    space[a, b] = 0.0
-                space[a, b] += (vertices[held[b + 1], k] - base[k]) * along
+                space[a, b] += (held[b + 1, k] - base[k]) * along
     for i in range(count):
         pivot = space[i, i]
         for j in range(i + 1):
@@ -239,3 +223,4 @@ def _best_mixture(
             total -= space[k, i] * wanted[k + 1]
         wanted[i + 1] = total / space[i, i]
         wanted[0] -= wanted[i + 1]
+    return wanted

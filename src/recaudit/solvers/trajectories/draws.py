@@ -37,7 +37,13 @@ from recaudit.policies import Policy, Power, Softmax, top_items
 from recaudit.seeding import generator
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.trajectories.problem import BestRollOuts, RollOutProblem, TrajectorySolution, without
+from recaudit.solvers.trajectories.problem import (
+    BestRollOuts,
+    DrawSettings,
+    RollOutProblem,
+    TrajectorySolution,
+    without,
+)
 from recaudit.status import Status
 
 ScoresAfter = Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]
@@ -62,18 +68,6 @@ class AscentSettings:
     epochs: int = 100
     learning_rate: float = 0.1  # Of Adam: the size of a probability's gradient says little about how far to go
     rng: int = 0
-
-
-@final
-@dataclass(frozen=True)
-class DrawSettings:
-    """How much is computed before the answer is a bracket or an estimate."""
-
-    first_items: int = 200
-    """Where one item is drawn: how many of the most likely ones have their best rating solved for."""
-    max_sequences: int = 5000  # Sequences of items whose expectation is computed in full
-    samples: int = 256  # Trajectories drawn, beyond that, for each epoch and for the value
-    confidence: float = 0.95  # Of the interval whose lower end is the lower bound then
 
 
 def maximize_one_draw(
@@ -164,10 +158,8 @@ def _shown_first(problem: RollOutProblem, follows: Policy) -> tuple[FloatArray, 
 def _bracket(
     slope: FloatArray, intercept: FloatArray, targets: IntArray, beta: float, low: float, high: float
 ) -> tuple[FloatArray, FloatArray]:
-    """(targets,) each: a log-probability that some rating reaches, and one that no rating exceeds.
-
-    `slope` (items, 1) and `intercept` (items,) of the scores. A log-probability is concave: below each of its tangents.
-    """
+    """(targets,) each: a log-probability that some rating reaches, and one that no rating exceeds: it is concave, below
+    its tangents. `slope` (items, 1) and `intercept` (items,) of the scores."""
     half = (high - low) / 2
     box = (torch.full((1, 1), end, dtype=torch.double) for end in (low + half, half))
     scores = Scaled.of(aligned(slope)[None], aligned(intercept)[None], beta, *box)
@@ -342,10 +334,8 @@ def ascend_after_top1(problem: RollOutProblem, policy: Policy, ascent: AscentSet
 def _probability(
     ratings: Tensor, problem: RollOutProblem, policy: Policy, scores: ScoresAfter, row: int, best: BestRollOuts
 ) -> Tensor | None:
-    """The probability of a target at the end for a user who rates item i at step t with `ratings[t, i]`.
-
-    Without one where the target itself is shown: no rating of it makes it a candidate again.
-    """
+    """The probability of a target at the end for a user who rates item i at step t with `ratings[t, i]`; None where
+    the target itself is shown: no rating of it makes it a candidate again."""
     items: tuple[int, ...] = ()
     for step in range(problem.steps + 1):
         slope, intercept = scores(items)

@@ -54,10 +54,8 @@ class RatingCell:
 
 
 def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[RatingCell], bool]:
-    """Every cell after ratings of the top item at each step, and whether these are all.
-
-    At every step the `max_cells` largest cells, by the box around them, are followed and the others left out.
-    """
+    """Every cell after ratings of the top item at each step, and whether these are all: of more than `max_cells` at a
+    step the largest, by the box around them, are followed."""
     low, high = problem.low, problem.high
     require(low < high, "low, high", (low, high), "low < high: one single rating is a star")
     cells, complete = [RatingCell(problem.start, SINGLE_POINT)], True
@@ -154,9 +152,7 @@ def _cut(vertices: FloatArray, facets: Bits, margins: FloatArray, tol: float) ->
     used = np.uint64(0)
     for facet in facets:
         used |= facet
-    new = np.uint64(1)
-    while new != 0 and used & new:
-        new <<= np.uint64(1)
+    new = ~used & (used + np.uint64(1))  # the lowest bit that is not used; 0 where all are
     if new == 0:
         return vertices, facets, False
     inside, outside = np.flatnonzero(margins > tol), np.flatnonzero(margins < -tol)

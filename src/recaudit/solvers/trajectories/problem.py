@@ -30,6 +30,18 @@ class RollOutProblem:
 
 
 @final
+@dataclass(frozen=True)
+class DrawSettings:
+    """How much is computed before the answer is a bracket or an estimate."""
+
+    first_items: int = 200
+    """Where one item is drawn: how many of the most likely ones have their best rating solved for."""
+    max_sequences: int = 5000  # Sequences of items whose expectation is computed in full
+    samples: int = 256  # Trajectories drawn, beyond that, for each epoch and for the value
+    confidence: float = 0.95  # Of the interval whose lower end is the lower bound then
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class TrajectorySolution(Solution):
     """The largest log-probability of each target after a roll-out; `evaluations` counts the sequences of items.

@@ -63,10 +63,7 @@ def maximize_after_top1(
 
 
 def reach_top_after_top1(problem: RollOutProblem, epsilon: float, *, max_cells: int = 2000) -> TrajectorySolution:
-    """The largest probability of each target where the top item is recommended with 1 - epsilon, others equally seldom.
-
-    Ratings and `max_cells` as for `maximize_after_top1`.
-    """
+    """The largest probability of each target where the top item is recommended with 1 - epsilon, others equally."""
     cells, complete = enumerate_cells(problem, max_cells)
     others = int(problem.candidates.sum()) - problem.steps - 1
     with np.errstate(divide="ignore"):
