@@ -87,11 +87,9 @@ def top1_margin(
 
 
 def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVertices:
-    """Which of the `targets` (targets,), positions, are vertices of the hull of all `points` (points, K).
-
-    A point is a vertex when it is farther than `tol`, relative to the largest coordinate of the centred points,
-    from the hull of the others. Of points that coincide none is a vertex.
-    """
+    """Which of the `targets` (targets,), positions, are vertices of the hull of all `points` (points, K): farther than
+    `tol`, relative to the largest coordinate of the centred points, from the hull of the others. Of points that
+    coincide none is a vertex."""
     X = as_double("points", points, 2, "(points, K)").cpu()
     require(0 not in X.shape, "points", f"shape {tuple(X.shape)}", "at least one point and one coordinate")
     tol = check_positive("tol", tol)

@@ -8,7 +8,6 @@ whatever target, is tried for all of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
@@ -59,15 +58,12 @@ def maximize_softmax_discrete(
 ) -> Solution:
     """The largest softmax probability of each target over the actions a whose every a_k is one of `values`.
 
-    `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
-    `targets` (targets,): positions of items; `beta` > 0; `values` (ratings,), ascending.
+    Arguments as for `maximize_softmax`, solved as there; `values` (ratings,), ascending. With a limit on effort, a_k
+    may also stay at `start` (K,), whether that is one of the values or not, and the `cost` (K,) of those that do not, 1
+    each by default, may add up to `changes`.
 
-    With a limit on effort, a_k may also stay at `start` (K,), whether that is one of the values or not, and the
-    `cost` (K,) of those that do not, 1 each by default, may add up to `changes`.
-
-    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart. Up to
-    `enumerate_up_to` actions are all tried, for all targets at once (by default as many as pay, given the number of
-    targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
+    Up to `enumerate_up_to` actions are all tried, for all targets at once (by default as many as pay, given the number
+    of targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
     evaluated together with the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
     """
     slopes, intercepts = as_scores(slope, intercept)
@@ -162,10 +158,6 @@ class _Nodes(NamedTuple):
         """The nodes at these positions."""
         return _Nodes._make(column[index] for column in self)
 
-    def joined(self, other: _Nodes) -> _Nodes:
-        """These nodes and the others."""
-        return _Nodes._make(np.concatenate([getattr(self, name), getattr(other, name)]) for name in self._fields)
-
 
 @final
 class _BranchAndBound:
@@ -195,7 +187,7 @@ class _BranchAndBound:
             chosen = self._next(nodes)
             now, later = nodes.take(chosen), nodes.take(~chosen)
             np.add.at(self.nodes, now.target, 1)
-            nodes = later.joined(self._expand(now, interested))
+            nodes = _Nodes._make(map(np.concatenate, zip(later, self._expand(now, interested), strict=True)))
             nodes = nodes.take(nodes.bound < self._limit(nodes.target))
             spent = self.nodes[nodes.target] >= self.node_limit
             self._give_up(nodes.take(spent))
@@ -252,9 +244,7 @@ class _BranchAndBound:
         self.floor[rows] = np.maximum(self.floor[rows], np.minimum(lowest_open[rows], self._limit(rows)))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _ActionGrid:
+class _ActionGrid(NamedTuple):
     """Every allowed action is a choice of one option a coordinate whose costs add up to the budget or less."""
 
     options: FloatArray  # (K, options): as in `Lattice`, but not scaled

@@ -226,17 +226,14 @@ def _curvature(model: Taylor, d: FloatArray) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def _relax(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatArray) -> None:
-    """`x` (K,): the lowest point of the quadratic model over the convex hull of the node.
-
-    In the hull a coordinate that is moved from its start by a part of the way to the end of its range spends that
-    part of its cost. A price for a unit of budget turns the limit into a kink at the start of each coordinate.
-    """
+    """`x` (K,): the lowest point of the quadratic model over the convex hull of the node, where a coordinate moved by a
+    part of the way to the end of its range spends that part of its cost. A price for a unit of budget turns the limit
+    into a kink at the start of each coordinate."""
     r = model.gradient.copy()
     x[:] = model.point
     for k in range(len(low)):
-        move_coordinate(
-            model.hessian, 0.0, x, r, k, min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]])
-        )
+        inside = min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]])
+        move_coordinate(model.hessian, 0.0, x, r, k, inside)
     left = _left_of_budget(space, low, high)
     _descend(space, model, low, high, 0.0, x, r)
     if left < 0.0 or _spent(space, low, high, x) <= left:
@@ -329,11 +326,8 @@ def suggest(
 def branch(
     space: Lattice, models: Taylor, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
 ) -> tuple[IntArray, Choices, Choices, FloatArray, IntArray, Choices]:
-    """What follows from nodes with bounds below their limit.
-
-    `room` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
-    evaluate next, at most two for each; and actions to try, which settle the nodes that they come from.
-    """
+    """What follows from nodes with bounds below their limit by `room` (nodes,): parent, low, high, point and tries of
+    the nodes to evaluate next, at most two for each; and actions to try, which settle the nodes that they come from."""
     rows, size = lows.shape
     parent, again = np.empty(2 * rows, np.int64), np.zeros(2 * rows, np.int64)
     low, high = np.empty((2 * rows, size), np.int16), np.empty((2 * rows, size), np.int16)

@@ -30,9 +30,7 @@ def check_distance(name: str) -> Distance:
 
 def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
     """(...,): the distance of two distributions given as log-probabilities (..., items); differentiable in `after`.
-
-    An item of probability 0 (-inf) on both sides does not count.
-    """
+    An item of probability 0 (-inf) on both sides does not count."""
     p, q = before.exp(), after.exp()
     if name == "hellinger":
         # 1 - sum sqrt(p q) = sum (sqrt p - sqrt q)^2 / 2, without the cancellation.
@@ -73,14 +71,9 @@ class Family:
         return highest(torch.cat([self.distances(actions[first : first + rows]) for first in firsts]), actions)
 
     def moves_straight(self) -> bool:
-        """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest.
-
-        Along one coordinate, q is a mixture of its restrictions to the items with equal slopes. With two different
-        slopes there are two of them, their weights add up to 1, and that is a line; an action that moves one item
-        only is the case of paper 001, Proposition 5.2. All four distances, or their squares, are convex in q, hence
-        convex along the line, hence quasi-convex in the coordinate: moving it to one of its ends loses nothing.
-        With three slopes the line bends, and the maximum may be inside.
-        """
+        """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest, as
+        in `own_item`. Along one coordinate, q is a mixture of its restrictions to the items with equal slopes: with two
+        different slopes that is a line; with three it bends, and the maximum may be inside."""
         low, high = self.slope.amin(dim=0), self.slope.amax(dim=0)
         return bool(((self.slope == low) | (self.slope == high)).all())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
@@ -137,9 +136,7 @@ def _as_baseline(before: Array, items: int) -> Tensor:
     return log_p - total
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _ActionSpace:
+class _ActionSpace(NamedTuple):
     """A box, and on it a grid or none."""
 
     lower: Tensor  # (K,)

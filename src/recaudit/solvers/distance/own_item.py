@@ -57,11 +57,8 @@ _NOT_FINITE = -1
 @final
 @dataclass(frozen=True, eq=False)
 class VertexSolution(Solution):
-    """The largest distance of every pair of a viewer and an editor, viewer by viewer.
-
-    Not applicable for a viewer without candidates, or whose candidates lack the target. `choices` take the place of
-    `actions`; `evaluations` are the vertices of a pair.
-    """
+    """The largest distance of every pair of a viewer and an editor, viewer by viewer; not applicable for a viewer with
+    no candidates, or without the target among them. `choices` stand for `actions`; `evaluations` are the vertices."""
 
     vertex: IntArray  # (n,): the vertex that reaches the value, two bits an action, the first action lowest
 

@@ -20,11 +20,8 @@ _HIGHEST = 300.0
 
 
 class Vertices(NamedTuple):
-    """The vertices that a pair with m edited items can take: the first `counts[m]`.
-
-    Each comes from an earlier one, its parent, by moving one item; the first is all lowest or, where only some may
-    move, nothing moved.
-    """
+    """The vertices that a pair with m edited items can take: the first `counts[m]`. Each comes from an earlier one, its
+    parent, by moving one item; the first is all lowest or, where only some may move, nothing moved."""
 
     codes: IntArray
     """(vertices,): two bits an item, the first item lowest: 1 for lowest, 2 for highest, 0 for as before."""
@@ -66,10 +63,9 @@ def largest_at_vertices(
 ) -> tuple[float, int]:
     """The largest distance over the vertices of one pair, and the place of the vertex that reaches it.
 
-    `logit` (3, items) holds the logits of its `m` edited items before, at their lowest and at their highest; `rest` and
-    `squares` are the sums of the unedited masses and of their squares; `limited` says whether only some items may move.
-    To work in: `root` (3, items) for the square roots of masses, `part` (3, 3, items) for the terms of the sums of each
-    option of each item, `sums` (3, vertices), `after` (items,) for the logits at one vertex.
+    `logit` (3, items): of its `m` edited items before, at their lowest and at their highest; `rest`, `squares`: sums
+    of the unedited masses and of their squares; `limited`: whether only some items may move. To work in: `root`
+    (3, items), `part` (3, 3, items) and `sums` (3, vertices) as in the functions below, `after` (items,).
     """
     codes, count = vertices.codes, vertices.counts[m]
     before, highest = rest, -np.inf

@@ -83,21 +83,20 @@ def calibrated_lists(
 
     `scores` (users, items), finite where allowed, `allowed` (users, items); `interests` (users, genres): p(g|u), each
     category system summing to one, or to zero without any history: then calibration is left out of the sum.
-    `weight`: lambda from 0 (the scores alone) to 1, or one for each rank (n,). `rank_weights` (n,): w, not rising; see
-    `rank_weights()`. `importance` (genres,): the weight of the genre's category system, for several of them side by
-    side. `caps` (genres,): how many items of a genre a list may have. `must` (users, items): what has to be in the
-    list, whatever the caps: it comes when it is the best, at the latest when only its places are left.
+    `weight`: lambda from 0 to 1, or one for each rank (n,). `rank_weights` (n,): w, not rising; see `rank_weights()`.
+    `importance` (genres,): the weight of the genre's category system, for several of them side by side. `caps`
+    (genres,): how many items of a genre a list may have. `must` (users, items): what has to be in the list, whatever
+    the caps: it comes when it is the best, at the latest when only its places are left.
 
-    `horizon` says what is optimised. With "prefix", the paper's greedy, each choice is the best for the list that ends
-    with it: a shorter list is the beginning of a longer one. No single objective is behind that, and the list as a
-    whole may have a lower one than the list by score alone. With "list" the objective is that of the list of full size:
-    the greedy for it (W_n in every term), or the list by score where that one is better, and then up to 20 exchanges of
-    items or places, each of which helps; none where the weight differs from rank to rank, and there is no objective of
-    the whole. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is minus infinity
-    for the empty list.
+    With the `horizon` "prefix", the paper's greedy, each choice is the best for the list that ends with it: a shorter
+    list is the beginning of a longer one, and the list as a whole may be worse than the list by score alone. With
+    "list" the objective is that of the list of full size: the greedy for it (W_n in every term), or the list by score
+    where that one is better, and then up to 20 exchanges of items or places, each of which helps; none where the weight
+    differs from rank to rank. Only this one has the guarantee of 1 - 1/e: Equation 9, which the paper claims it for, is
+    minus infinity for the empty list.
 
     `certify` asks for an upper bound on what any list could have as a whole, whatever the horizon, for a single
-    `weight`; it takes some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
+    `weight`; some milliseconds a user. It leaves `caps` out: it holds with them too, but is wider.
     """
     items = vectors.n_items
     fits = scores.ndim == 2 and scores.shape[1] == items and scores.dtype in (np.float32, np.float64)

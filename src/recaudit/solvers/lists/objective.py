@@ -64,10 +64,8 @@ def rank_weights(kind: RankWeighting, n: int) -> FloatArray:
 
 def list_distribution(lists: IntArray, shares: sparse.csr_array, weights: FloatArray | None = None) -> FloatArray:
     """(users, genres): q(g|u), the share of each genre in each list (Equation 3); zeros for an empty list.
-
     `lists` (users, n): item positions, -1 where there is none; `shares` (items, genres): p(g|i); `weights` (n,): of
-    the ranks, all 1 where none are given. An item without any genre takes its place: the row sums to less than one.
-    """
+    the ranks, or all 1. An item without any genre takes its place: the row sums to less than one."""
     users, n = lists.shape
     weight = np.where(lists >= 0, np.ones(n) if weights is None else weights, 0.0)
     indptr = np.arange(users + 1) * n
@@ -81,9 +79,7 @@ def divergence(
     p: FloatArray, q: FloatArray, smoothing: float = SMOOTHING, importance: FloatArray | None = None
 ) -> FloatArray:
     """(users,): sum over genres of m_g p_g log(p_g / q~_g), with q~ = (1 - alpha) q + alpha p (Equations 4 and 5).
-
-    `p`, `q` (users, genres); `importance` (genres,): m, all 1 where none is given. 0 for a user without interests.
-    """
+    `p`, `q` (users, genres); `importance` (genres,): m, all 1 where none is given. 0 for a user without interests."""
     m = np.ones(p.shape[1]) if importance is None else importance
     # log(q~ / p) from logarithms: alpha p and q / p leave the range of numbers where p is tiny.
     with np.errstate(divide="ignore"):
@@ -119,9 +115,8 @@ class ListObjective(NamedTuple):
 class CategoryVectors(NamedTuple):
     """Items grouped by their categories; a vector is a set of terms, a term is a genre and a share of it.
 
-    Items with the same vector differ in score alone. Items without any category share a vector without terms. Vectors
-    are ordered by the number of their terms, then by the terms, so that neighbours resemble each other: the solver
-    takes LANES of them at a time.
+    Items with the same vector differ in score alone. Vectors are ordered by the number of their terms, then by the
+    terms, so that neighbours resemble each other: the solver takes LANES of them at a time.
     """
 
     vector_of: IndexArray  # (items,): the vector that an item has

@@ -55,8 +55,7 @@ class BestBeta(Solution):
 def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: Array, tol: float = 1e-6) -> BestBeta:
     """The beta > 0 that maximises the target's largest probability over the actions a, lower <= a <= upper.
 
-    `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
-    `target`: a position; `lower`, `upper`: numbers or (K,). An item that ties for the top at best, to 1e-7, is
+    `target`: a position; the others as for `maximize_softmax`. An item that ties for the top at best, to 1e-7, is
     reachable with a limit of at most 1/2: its value is the one at a beta of 10^4.
     """
     tol = check_positive("tol", tol)

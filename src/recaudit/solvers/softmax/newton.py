@@ -53,11 +53,8 @@ class BoxMinima(NamedTuple):
 
 
 def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> BoxMinima:
-    """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
-
-    `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most its `tol` (rows,), or after
-    `rounds` steps of a row from each of two starts.
-    """
+    """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K) of the problems `owner` (rows,),
+    ascending: until every gap is at most its `tol` (rows,), or `rounds` steps of a row from each of two starts."""
     warm, spent = None, torch.zeros_like(owner)
     rough_tol = torch.full_like(tol, _COOLED_TOL)
     factors = [1.0]

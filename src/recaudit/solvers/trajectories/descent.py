@@ -98,10 +98,8 @@ def minimize(
 def minimize_over_hull(
     hessian: FloatArray, gradient: FloatArray, points: FloatArray, damping: FloatArray, vertices: FloatArray
 ) -> FloatArray:
-    """(rows, K): the minimiser of r.s + s^T (H + d I) s / 2 over x + s in the hull of `vertices` (vertices, K).
-
-    `hessian` H (rows, K, K), `gradient` r (rows, K), `points` x (rows, K), `damping` d > 0 (rows,).
-    """
+    """(rows, K): the minimiser of r.s + s^T (H + d I) s / 2 over x + s in the hull of `vertices` (vertices, K);
+    `hessian` H (rows, K, K), `gradient` r (rows, K), `points` x (rows, K), `damping` d > 0 (rows,)."""
     rows, size = points.shape
     found = np.empty((rows, size))
     held, weights = np.empty(size + 2, np.int64), np.empty(size + 2)

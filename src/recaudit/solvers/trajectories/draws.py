@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -73,12 +73,9 @@ class AscentSettings:
 def maximize_one_draw(
     problem: RollOutProblem, follows: Policy, beta: float, tol: float, sampling: DrawSettings
 ) -> TrajectorySolution:
-    """The largest expected softmax probability of each target after the rating of one item, drawn by `follows`.
-
+    """The largest expected softmax probability of each target after the rating of one item, drawn by `follows`:
     sum over a of P(a is shown) max over its rating of P(target | a, rating). For the most likely items a the maximum is
-    solved for; for the others it is bounded from a few ratings and the tangents there. Solved where the bounds on the
-    log-probability, rounding included, are `tol` apart.
-    """
+    solved for; for the others it is bounded from a few ratings and the tangents there."""
     targets, low, high = problem.targets, problem.low, problem.high
     seldom, often = _shown_first(problem, follows)
     lower = np.full(len(targets), -np.inf)
@@ -107,11 +104,8 @@ def maximize_one_draw(
 def ascend_after_draws(
     problem: RollOutProblem, follows: Policy, policy: Policy, ascent: AscentSettings, sampling: DrawSettings
 ) -> TrajectorySolution:
-    """The best expected probability of each target that ascent finds; see the notes on top of this file.
-
-    `follows` draws the items on the way, `policy` the last recommendation. The values are lower bounds: exact ones of
-    what some f reaches where the tree is small, else lower ends of confidence intervals.
-    """
+    """The best expected probability of each target that ascent finds: lower bounds, see the notes on top of this file.
+    `follows` draws the items on the way, `policy` the last recommendation."""
     system = _DrawingSystem(problem, follows, policy, remembered_scores(problem.start))
     sequences = math.perm(int(problem.shown.sum()), problem.steps)
     tree = _Tree(system) if sequences <= sampling.max_sequences else None
@@ -174,9 +168,7 @@ def _bracket(
     return least.numpy(), most.clamp(max=0.0).numpy()
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _DrawingSystem:
+class _DrawingSystem(NamedTuple):
     """A recommender that draws what it shows by `follows`, and the last recommendation by `policy`."""
 
     problem: RollOutProblem

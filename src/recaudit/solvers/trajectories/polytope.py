@@ -14,8 +14,7 @@ vertices are known to share an edge without solving anything: no third vertex li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -44,9 +43,7 @@ SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
 """The polytope without dimensions: nothing is free yet."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RatingCell:
+class RatingCell(NamedTuple):
     """A sequence of items and the ratings that lead to it."""
 
     state: RollOut  # The user after rating the items
@@ -110,9 +107,8 @@ def region_of_top(
 ) -> tuple[FloatArray, Bits, bool]:
     """The part of a polytope on which item `own` scores highest, ties included, and whether it could be followed.
 
-    `slope` (items, dimensions) and `intercept` (items,): the scores. Without vertices where no such part has an
-    interior; of items whose scores are equal throughout, the first counts as highest. Not followed means that it has
-    more facets than fit; what comes back is then larger than the part asked for.
+    `slope` (items, dimensions) and `intercept` (items,): the scores. No vertices where no such part has an interior; of
+    items with equal scores throughout the first is highest. Not followed: its facets do not fit, it comes back larger.
     """
     items, dimensions = slope.shape
     # Scores closer than this part of their largest size are tied.

@@ -45,10 +45,8 @@ class DrawSettings:
 @dataclass(frozen=True, eq=False)
 class TrajectorySolution(Solution):
     """The largest log-probability of each target after a roll-out; `evaluations` counts the sequences of items.
-
-    Failed where no sequence was found that leaves the target to be recommended, not_applicable where there is none.
-    `actions` (targets, steps) are the ratings that reach the value, NaN where there are none to report.
-    """
+    `actions` (targets, steps) are the ratings, NaN where there are none to report. Failed where no sequence was found
+    that leaves the target to be recommended, not_applicable where there is none."""
 
     items: IntArray
     """(targets, steps): what is shown and rated on the way; -1 where no value was found, or where items are drawn."""

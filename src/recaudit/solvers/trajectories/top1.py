@@ -11,8 +11,7 @@ Stars: the tree is finite, and every sequence is rolled out, those that lead to 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -130,9 +129,7 @@ class _CellObjective:
         best.put(rows[better], value[better], lower[better], self.cell.state.items, ratings[better])
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Branch:
+class _Branch(NamedTuple):
     """Sequences of stars that lead to the same items."""
 
     state: RollOut
@@ -162,9 +159,8 @@ def maximize_after_stars(
     """The largest probability of each target under `policy`, over every way to rate the next top items.
 
     `values` (ratings,), ascending, take the place of `low` and `high`. Where there are more than `max_sequences`
-    sequences of stars, the steps that go beyond take the lowest, the middle and the highest star alone, then just the
-    middle one, and what is found is bounded by 1. Solved where the bounds on log-probability, rounding included, are
-    `tol` apart. Which item is on top is settled by the rule for ties and has no rounding.
+    sequences of stars, the steps beyond take the lowest, the middle and the highest star alone, then just the middle
+    one, and what is found is bounded by 1. Solved where the bounds on log-probability are `tol` apart.
     """
     choices = _stars_by_step(values, problem.steps, max_sequences)
     complete = all(len(own) == len(values) for own in choices)
