@@ -66,15 +66,11 @@ class _PowerProblem(AffineScores):
         """Log-probability, a lower bound of it, an upper bound of the largest, the action, and the evaluations."""
         towards = np.where(self.slope[target] > 0, self.upper, self.lower)
         best, action, bound, evaluations = -np.inf, towards, self._box_bound(target), 0
-        ends = Bounds(self.lower, self.upper)
         for start in (towards, (self.lower + self.upper) / 2):
             point = start
             if self.at(start)[target] > 0:
-                # A local maximum is the maximum.
-                loss, options = partial(self._loss, target=target), {"ftol": 1e-14, "gtol": 1e-9}
-                found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=ends, options=options)
-                point = np.clip(np.asarray(found.x, dtype=np.float64), self.lower, self.upper)
-                evaluations += int(found.nfev)
+                point, steps = self._climb(target, start)
+                evaluations += steps
                 bound = min(bound, self._tangent_bound(target, point))
             value = self._log_share(np.maximum(self.at(point), 0.0), target)
             evaluations += 1
@@ -88,6 +84,12 @@ class _PowerProblem(AffineScores):
             bound = max(bound, even + self._slack(even))
         # A value is reached: it bounds the largest from below even where rounding has put the bound under it.
         return best, self._least_log_probability(target, action), max(bound, best), action, evaluations
+
+    def _climb(self, target: int, start: FloatArray) -> tuple[FloatArray, int]:
+        """The local maximum, which is the maximum, that L-BFGS-B finds, and how many evaluations it took."""
+        loss, bounds = partial(self._loss, target=target), Bounds(self.lower, self.upper)
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-9})
+        return np.clip(np.asarray(found.x, dtype=np.float64), self.lower, self.upper), int(found.nfev)
 
     def _least_log_probability(self, target: int, action: FloatArray) -> float:
         """The log-probability with the target's score rounded down and every other one rounded up."""

@@ -75,12 +75,9 @@ def top1_margin(
     *,
     exact: bool = False,
 ) -> MarginSolution:
-    """The largest margin of each target over the actions a with lower <= a <= upper.
-
-    `slope` (items, K), `intercept` (items,): the scores s = slope @ a + intercept; `targets` (targets,): positions;
-    `lower`, `upper`: numbers or (K,). Margins of reachable targets are exact to `tol`, in units of the scores; how far
-    an unreachable one is away is bounded, or with `exact=True` solved too.
-    """
+    """The largest margin of each target over the actions in the box; arguments as for `maximize_softmax`. Margins of
+    reachable targets are exact to `tol`, in units of the scores; how far an unreachable one is away is bounded, or with
+    `exact=True` solved too."""
     scores = as_affine_scores(slope, intercept, lower, upper)
     problem = _MarginProblem(*scores, check_positive("tol", tol), exact)
     return problem.solve(as_positions("targets", targets, len(problem.intercept)).cpu().numpy())

@@ -187,7 +187,8 @@ class _BranchAndBound:
             chosen = self._next(nodes)
             now, later = nodes.take(chosen), nodes.take(~chosen)
             np.add.at(self.nodes, now.target, 1)
-            nodes = _Nodes._make(map(np.concatenate, zip(later, self._expand(now, interested), strict=True)))
+            parts = later, self._expand(now, interested)
+            nodes = _Nodes._make(np.concatenate([getattr(part, name) for part in parts]) for name in _Nodes._fields)
             nodes = nodes.take(nodes.bound < self._limit(nodes.target))
             spent = self.nodes[nodes.target] >= self.node_limit
             self._give_up(nodes.take(spent))

@@ -15,7 +15,7 @@ The second one needs no new exponentials, and settles most actions of a small no
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -52,7 +52,7 @@ class Taylor(NamedTuple):
     """A target's objective around a point, to second order; of many nodes, the first four fields have a row each."""
 
     point: FloatArray  # x (K,)
-    value: float | FloatArray  # f(x), less what rounding may have added to it or to the tangent there
+    value: Any  # f(x), less what rounding may have added to it or to the tangent there
     gradient: FloatArray  # (K,)
     hessian: FloatArray  # (K, K)
     width: FloatArray  # (K,): how far apart a unit of each coordinate moves the scores of two items, at most
