@@ -289,6 +289,7 @@ class _ActionGrid(NamedTuple):
 
     def enumerated(self, limit: int) -> Choices | None:
         """(n, K): every allowed action, or None where there are more than `limit`."""
+        # What is affordable so far can be completed at no cost: there are never more beginnings than actions.
         choices, left = np.empty((1, 0), dtype=np.int16), np.array([self.space.budget])
         for start, cost, count in zip(self.space.start, self.space.cost, self.counts, strict=True):
             remaining = left[:, None] - np.where(np.arange(count) == start, 0.0, cost)
