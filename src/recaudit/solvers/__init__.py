@@ -8,8 +8,7 @@ from recaudit.solvers.lists.calibrated import CalibratedLists, calibrated_lists
 from recaudit.solvers.lists.objective import CategoryVectors
 from recaudit.solvers.power import maximize_power
 from recaudit.solvers.softmax.beta import BestBeta, best_beta
-from recaudit.solvers.softmax.maximize import maximize_softmax, maximize_softmax_batch
-from recaudit.solvers.softmax.slate import bound_slate
+from recaudit.solvers.softmax.maximize import bound_slate, maximize_softmax, maximize_softmax_batch
 from recaudit.solvers.solution import Solution
 from recaudit.solvers.top1 import MarginSolution, hull_vertices, top1_margin
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from recaudit.arithmetic import core_count, one_thread
-from recaudit.errors import InputError
+from recaudit.solvers.checks import require
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
@@ -18,11 +19,8 @@ _CPU_PAIRS = 4_000_000
 
 
 def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: int | None = None) -> list[Found]:
-    """`solve` of every part, side by side on the cores (all there are), each call with torch on one thread.
-
-    Splitting one part's matrix products over the cores would cost more in waiting for each other than it wins.
-    Which core does what has no influence on the answers.
-    """
+    """`solve` of every part, side by side on the cores (all there are), each call with torch on one thread:
+    splitting one part's matrix products over the cores would cost more in waiting for each other than it wins."""
 
     def alone(part: Part) -> Found:
         with one_thread():
@@ -30,6 +28,12 @@ def run_on_cores(solve: Callable[[Part], Found], parts: Iterable[Part], cores: i
 
     with ThreadPoolExecutor(cores or core_count()) as pool:
         return list(pool.map(alone, parts))
+
+
+def split_on_cores(solve: Callable[[slice], None], rows: int) -> None:
+    """`solve` of slices of so many rows, one for each core, side by side."""
+    size = max(1, math.ceil(rows / core_count()))
+    run_on_cores(solve, [slice(start, start + size) for start in range(0, rows, size)])
 
 
 class Batch(NamedTuple):
@@ -46,19 +50,13 @@ def least_memory(items: int, actions: int, targets: int = 1) -> int:
 
 
 def plan_batches(counts: Sequence[int], items: int, actions: int, memory_limit: int, on_cpu: bool) -> Iterator[Batch]:
-    """Batches that cover all pairs in order; `counts` has the number of targets of each problem.
-
-    Half of the limit is for the evaluations, half for what is held of each problem and each target. A problem
-    whose targets do not fit is solved in several batches.
-    """
+    """Batches that cover all pairs in order; `counts` has the number of targets of each problem. Half of the limit is
+    for the evaluations, half for what is held of each problem and target; targets that do not fit are split."""
     problem_bytes, target_bytes = _bytes_of(items, actions)
     room = memory_limit // 2
-    if memory_limit < least_memory(items, actions):
-        raise InputError(
-            "memory_limit",
-            received=f"{memory_limit} bytes for each core",
-            expected=f"at least {least_memory(items, actions)} for {items} items and {actions} actions",
-        )
+    least = least_memory(items, actions)
+    expected = f"at least {least} for {items} items and {actions} actions"
+    require(memory_limit >= least, "memory_limit", f"{memory_limit} bytes for each core", expected)
     together: list[int] = []
     start = end = 0
     for problem, count in enumerate(counts):

@@ -18,6 +18,12 @@ from recaudit.errors import InputError
 Array = ArrayLike | Tensor
 
 
+def require(holds: bool | np.bool_, name: str, received: object, expected: str, remedy: str = "") -> None:
+    """An InputError about the argument `name` unless `holds`."""
+    if not holds:
+        raise InputError(name, received=received, expected=expected, remedy=remedy)
+
+
 @dataclass(frozen=True, eq=False)
 class AffineScores:
     """The scores s(a) = slope @ a + intercept of all candidate items, over the box lower <= a <= upper."""
@@ -48,11 +54,20 @@ def as_affine_scores(
     return slopes.cpu().numpy(), intercepts.cpu().numpy(), low.cpu().numpy(), high.cpu().numpy()
 
 
-def as_scores(slope: Array, intercept: Array) -> tuple[Tensor, Tensor]:
-    """`slope` (items, K) and `intercept` (items,): double, finite, fitting together and on one device."""
-    slopes = as_double("slope", slope, 2, "(items, K)")
-    intercepts = as_double("intercept", intercept, 1, "(items,)").to(slopes.device)
-    check_scores(slopes, intercepts)
+def as_scores(slope: Array, intercept: Array, *, batch: bool = False) -> tuple[Tensor, Tensor]:
+    """`slope` (items, K) and `intercept` (items,): double, finite, fitting together and on one device.
+
+    Of a `batch`, (problems, items, K) and (problems, items), -inf where an item is no candidate.
+    """
+    shapes = ("(problems, items, K)", "(problems, items)") if batch else ("(items, K)", "(items,)")
+    slopes = as_double("slope", slope, 2 + batch, shapes[0])
+    intercepts = as_double("intercept", intercept, 1 + batch, shapes[1], finite=not batch).to(slopes.device)
+    received = f"shape {tuple(intercepts.shape)} beside a slope of shape {tuple(slopes.shape)}"
+    expected = f"shape {tuple(slopes.shape[:-1])}, one number an item"
+    require(slopes.shape[:-1] == intercepts.shape, "intercept", received, expected)
+    require(0 not in slopes.shape[-2:], "slope", f"shape {tuple(slopes.shape)}", "at least one item and one action")
+    proper = not bool((intercepts.isnan() | intercepts.isposinf()).any())
+    require(proper, "intercept", "NaN or +inf", "finite numbers, or -inf where an item is no candidate")
     return slopes, intercepts
 
 
@@ -63,40 +78,21 @@ def as_double(name: str, values: Array, dimensions: int, shape: str, *, finite: 
         tensor = tensor.detach().double()
     except (TypeError, ValueError) as error:
         raise InputError(name, received=type(values).__name__, expected=f"numbers, {shape}") from error
-    if tensor.dim() != dimensions:
-        raise InputError(name, received=f"an array of shape {tuple(tensor.shape)}", expected=shape)
+    require(tensor.dim() == dimensions, name, f"an array of shape {tuple(tensor.shape)}", shape)
     if finite:
         check_finite(name, tensor)
     return aligned(tensor)
 
 
-def check_scores(slope: Tensor, intercept: Tensor) -> None:
-    """`slope` (..., items, K) and `intercept` (..., items) fit together; there is an item and an action."""
-    if slope.shape[:-1] != intercept.shape:
-        raise InputError(
-            "intercept",
-            received=f"shape {tuple(intercept.shape)} beside a slope of shape {tuple(slope.shape)}",
-            expected=f"shape {tuple(slope.shape[:-1])}, one number an item",
-        )
-    if 0 in slope.shape[-2:]:
-        raise InputError("slope", received=f"shape {tuple(slope.shape)}", expected="at least one item and one action")
-
-
 def check_finite(name: str, values: Tensor) -> None:
     """No NaN, no infinity."""
-    if not torch.isfinite(values).all():
-        raise InputError(
-            name,
-            received="NaN or infinite numbers",
-            expected="finite numbers",
-            remedy="Check the model that the scores come from: it may have diverged.",
-        )
+    remedy = "Check the model that the scores come from: it may have diverged."
+    require(bool(torch.isfinite(values).all()), name, "NaN or infinite numbers", "finite numbers", remedy)
 
 
 def check_positive(name: str, value: float) -> float:
     """A finite number above 0."""
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(name, received=value, expected="a finite number above 0")
+    require(math.isfinite(value) and value > 0, name, value, "a finite number above 0")
     return float(value)
 
 
@@ -115,10 +111,8 @@ def as_box(lower: Array, upper: Array, shape: tuple[int, ...], device: torch.dev
             ) from error
         check_finite(name, end)
         ends.append(end)
-    if bool((ends[0] > ends[1]).any()):
-        raise InputError(
-            "lower", received="a bound above `upper`", expected="lower <= upper for every action: a box not empty"
-        )
+    expected = "lower <= upper for every action: a box not empty"
+    require(bool((ends[0] <= ends[1]).all()), "lower", "a bound above `upper`", expected)
     return ends[0], ends[1]
 
 
@@ -127,17 +121,11 @@ def as_positions(name: str, values: Array, items: int) -> Tensor:
     raw = values if isinstance(values, Tensor) else torch.from_numpy(np.atleast_1d(np.asarray(values)))
     if raw.numel() == 0:
         return torch.empty(0, dtype=torch.long)
-    if raw.dim() != 1 or raw.is_floating_point() or raw.is_complex() or raw.dtype == torch.bool:
-        raise InputError(
-            name,
-            received=f"an array of shape {tuple(raw.shape)} and type {raw.dtype}",
-            expected="a list of item positions, whole numbers",
-        )
+    whole = not (raw.is_floating_point() or raw.is_complex() or raw.dtype == torch.bool)
+    received = f"an array of shape {tuple(raw.shape)} and type {raw.dtype}"
+    require(raw.dim() == 1 and whole, name, received, "a list of item positions, whole numbers")
     positions = raw.long()
-    if int(positions.min()) < 0 or int(positions.max()) >= items:
-        raise InputError(
-            name,
-            received=f"positions from {int(positions.min())} to {int(positions.max())}",
-            expected=f"positions from 0 to {items - 1}: there are {items} items",
-        )
+    least, most = int(positions.min()), int(positions.max())
+    expected = f"positions from 0 to {items - 1}: there are {items} items"
+    require(least >= 0 and most < items, name, f"positions from {least} to {most}", expected)
     return positions

@@ -31,12 +31,9 @@ _UNIT = float(np.finfo(np.float64).eps)
 def maximize_power(
     slope: Array, intercept: Array, targets: Array, power: float, lower: Array, upper: Array, tol: float = 1e-6
 ) -> Solution:
-    """The largest P(target) over the actions a with lower <= a <= upper, on the logarithm.
-
-    `slope` (items, K), `intercept` (items,): the scores; `targets` (targets,): positions; `power` > 0; `lower` and
-    `upper`: numbers or (K,). Where no item has a positive score all are equally likely. `evaluations` counts those of
-    the probability and its gradient.
-    """
+    """The largest P(target) over the actions a with lower <= a <= upper, on the logarithm; arguments as for
+    `maximize_softmax`, and `power` > 0. Where no item has a positive score all are equally likely. `evaluations` counts
+    those of the probability and its gradient."""
     scores = as_affine_scores(slope, intercept, lower, upper)
     tol = check_positive("tol", tol)
     problem = _PowerProblem(*scores, check_positive("power", power))

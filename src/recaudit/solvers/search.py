@@ -21,8 +21,9 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.errors import BudgetSpentError, InputError
+from recaudit.errors import BudgetSpentError
 from recaudit.seeding import generator
+from recaudit.solvers.checks import require
 from recaudit.solvers.solution import Solution, lower_bounded
 
 Objective = Callable[[Tensor], Tensor]
@@ -53,12 +54,9 @@ class Box:
 
     def __post_init__(self) -> None:
         shapes = self.lower.ndim == 1 and self.lower.shape == self.upper.shape and len(self.lower) > 0
-        if not (shapes and np.isfinite([self.lower, self.upper]).all() and (self.lower <= self.upper).all()):
-            raise InputError(
-                "lower, upper",
-                received=(self.lower.tolist(), self.upper.tolist()),
-                expected="as many finite lower as upper bounds, one or more, none above its upper one",
-            )
+        proper = shapes and np.isfinite([self.lower, self.upper]).all() and (self.lower <= self.upper).all()
+        expected = "as many finite lower as upper bounds, one or more, none above its upper one"
+        require(proper, "lower, upper", (self.lower.tolist(), self.upper.tolist()), expected)
 
     @classmethod
     def grid(cls, values: FloatArray, coordinates: int) -> Box:
@@ -104,10 +102,6 @@ class Box:
         assert self.values is not None
         return _product([self.values] * self.coordinates)
 
-    def vertices(self) -> FloatArray:
-        """(2^K, K)"""
-        return _product(list(np.stack([self.lower, self.upper], axis=1)))
-
     def moves(self) -> FloatArray:
         """(moves, K): where one coordinate alone may be sent: each value of the grid, or both bounds."""
         if self.values is None:
@@ -132,27 +126,24 @@ def ascend(
 ) -> Solution:
     """The highest points found in the box, one for each problem of the objective; `evaluations` counts the points.
 
-    Spectral projected gradient (Birgin, Martinez and Raydan 2000): steps of Barzilai and Borwein, cut until they give
-    a share of what the gradient promises. Paths start from `starts` (starts, K), moved into the box, and from
-    `restarts` points more, the centre and then random ones. A path ends after `steps` evaluations, or where the
-    gradient promises no more than `tolerance` anywhere in the box. `polish` adds the vertices (all of them, for 6
-    variables or fewer) and moves of single variables to their bounds.
-
-    In a box with a grid only points of the grid count: all of them where there are 4,096 or fewer, else the ends of
-    the paths, rounded, and moves of single variables from there.
+    Spectral projected gradient (Birgin, Martinez and Raydan 2000): steps of Barzilai and Borwein, cut until they give a
+    share of what the gradient promises. Paths start from `starts` (starts, K), moved into the box, and from `restarts`
+    points more, the centre and then random ones, and end after `steps` evaluations, or where the gradient promises no
+    more than `tolerance`. `polish` adds the vertices (for 6 variables or fewer) and moves of single variables to their
+    bounds. In a box with a grid only its points count: all of 4,096 or fewer, else the ends of the paths, rounded, and
+    moves of single variables from there.
     """
     begin = np.concatenate([box.centre[None], box.random(max(0, restarts - 1), generator(rng, "ascent"))])[:restarts]
     if starts is not None:
         begin = np.concatenate([np.clip(starts, box.lower, box.upper), begin])
-    if not len(begin):
-        raise InputError("starts, restarts", received="no start at all", expected="a point to start from, or restarts")
+    require(len(begin) > 0, "starts, restarts", "no start at all", "a point to start from, or restarts")
     found = _BestPoints(objective, box)
     if box.size <= EXHAUSTIVE:
         found.try_all(box.everything())
         return found.solution()
     shared = [box.inside(begin)]
     if polish and box.coordinates <= _ALL_VERTICES:
-        shared.append(box.vertices())
+        shared.append(_product([*np.stack([box.lower, box.upper], axis=1)]))
     found.try_all(np.concatenate(shared))
     problem = np.repeat(np.arange(len(found.value)), len(begin))
     ends = _climb(found, np.tile(begin, (len(found.value), 1)), problem, steps, tolerance)
@@ -254,12 +245,9 @@ def _polish(found: _BestPoints) -> None:
 @dataclass(frozen=True, eq=False)
 class BlackBoxSolution(Solution):
     """The best point that was asked about, of one problem: a lower bound of the maximum, without any claim beyond.
+    `evaluations` counts the queries; the same question twice is asked once."""
 
-    `evaluations` counts the queries, never more than the budget; the same question twice is asked once.
-    """
-
-    history: FloatArray
-    """(queries,): the best value after each query."""
+    history: FloatArray  # (queries,): the best value after each query
 
 
 def maximize_black_box(
@@ -267,15 +255,13 @@ def maximize_black_box(
 ) -> BlackBoxSolution:
     """The highest value found by asking `objective` ((K,) to a finite number) at most `budget` times.
 
-    From `start` (K,), or the centre, then from the centre, then from random points, until the budget is spent: pairs
-    of questions correct an estimate of the gradient, and a step along it is taken where it leads up, and cut where it
-    does not. Points are moved into the box before they are asked, and the pair's true displacement is used. A path
-    ends with moves of single variables, to their bounds, from the best point so far. In a box with a grid only points
-    of the grid are asked; all of them, where the budget allows it. An `objective` that raises a BudgetSpentError ends
-    the search before: it stands if anything was answered.
+    From `start` (K,), or the centre, then from the centre, then from random points, until the budget is spent: pairs of
+    questions correct an estimate of the gradient, and a step along it is taken where it leads up, and cut where it does
+    not. A path ends with moves of single variables, to their bounds, from the best point so far. In a box with a grid
+    only points of the grid are asked; all of them, where the budget allows it. An `objective` that raises a
+    BudgetSpentError ends the search before: it stands if anything was answered.
     """
-    if budget < 1:
-        raise InputError("budget", received=budget, expected="a whole number of questions, 1 or more")
+    require(budget >= 1, "budget", budget, "a whole number of questions, 1 or more")
     draw = generator(rng, "zeroth order")
     asked = _AskedPoints(objective, budget)
     try:
@@ -310,8 +296,7 @@ class _AskedPoints:
         if len(self.history) == self.budget:
             raise BudgetSpentError(f"The budget of {self.budget:,} questions is spent.")
         answer = float(self.objective(point))
-        if not np.isfinite(answer):
-            raise InputError("objective", received=f"{answer} at {point.tolist()}", expected="finite numbers")
+        require(np.isfinite(answer), "objective", f"{answer} at {point.tolist()}", "finite numbers")
         best = self.history[-1] if self.history else -np.inf
         if answer > best:
             self.point = point.copy()

@@ -20,9 +20,16 @@ from scipy.optimize import linprog
 
 from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
-from recaudit.errors import InputError
 from recaudit.ranking import rank_of
-from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_double, as_positions, check_positive
+from recaudit.solvers.checks import (
+    AffineScores,
+    Array,
+    as_affine_scores,
+    as_double,
+    as_positions,
+    check_positive,
+    require,
+)
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 from recaudit.status import Status
@@ -41,15 +48,11 @@ _HULL_BETA = 500.0
 @final
 @dataclass(frozen=True, eq=False)
 class MarginSolution(Solution):
-    """The largest margin of each target over all other items: +inf where there is none.
+    """The largest margin of each target over all other items: +inf where there is none. Failed where the linear program
+    had no answer; `evaluations` counts the linear programs."""
 
-    Failed where the linear program had no answer; `evaluations` counts the linear programs.
-    """
-
-    reachable: BoolArray
-    """(n,): whether `actions` make the target the top item; of tied items the first is."""
-    settled: BoolArray
-    """(n,): whether `reachable` is known: it is reached, or no action in the box does."""
+    reachable: BoolArray  # (n,): whether `actions` make the target the top item; of tied items the first is
+    settled: BoolArray  # (n,): whether `reachable` is known: it is reached, or no action in the box does
 
 
 @final
@@ -72,26 +75,20 @@ def top1_margin(
     *,
     exact: bool = False,
 ) -> MarginSolution:
-    """The largest margin of each target over the actions a with lower <= a <= upper.
-
-    `slope` (items, K), `intercept` (items,): the scores s = slope @ a + intercept; `targets` (targets,): positions;
-    `lower`, `upper`: numbers or (K,). Margins of reachable targets are exact to `tol`, in units of the scores; how far
-    an unreachable one is away is bounded, or with `exact=True` solved too.
-    """
+    """The largest margin of each target over the actions in the box; arguments as for `maximize_softmax`. Margins of
+    reachable targets are exact to `tol`, in units of the scores; how far an unreachable one is away is bounded, or with
+    `exact=True` solved too."""
     scores = as_affine_scores(slope, intercept, lower, upper)
     problem = _MarginProblem(*scores, check_positive("tol", tol), exact)
     return problem.solve(as_positions("targets", targets, len(problem.intercept)).cpu().numpy())
 
 
 def hull_vertices(points: Array, targets: Array, tol: float = 1e-9) -> HullVertices:
-    """Which of the `targets` (targets,), positions, are vertices of the hull of all `points` (points, K).
-
-    A point is a vertex when it is farther than `tol`, relative to the largest coordinate of the centred points,
-    from the hull of the others. Of points that coincide none is a vertex.
-    """
+    """Which of the `targets` (targets,), positions, are vertices of the hull of all `points` (points, K): farther than
+    `tol`, relative to the largest coordinate of the centred points, from the hull of the others. Of points that
+    coincide none is a vertex."""
     X = as_double("points", points, 2, "(points, K)").cpu()
-    if 0 in X.shape:
-        raise InputError("points", received=f"shape {tuple(X.shape)}", expected="at least one point and one coordinate")
+    require(0 not in X.shape, "points", f"shape {tuple(X.shape)}", "at least one point and one coordinate")
     tol = check_positive("tol", tol)
     positions = as_positions("targets", targets, len(X)).cpu().numpy()
     centred = X - X.mean(dim=0)
@@ -201,11 +198,8 @@ class _MarginProblem(AffineScores):
         return margins
 
     def _against_strongest_rival(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The action that is best against the rival that leaves least, and the margin it leaves: an upper bound.
-
-        For a single rival j the maximum has a closed form: with m and h the middle and half the width of the box,
-        (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|.
-        """
+        """The action that is best against the rival that leaves least, and the margin it leaves, an upper bound: for
+        rival j (b_i - b_j).m + c_i - c_j + sum_k h_k |b_ik - b_jk|, m and h the middle and half width of the box."""
         half = (self.upper - self.lower) / 2
         scaled = torch.from_numpy(self.slope * half)
         scores = torch.from_numpy(self.slope @ (self.lower + half) + self.intercept)
@@ -221,11 +215,9 @@ class _MarginProblem(AffineScores):
         return np.where(self.slope[targets] > self.slope[rivals], self.upper, self.lower), bounds
 
     def _by_softmax(self, targets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The actions that maximise the softmax probability for a large beta, and what they say about the margin.
-
-        Where the margin is t, all n - 1 rivals are at least t below: f <= log(1 + (n - 1) exp(-beta t)). So a
-        certified f >= F bounds every margin: t <= (log(n - 1) - log(exp(F) - 1)) / beta.
-        """
+        """The actions that maximise the softmax probability for a large beta, and what they say about the margin: where
+        it is t, all n - 1 rivals are at least t below: f <= log(1 + (n - 1) exp(-beta t)). So a certified f >= F bounds
+        every margin: t <= (log(n - 1) - log(exp(F) - 1)) / beta."""
         width = np.abs(self.slope) @ (self.upper - self.lower)
         beta = _SOFTMAX_RANGE / max(float(width.max()), _SOFTMAX_RANGE / _LARGEST_BETA)
         found = maximize_softmax(self.slope, self.intercept, targets, beta, self.lower, self.upper, tol=_SOFTMAX_TOL)

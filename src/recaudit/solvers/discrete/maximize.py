@@ -7,6 +7,7 @@ whatever target, is tried for all of them.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, final
 
 import numpy as np
@@ -16,9 +17,8 @@ from torch import Tensor
 from recaudit.arithmetic import aligned
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_positions, as_scores, check_finite, check_positive
-from recaudit.solvers.discrete.grid import ActionGrid, Choices, picked, to_unit_box
-from recaudit.solvers.discrete.nodes import Taylors, branch, suggest
+from recaudit.solvers.checks import Array, as_double, as_positions, as_scores, check_finite, check_positive, require
+from recaudit.solvers.discrete.nodes import Choices, Lattice, Taylor, branch, suggest
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
@@ -35,6 +35,10 @@ _ROOT_TOL = 1e-3
 _TOGETHER = 1024
 # (target, action) pairs whose objectives are held at once: 2 MB on a CPU, which a core's cache keeps.
 _CPU_BLOCK, _DEVICE_BLOCK = 1 << 18, 1 << 25
+# One less than fits into the type of `Choices`: a start may come on top.
+_MOST_RATINGS = np.iinfo(np.int16).max - 1
+# Sums of costs are compared with the budget to this part of all costs: 0.1 + 0.2 is within 0.3.
+_SLACK = 1e-12
 
 
 def maximize_softmax_discrete(
@@ -54,23 +58,19 @@ def maximize_softmax_discrete(
 ) -> Solution:
     """The largest softmax probability of each target over the actions a whose every a_k is one of `values`.
 
-    `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
-    `targets` (targets,): positions of items; `beta` > 0; `values` (ratings,), ascending.
+    Arguments as for `maximize_softmax`, solved as there; `values` (ratings,), ascending. With a limit on effort, a_k
+    may also stay at `start` (K,), whether that is one of the values or not, and the `cost` (K,) of those that do not, 1
+    each by default, may add up to `changes`.
 
-    With a limit on effort, a_k may also stay at `start` (K,), whether that is one of the values or not, and the
-    `cost` (K,) of those that do not, 1 each by default, may add up to `changes`.
-
-    A target is solved when its bounds on the log-probability, rounding included, are at most `tol` apart. Up to
-    `enumerate_up_to` actions are all tried, for all targets at once (by default as many as pay, given the number of
-    targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
+    Up to `enumerate_up_to` actions are all tried, for all targets at once (by default as many as pay, given the number
+    of targets). Beyond, branch and bound evaluates at most `node_limit` nodes a target, and the few more that are
     evaluated together with the last one; what is open then is bounded. `evaluations` of the answer counts the nodes.
     """
     slopes, intercepts = as_scores(slope, intercept)
     beta, tol = check_positive("beta", beta), check_positive("tol", tol)
-    if node_limit < 1:
-        raise InputError("node_limit", received=node_limit, expected="a whole number of 1 or more")
+    require(node_limit >= 1, "node_limit", node_limit, "a whole number of 1 or more")
     positions = as_positions("targets", targets, len(intercepts))
-    grid = ActionGrid.checked(values, slopes.shape[1], start, changes, cost)
+    grid = _ActionGrid.checked(values, slopes.shape[1], start, changes, cost)
 
     slopes, intercepts, positions, lower, upper = (
         tensor.to(device)
@@ -97,23 +97,20 @@ def maximize_softmax_discrete(
         relaxed = maximize_softmax(slopes, intercepts, positions, beta, lower, upper, root_tol, device=device)
         tols = tolerance_beside(tol, allowance).cpu().numpy()
         search = _BranchAndBound(incumbents, tols, node_limit, floor=constant - relaxed.upper)
-        search.run(to_unit_box(relaxed.actions, grid.lower, grid.upper))
+        search.run(_to_unit_box(relaxed.actions, grid.lower, grid.upper))
         floor, nodes = search.floor, search.nodes
 
     rounding = allowance.cpu().numpy()
     value = np.minimum(constant - incumbents.value, 0.0)
     least, most = value - rounding, np.minimum(constant - floor + rounding, 0.0)
-    return Solution(value, least, most, status_of(least, most, tol), picked(grid.options, incumbents.choice), nodes)
+    return Solution(value, least, most, status_of(least, most, tol), _picked(grid.options, incumbents.choice), nodes)
 
 
 @final
 class _Incumbents:
-    """For each target b of `slopes` (targets, K) the lowest g(u) - b.u over the actions tried.
+    """For each target b of `slopes` (targets, K) the lowest g(u) - b.u tried; g, the costly part, is shared."""
 
-    The costly part, g(u), is the same for all targets (mathematics, section 1).
-    """
-
-    def __init__(self, grid: ActionGrid, family: LogSumExp, slopes: Tensor) -> None:
+    def __init__(self, grid: _ActionGrid, family: LogSumExp, slopes: Tensor) -> None:
         targets = len(slopes)
         self.value: FloatArray = np.full(targets, np.inf)
         self.choice: Choices = np.zeros((targets, len(grid.options)), dtype=np.int16)
@@ -137,9 +134,8 @@ class _Incumbents:
         slopes = self.slopes[torch.from_numpy(targets).to(self.slopes.device)]
         for first in range(0, len(choices), self._at_once):
             part = choices[first : first + self._at_once]
-            points = aligned(picked(self.grid.space.options, part)).to(slopes.device)
-            owner = torch.zeros(len(points), dtype=torch.long, device=slopes.device)
-            level = self.family.evaluate(points, owner, hessian=False).value
+            points = aligned(_picked(self.grid.space.options, part)).to(slopes.device)
+            level = self.family.evaluate(points, hessian=False).value
             objective = self._buffer[: len(targets) * len(part)].view(len(targets), len(part))
             torch.addmm(level[None], slopes, points.T, alpha=-1, out=objective)
             lowest, at = (found.cpu().numpy() for found in objective.min(dim=1))
@@ -162,19 +158,11 @@ class _Nodes(NamedTuple):
         """The nodes at these positions."""
         return _Nodes._make(column[index] for column in self)
 
-    def joined(self, other: _Nodes) -> _Nodes:
-        """These nodes and the others."""
-        return _Nodes._make(np.concatenate([getattr(self, name), getattr(other, name)]) for name in self._fields)
-
 
 @final
 class _BranchAndBound:
-    """The trees of all targets: `floor` (targets,), below which no action's objective is, and `nodes` (targets,), how
-    many were evaluated.
-
-    `tol` (targets,): how much lower than the incumbent nothing may be, for a target to be done; `floor` starts as what
-    is known already.
-    """
+    """The trees of all targets: `floor` (targets,), below which no action's objective is, starts as what is known;
+    `nodes` (targets,) were evaluated. A target is done where nothing is lower than its incumbent by its `tol`."""
 
     def __init__(self, incumbents: _Incumbents, tol: FloatArray, node_limit: int, floor: FloatArray) -> None:
         self.incumbents, self.tol, self.node_limit, self.floor = incumbents, tol, node_limit, floor
@@ -199,7 +187,8 @@ class _BranchAndBound:
             chosen = self._next(nodes)
             now, later = nodes.take(chosen), nodes.take(~chosen)
             np.add.at(self.nodes, now.target, 1)
-            nodes = later.joined(self._expand(now, interested))
+            parts = later, self._expand(now, interested)
+            nodes = _Nodes._make(np.concatenate([getattr(part, name) for part in parts]) for name in _Nodes._fields)
             nodes = nodes.take(nodes.bound < self._limit(nodes.target))
             spent = self.nodes[nodes.target] >= self.node_limit
             self._give_up(nodes.take(spent))
@@ -228,25 +217,24 @@ class _BranchAndBound:
         limit = self._limit(nodes.target)
         rows = np.flatnonzero(bound < limit)
         nodes, bound, limit = nodes.take(rows), bound[rows], limit[rows]
-        models = Taylors._make((*(part[rows] for part in models[:4]), *models[4:]))
+        models = Taylor._make((*(part[rows] for part in models[:4]), *models[4:]))
         parent, low, high, point, tries, listed = branch(
             space, models, nodes.low, nodes.high, nodes.tries, limit - bound, limit
         )
         self.incumbents.try_new(listed, interested)
         return _Nodes(nodes.target[parent], low, high, point, bound[parent], tries)
 
-    def _models(self, nodes: _Nodes) -> Taylors:
+    def _models(self, nodes: _Nodes) -> Taylor:
         """The objectives around the nodes' points."""
         family = self.incumbents.family
         slopes, device = family.slopes[0], family.slopes.device
-        owner = torch.zeros(len(nodes.target), dtype=torch.long, device=device)
-        known = family.evaluate(aligned(nodes.point).to(device), owner, hessian=True)
+        known = family.evaluate(aligned(nodes.point).to(device), hessian=True)
         own = self.incumbents.slopes[torch.from_numpy(nodes.target).to(device)].cpu().numpy()
         width = (slopes.amax(dim=0) - slopes.amin(dim=0)).cpu().numpy()
         rounding = (family.items + 8) * float(np.finfo(np.float64).eps)
         value = known.value.cpu().numpy() - (own * nodes.point).sum(axis=1) - 2 * rounding * width.sum()
         gradient = known.gradient.cpu().numpy() - own
-        return Taylors(nodes.point, value, gradient, known.hessian.cpu().numpy(), width, rounding)
+        return Taylor(nodes.point, value, gradient, known.hessian.cpu().numpy(), width, rounding)
 
     def _give_up(self, nodes: _Nodes) -> None:
         """The targets of these nodes stay bounded by the nodes."""
@@ -255,3 +243,76 @@ class _BranchAndBound:
         rows = np.unique(nodes.target)
         self._given_up[rows] = True
         self.floor[rows] = np.maximum(self.floor[rows], np.minimum(lowest_open[rows], self._limit(rows)))
+
+
+class _ActionGrid(NamedTuple):
+    """Every allowed action is a choice of one option a coordinate whose costs add up to the budget or less."""
+
+    options: FloatArray  # (K, options): as in `Lattice`, but not scaled
+    counts: IntArray  # (K,): how many options each coordinate has
+    lower: FloatArray  # (K,): the lowest option of each coordinate
+    upper: FloatArray  # (K,): the highest one
+    space: Lattice
+
+    @classmethod
+    def checked(
+        cls, values: Array, columns: int, start: Array | None, changes: float | None, cost: Array | None
+    ) -> _ActionGrid:
+        """From arguments as they come: `values` (R,), `start` (columns,), `cost` (columns,)."""
+        ratings = as_double("values", values, 1, "(ratings,)").cpu().numpy()
+        proper = 0 < len(ratings) <= _MOST_RATINGS and bool((np.diff(ratings) > 0).all())
+        received = f"{len(ratings)} numbers, {ratings[:8]}" + " ..." * (len(ratings) > 8)
+        require(proper, "values", received, f"1 to {_MOST_RATINGS} numbers, ascending")
+        if changes is None:
+            expected = "how much may be changed: start, cost and changes make one limit"
+            require(start is None and cost is None, "changes", "None beside a start or a cost", expected)
+            options, free, prices, budget = [ratings] * columns, np.full(columns, -1), np.zeros(columns), 0.0
+        else:
+            if start is None:
+                raise InputError("start", received="None beside a limit on changes", expected="what is changed: (K,)")
+            before = _numbers("start", start, columns)
+            prices = np.ones(columns) if cost is None else _numbers("cost", cost, columns)
+            require(math.isfinite(changes) and changes >= 0, "changes", changes, "a finite number of 0 or more")
+            require((prices >= 0).all(), "cost", "a negative cost", "costs of 0 or more")
+            options = [np.union1d(ratings, value) for value in before]
+            free = np.array([np.searchsorted(own, value) for own, value in zip(options, before, strict=True)])
+            budget = changes + _SLACK * float(prices.sum())
+            if prices.sum() <= budget:
+                prices = np.zeros(columns)
+        counts = np.array([len(own) for own in options])
+        table = np.full((columns, counts.max()), np.inf)
+        for own, row in zip(options, table, strict=True):
+            row[: len(own)] = own
+        low, high = table[:, 0], table[np.arange(columns), counts - 1]
+        scaled = _to_unit_box(table.T, low, high).T.copy()
+        return cls(table, counts, low, high, Lattice(scaled, free, prices, budget))
+
+    def enumerated(self, limit: int) -> Choices | None:
+        """(n, K): every allowed action, or None where there are more than `limit`."""
+        # What is affordable so far can be completed at no cost: there are never more beginnings than actions.
+        choices, left = np.empty((1, 0), dtype=np.int16), np.array([self.space.budget])
+        for start, cost, count in zip(self.space.start, self.space.cost, self.counts, strict=True):
+            remaining = left[:, None] - np.where(np.arange(count) == start, 0.0, cost)
+            row, option = np.nonzero(remaining >= 0)
+            if len(row) > limit:
+                return None
+            choices = np.column_stack([choices[row], option.astype(np.int16)])
+            left = remaining[row, option]
+        return choices
+
+
+def _picked(options: FloatArray, choices: Choices) -> FloatArray:
+    """(n, K): the values among `options` (K, options) that `choices` (n, K) name."""
+    return np.asarray(options[np.arange(len(options)), choices])
+
+
+def _to_unit_box(actions: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """(n, K): -1 at `lower`, 1 at `upper`; 0 for a coordinate that cannot move."""
+    half = (upper - lower) / 2
+    return (actions - (lower + half)) / np.where(half > 0, half, 1.0)
+
+
+def _numbers(name: str, values: Array, columns: int) -> FloatArray:
+    numbers = as_double(name, values, 1, f"({columns},), one number an action")
+    require(len(numbers) == columns, name, f"{len(numbers)} numbers", f"{columns}, one an action")
+    return np.asarray(numbers.cpu().numpy())

@@ -15,14 +15,17 @@ The second one needs no new exponentials, and settles most actions of a small no
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.discrete.grid import Choices, Lattice
 from recaudit.solvers.softmax.box_qp import move_coordinate
+
+Choices = NDArray[np.int16]
+"""Positions among the options of each coordinate."""
 
 # A node with at most so many actions is listed, if no more than `_LISTED` of them survive the bounds.
 _SMALL, _LISTED = 1024, 8
@@ -36,30 +39,28 @@ _PRICE_TOL, _LOWEST_PRICE = 0.01, 1e-9
 _TINY = 1e-300
 
 
+class Lattice(NamedTuple):
+    """What the search needs to know of the grid, as plain arrays; actions are scaled to the box [-1, 1]^K."""
+
+    options: FloatArray  # (K, options): ascending; a coordinate with fewer has +inf at the end
+    start: IntArray  # (K,): the option that costs nothing; -1 where there is no limit, and so no start
+    cost: FloatArray  # (K,): the cost of any other option
+    budget: float  # how much the costs may add up to
+
+
 class Taylor(NamedTuple):
-    """What is known of a target's objective around a point: its second-order expansion."""
+    """A target's objective around a point, to second order; of many nodes, the first four fields have a row each."""
 
     point: FloatArray  # x (K,)
-    value: float  # f(x), less what rounding may have added to it or to the tangent there
+    value: Any  # f(x), less what rounding may have added to it or to the tangent there
     gradient: FloatArray  # (K,)
     hessian: FloatArray  # (K, K)
     width: FloatArray  # (K,): how far apart a unit of each coordinate moves the scores of two items, at most
     rounding: float  # the relative rounding error of the Hessian's second moments
 
 
-class Taylors(NamedTuple):
-    """Many of them: the first four fields have a row each."""
-
-    point: FloatArray
-    value: FloatArray
-    gradient: FloatArray
-    hessian: FloatArray
-    width: FloatArray
-    rounding: float
-
-
 @numba.njit(nogil=True, cache=True)
-def _row(m: Taylors, row: int) -> Taylor:
+def _row(m: Taylor, row: int) -> Taylor:
     return Taylor(m.point[row], m.value[row], m.gradient[row], m.hessian[row], m.width, m.rounding)
 
 
@@ -112,11 +113,8 @@ def _lowest(space: Lattice, model: Taylor, low: Choices, high: Choices, left: fl
 
 @numba.njit(nogil=True, cache=True)
 def _round_off(space: Lattice, model: Taylor, low: Choices, high: Choices, choice: Choices) -> None:
-    """`choice` (K,): an action of the node near the lowest point of the quadratic model.
-
-    The nearest options; changes taken back, the least regretted first, until they are affordable; then single
-    coordinates moved as long as the model falls.
-    """
+    """`choice` (K,): an action of the node near the lowest point of the quadratic model: the nearest options; changes
+    taken back, the least regretted first, until affordable; then single coordinates moved as long as it falls."""
     size = len(low)
     y, r = model.point.copy(), model.gradient.copy()
     for k in range(size):
@@ -228,17 +226,14 @@ def _curvature(model: Taylor, d: FloatArray) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def _relax(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatArray) -> None:
-    """`x` (K,): the lowest point of the quadratic model over the convex hull of the node.
-
-    In the hull a coordinate that is moved from its start by a part of the way to the end of its range spends that
-    part of its cost. A price for a unit of budget turns the limit into a kink at the start of each coordinate.
-    """
+    """`x` (K,): the lowest point of the quadratic model over the convex hull of the node, where a coordinate moved by a
+    part of the way to the end of its range spends that part of its cost. A price for a unit of budget turns the limit
+    into a kink at the start of each coordinate."""
     r = model.gradient.copy()
     x[:] = model.point
     for k in range(len(low)):
-        move_coordinate(
-            model.hessian, 0.0, x, r, k, min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]])
-        )
+        inside = min(max(x[k], space.options[k, low[k]]), space.options[k, high[k]])
+        move_coordinate(model.hessian, 0.0, x, r, k, inside)
     left = _left_of_budget(space, low, high)
     _descend(space, model, low, high, 0.0, x, r)
     if left < 0.0 or _spent(space, low, high, x) <= left:
@@ -294,10 +289,8 @@ def _spent(space: Lattice, low: Choices, high: Choices, x: FloatArray) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def _where_to_split(space: Lattice, model: Taylor, low: Choices, high: Choices, x: FloatArray) -> tuple[int, int]:
-    """The coordinate, and the last option of the lower half.
-
-    Between two options, where x is far from both by the model's curvature; else in the middle of the widest range.
-    """
+    """The coordinate, and the last option of the lower half: between two options where x is far from both by the
+    model's curvature, else in the middle of the widest range."""
     best, split_k, split_at = 1e-18, -1, 0
     for k in range(len(low)):
         below = low[k]
@@ -316,7 +309,7 @@ def _where_to_split(space: Lattice, model: Taylor, low: Choices, high: Choices, 
 
 @numba.njit(nogil=True, cache=True)
 def suggest(
-    space: Lattice, models: Taylors, lows: Choices, highs: Choices, limits: FloatArray
+    space: Lattice, models: Taylor, lows: Choices, highs: Choices, limits: FloatArray
 ) -> tuple[FloatArray, Choices]:
     """(nodes,): a lower bound of each node; (nodes, K): a good action of it, where the bound is below the limit."""
     bound, choice = np.empty(len(lows)), np.zeros_like(lows)
@@ -331,13 +324,10 @@ def suggest(
 
 @numba.njit(nogil=True, cache=True)
 def branch(
-    space: Lattice, models: Taylors, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
+    space: Lattice, models: Taylor, lows: Choices, highs: Choices, tries: IntArray, room: FloatArray, limit: FloatArray
 ) -> tuple[IntArray, Choices, Choices, FloatArray, IntArray, Choices]:
-    """What follows from nodes with bounds below their limit.
-
-    `room` (nodes,): how far each bound is below the limit. Returns parent, low, high, point and tries of the nodes to
-    evaluate next, at most two for each; and actions to try, which settle the nodes that they come from.
-    """
+    """What follows from nodes with bounds below their limit by `room` (nodes,): parent, low, high, point and tries of
+    the nodes to evaluate next, at most two for each; and actions to try, which settle the nodes that they come from."""
     rows, size = lows.shape
     parent, again = np.empty(2 * rows, np.int64), np.zeros(2 * rows, np.int64)
     low, high = np.empty((2 * rows, size), np.int16), np.empty((2 * rows, size), np.int16)

@@ -51,14 +51,10 @@ _TINY = torch.finfo(torch.float64).tiny
 class BoxBounds(NamedTuple):
     """What is known of each box once its vertices and its centre are evaluated."""
 
-    upper: Tensor
-    """(boxes,): no action of the box is farther, up to rounding."""
-    best: Tensor
-    """(boxes,): the distance at the farthest vertex."""
-    vertex: Tensor
-    """(boxes, K): that vertex."""
-    spread: Tensor
-    """(boxes, K): how much each action, from end to end, tells the items apart: where to cut."""
+    upper: Tensor  # (boxes,): no action of the box is farther, up to rounding
+    best: Tensor  # (boxes,): the distance at the farthest vertex
+    vertex: Tensor  # (boxes, K): that vertex
+    spread: Tensor  # (boxes, K): how much each action, from end to end, tells the items apart: where to cut
 
 
 def bound_boxes(family: Family, lower: Tensor, upper: Tensor) -> BoxBounds:
@@ -158,10 +154,7 @@ def _self_bounded(F: Tensor, constant: Tensor, gap: Tensor) -> Tensor:
 
 
 def _largest_mean(y: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """(boxes,): the largest sum_j q_j y_j with low <= q <= high, sum_j q_j = 1; all (boxes, items).
-
-    Every item gets its `low`; what is left goes to the items of the largest y, each up to its `high`.
-    """
+    """(boxes,): the largest sum_j q_j y_j with low <= q <= high, sum_j q_j = 1; all (boxes, items)."""
     y, order = y.sort(dim=1, descending=True)
     low, room = low.gather(1, order), (high - low).gather(1, order)
     left = 1 - low.sum(dim=1, keepdim=True)

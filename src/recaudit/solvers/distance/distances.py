@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, cast, final
 
 import torch
 from torch import Tensor
 
-from recaudit.errors import InputError, did_you_mean
+from recaudit.errors import did_you_mean
+from recaudit.solvers.checks import require
 
 Distance = Literal["hellinger", "tv", "l2", "kl"]
 """Hellinger `sqrt(1 - sum sqrt(p q))` and total variation `sum |p - q| / 2`, both from 0 to 1; L2
@@ -23,17 +24,13 @@ _BLOCK = 1 << 20
 
 def check_distance(name: str) -> Distance:
     """The name of a distance."""
-    for distance in LARGEST:
-        if name == distance:
-            return distance
-    raise InputError("distance", received=name, expected=f"one of {list(LARGEST)}", remedy=did_you_mean(name, LARGEST))
+    require(name in LARGEST, "distance", name, f"one of {list(LARGEST)}", did_you_mean(name, LARGEST))
+    return cast("Distance", name)
 
 
 def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
     """(...,): the distance of two distributions given as log-probabilities (..., items); differentiable in `after`.
-
-    An item of probability 0 (-inf) on both sides does not count.
-    """
+    An item of probability 0 (-inf) on both sides does not count."""
     p, q = before.exp(), after.exp()
     if name == "hellinger":
         # 1 - sum sqrt(p q) = sum (sqrt p - sqrt q)^2 / 2, without the cancellation.
@@ -51,17 +48,13 @@ def distance_between(name: Distance, before: Tensor, after: Tensor) -> Tensor:
 class Family:
     """q(a) = softmax(slope @ a + offset), beta included, and its distance from the baseline p."""
 
-    slope: Tensor
-    """(items, K)"""
-    offset: Tensor
-    """(items,)"""
-    before: Tensor
-    """(items,): log p."""
+    slope: Tensor  # (items, K)
+    offset: Tensor  # (items,)
+    before: Tensor  # (items,): log p
     distance: Distance
     rounding: float = 0.0
     """How far a log q, or a tangent of a log-sum-exp, may be from that of the scores as they were given."""
-    error: float = 0.0
-    """How far, therefore, a distance may be."""
+    error: float = 0.0  # How far, therefore, a distance may be
 
     def scores(self, actions: Tensor) -> Tensor:
         """(..., items): z at the actions (..., K)."""
@@ -78,14 +71,9 @@ class Family:
         return highest(torch.cat([self.distances(actions[first : first + rows]) for first in firsts]), actions)
 
     def moves_straight(self) -> bool:
-        """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest.
-
-        Along one coordinate, q is a mixture of its restrictions to the items with equal slopes. With two different
-        slopes there are two of them, their weights add up to 1, and that is a line; an action that moves one item
-        only is the case of paper 001, Proposition 5.2. All four distances, or their squares, are convex in q, hence
-        convex along the line, hence quasi-convex in the coordinate: moving it to one of its ends loses nothing.
-        With three slopes the line bends, and the maximum may be inside.
-        """
+        """Whether each action, alone, moves q on a straight line of the simplex: then a vertex of a box is farthest, as
+        in `own_item`. Along one coordinate, q is a mixture of its restrictions to the items with equal slopes: with two
+        different slopes that is a line; with three it bends, and the maximum may be inside."""
         low, high = self.slope.amin(dim=0), self.slope.amax(dim=0)
         return bool(((self.slope == low) | (self.slope == high)).all())
 

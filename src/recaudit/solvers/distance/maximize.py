@@ -3,12 +3,14 @@
 Scores are affine in the ratings, z(a) = beta (slope @ a + intercept), and one rating may move the scores of many
 items. Paper 001's Proposition 5.2 is right for ratings that move their own item only; here the farthest action need
 not be a vertex of the box, and trying the vertices proves nothing. The answer is an action with its distance, and a
-bound that no action exceeds: sub-boxes are bounded one by one (`bounds`) and cut until the two meet.
+bound that no action exceeds: sub-boxes are bounded one by one (`bounds`), best first, and cut until the two meet.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -16,12 +18,11 @@ from torch import Tensor
 
 from recaudit.arguments import check_count
 from recaudit.arithmetic import one_thread
-from recaudit.errors import InputError
-from recaudit.solvers.checks import Array, as_box, as_double, check_finite, check_positive, check_scores
-from recaudit.solvers.distance.distances import LARGEST, Distance, Family, check_distance, corners
-from recaudit.solvers.distance.search import ActionSpace, DistanceSearch
-from recaudit.solvers.solution import Solution
-from recaudit.status import Status
+from recaudit.seeding import generator
+from recaudit.solvers.checks import Array, as_box, as_double, as_scores, check_finite, check_positive, require
+from recaudit.solvers.distance.bounds import bound_boxes
+from recaudit.solvers.distance.distances import LARGEST, Distance, Family, check_distance, corners, highest
+from recaudit.solvers.solution import Solution, status_of
 
 # A box of more free actions has too many vertices to look at them all.
 _MOST_ACTIONS = 10
@@ -30,6 +31,14 @@ _LISTED = 4096
 _UNIT = float(torch.finfo(torch.float64).eps)
 # The part of the tolerance that the search has to meet; the rest is for rounding.
 _SEARCHED = 0.9
+# Probabilities at the vertices of the boxes that are bounded at once: what a core's cache holds, or a box if more.
+_BLOCK = 1 << 17
+_MOST_BOXES_AT_ONCE = 64
+# Starts of the ascent that has the last word where the boxes run out.
+_STARTS = 8
+# Steps that are tried along a gradient, as parts of the box, and how many gradients are followed.
+_STEPS = 0.25 ** torch.arange(8, dtype=torch.float64)
+_MOST_GRADIENTS = 40
 # How far the baseline's probabilities may be from adding up to 1.
 _NORMALISED = 1e-6
 
@@ -61,22 +70,14 @@ def maximize_distance(
     """
     name, beta, tol = check_distance(distance), check_positive("beta", beta), check_positive("tol", tol)
     check_count("max_boxes", max_boxes)
-    slopes = as_double("slope", slope, 2, "(items, K)").cpu()
-    intercepts = as_double("intercept", intercept, 1, "(items,)").cpu()
-    check_scores(slopes, intercepts)
-    check_finite("slope", slopes)
-    check_finite("intercept", intercepts)
-    space = ActionSpace.checked(*as_box(lower, upper, (slopes.shape[1],), slopes.device), values)
+    slopes, intercepts = (part.cpu() for part in as_scores(slope, intercept))
+    space = _ActionSpace.checked(*as_box(lower, upper, (slopes.shape[1],), slopes.device), values)
     log_p = _as_baseline(before, len(intercepts))
     # Actions that change nothing stay at their lowest.
     free = (space.lower < space.upper) & (slopes.amin(dim=0) < slopes.amax(dim=0))
-    if int(free.sum()) > _MOST_ACTIONS:
-        raise InputError(
-            "slope",
-            received=f"{int(free.sum())} actions that move scores",
-            expected=f"at most {_MOST_ACTIONS}: a box has 2^K vertices",
-            remedy="Free fewer ratings: give the others equal bounds.",
-        )
+    moving, expected = int(free.sum()), f"at most {_MOST_ACTIONS}: a box has 2^K vertices"
+    remedy = "Free fewer ratings: give the others equal bounds."
+    require(moving <= _MOST_ACTIONS, "slope", f"{moving} actions that move scores", expected, remedy)
     family, actions = _family(slopes, intercepts, log_p, beta, space, free, name), space.lower.clone()
     space, error, boxes = space.among(free), family.error, 0
     everything = corners(space.lower, space.upper) if family.moves_straight() else space.listed(_LISTED)
@@ -84,7 +85,7 @@ def maximize_distance(
         value, actions[free] = family.farthest(everything)
         bound = value + error
     else:
-        search = DistanceSearch(family, space, _SEARCHED * tol, max_boxes)
+        search = _DistanceSearch(family, space, _SEARCHED * tol, max_boxes)
         with one_thread():  # a search is many short steps, and cores would wait for each other between them
             search.run(rng)
         value, actions[free], boxes = float(family.distances(search.action)), search.action, search.boxes
@@ -92,12 +93,12 @@ def maximize_distance(
         squared = name in {"hellinger", "l2"}
         bound = math.sqrt(search.bound**2 + 8 * family.rounding) if squared else search.bound + 4 * error
     least, most = np.array([max(value - error, 0.0)]), np.array([max(value, min(bound, LARGEST[name]))])
-    status = np.where(most - least <= tol, Status.SOLVED.value, Status.BOUNDED.value)
+    status = status_of(least, most, tol)
     return Solution(np.array([value]), least, most, status, actions.numpy()[None], np.array([boxes]))
 
 
 def _family(
-    slopes: Tensor, intercepts: Tensor, log_p: Tensor, beta: float, space: ActionSpace, free: Tensor, name: Distance
+    slopes: Tensor, intercepts: Tensor, log_p: Tensor, beta: float, space: _ActionSpace, free: Tensor, name: Distance
 ) -> Family:
     """The distributions that the `free` actions (K,) lead to, the others at their lowest."""
     # What all scores have in common moves no probability, and is gone before it can round: all are relative to the
@@ -127,15 +128,166 @@ def _family(
 def _as_baseline(before: Array, items: int) -> Tensor:
     """(items,): log-probabilities that are finite and add up to 1, to the last digit."""
     log_p = as_double("before", before, 1, "(items,)").cpu()
-    if len(log_p) != items:
-        raise InputError("before", received=f"{len(log_p)} numbers", expected=f"{items}, one an item")
-    check_finite("before", log_p)
+    require(len(log_p) == items, "before", f"{len(log_p)} numbers", f"{items}, one an item")
     total = log_p.logsumexp(dim=0)
-    if abs(float(total)) > _NORMALISED:
-        raise InputError(
-            "before",
-            received=f"log-probabilities whose log-sum-exp is {float(total):.6g}",
-            expected="0, the logarithm of a total of 1",
-            remedy="Give logarithms, of all candidate items and no others.",
-        )
+    received = f"log-probabilities whose log-sum-exp is {float(total):.6g}"
+    remedy = "Give logarithms, of all candidate items and no others."
+    require(abs(float(total)) <= _NORMALISED, "before", received, "0, the logarithm of a total of 1", remedy)
     return log_p - total
+
+
+class _ActionSpace(NamedTuple):
+    """A box, and on it a grid or none."""
+
+    lower: Tensor  # (K,)
+    upper: Tensor  # (K,)
+    options: tuple[Tensor, ...] | None
+    """The values of each action, ascending, from its `lower` to its `upper`; None where all between are allowed."""
+
+    @classmethod
+    def checked(cls, lower: Tensor, upper: Tensor, values: Array | None) -> _ActionSpace:
+        """From a box that is checked and `values` (ratings,) as they come: those inside the box are allowed."""
+        if values is None:
+            return cls(lower, upper, None)
+        ratings = as_double("values", values, 1, "(ratings,)").cpu()
+        require(bool((ratings.diff() > 0).all()), "values", ratings.tolist(), "numbers, ascending")
+        options = tuple(ratings[(low <= ratings) & (ratings <= high)] for low, high in zip(lower, upper, strict=True))
+        expected = "at least one number from `lower` to `upper`, every action"
+        require(all(len(own) for own in options), "values", ratings.tolist(), expected)
+        return cls(torch.stack([own[0] for own in options]), torch.stack([own[-1] for own in options]), options)
+
+    def among(self, columns: Tensor) -> _ActionSpace:
+        """The same for some of the actions: `columns` (K,), booleans."""
+        options = None if self.options is None else tuple(self.options[k] for k in columns.nonzero()[:, 0].tolist())
+        return _ActionSpace(self.lower[columns], self.upper[columns], options)
+
+    def listed(self, limit: int) -> Tensor | None:
+        """(n, K): every allowed action, or None where there are more than `limit`."""
+        if self.options is None or math.prod(len(own) for own in self.options) > limit:
+            return None
+        return torch.stack(torch.meshgrid(*self.options, indexing="ij"), dim=-1).flatten(0, -2)
+
+    def divisible(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """(boxes, K): whether there are allowed values between the ends; where not, the vertices are all there is."""
+        if self.options is None:
+            return lower < upper
+        ends = zip(self.options, lower.T.contiguous(), upper.T.contiguous(), strict=True)
+        steps = [torch.searchsorted(own, high) - torch.searchsorted(own, low) for own, low, high in ends]
+        return torch.stack(steps, dim=1) > 1
+
+    def cut(self, lower: Tensor, upper: Tensor, axis: Tensor) -> tuple[Tensor, Tensor]:
+        """(2 boxes, K): the ends of the halves, two in turn, of the boxes cut across `axis` (boxes,)."""
+        left_upper, right_lower = upper.clone(), lower.clone()
+        for box, k in enumerate(axis.tolist()):
+            middle = (lower[box, k] + upper[box, k]) / 2
+            if self.options is None:
+                left_upper[box, k] = right_lower[box, k] = middle
+            else:
+                after = int(torch.searchsorted(self.options[k], middle, right=True))
+                left_upper[box, k], right_lower[box, k] = self.options[k][after - 1], self.options[k][after]
+        low = torch.stack([lower, right_lower], dim=1).flatten(0, 1)
+        return low, torch.stack([left_upper, upper], dim=1).flatten(0, 1)
+
+
+class _OpenBox(NamedTuple):
+    """A box that may still hold something farther, in the order in which boxes are cut: highest bound, then oldest."""
+
+    minus_bound: float
+    number: int
+    lower: Tensor
+    upper: Tensor
+    axis: Tensor
+
+
+@final
+class _DistanceSearch:
+    """The farthest action so far, the boxes still open, and the highest bound of the others, within `tol` of it."""
+
+    def __init__(self, family: Family, space: _ActionSpace, tol: float, max_boxes: int) -> None:
+        self.value, self.action = -torch.inf, space.lower
+        self.boxes = 0
+        self._family, self._space, self._tol, self._max_boxes = family, space, tol, max_boxes
+        self._continuous = space.options is None
+        self._open: list[_OpenBox] = []
+        self._closed = -torch.inf
+
+    @property
+    def bound(self) -> float:
+        """What no action exceeds, up to rounding."""
+        return max([self.value, self._closed, *(-box.minus_bound for box in self._open[:1])])
+
+    @property
+    def solved(self) -> bool:
+        """Whether value and bound are within the tolerance."""
+        return self.bound <= self.value + self._tol
+
+    def run(self, rng: int) -> None:
+        """Halve the boxes of the highest bounds until bound and value meet or the boxes run out; `rng` for ascents."""
+        low, high = self._space.lower[None], self._space.upper[None]
+        self._add(low, high, torch.full((1,), torch.inf, dtype=torch.float64))
+        if self._continuous and not self.solved:
+            self._climb_from(torch.cat([self.action[None], (low + high) / 2]))
+        vertices = len(self._family.offset) << low.shape[1]
+        at_once = min(max(1, _BLOCK // (2 * vertices)), _MOST_BOXES_AT_ONCE)
+        while not self.solved and self.boxes + 2 <= self._max_boxes:
+            count = min(at_once, (self._max_boxes - self.boxes) // 2, len(self._open))
+            boxes = [heapq.heappop(self._open) for _ in range(count)]
+            lower, upper, axis = (torch.stack(part) for part in list(zip(*boxes, strict=True))[2:])
+            bounds = torch.tensor([-box.minus_bound for box in boxes], dtype=torch.float64)
+            self._add(*self._space.cut(lower, upper, axis), bounds.repeat_interleave(2))
+        if self._continuous and not self.solved:
+            draws = torch.from_numpy(generator(rng, "dense_distance").random((_STARTS, low.shape[1])))
+            self._climb_from(low + draws * (high - low))
+
+    def _add(self, lower: Tensor, upper: Tensor, parents: Tensor) -> None:
+        """Bound the boxes (boxes, K), whose parents' bounds are `parents` (boxes,), and keep what stays open."""
+        found = bound_boxes(self._family, lower, upper)
+        self._offer(*highest(found.best, found.vertex))
+        if self._continuous:
+            centre = (lower + upper) / 2
+            distance, action = highest(self._family.distances(centre), centre)
+            if distance > self.value + self._tol:
+                self._climb_from(action[None])
+        divisible = self._space.divisible(lower, upper)
+        # Between neighbouring values of a grid there is nothing but the vertices.
+        bounds = torch.where(divisible.any(dim=1), torch.minimum(found.upper, parents), found.best)
+        axes = found.spread.masked_fill(~divisible, -1.0).argmax(dim=1)
+        for row, bound in enumerate(bounds.tolist()):
+            self.boxes += 1
+            if bound <= self.value + self._tol:
+                self._closed = max(self._closed, bound)
+            else:
+                heapq.heappush(self._open, _OpenBox(-bound, self.boxes, lower[row], upper[row], axes[row]))
+
+    def _climb_from(self, starts: Tensor) -> None:
+        self._offer(*_ascend(self._family, starts, self._space.lower, self._space.upper, self._tol / 10))
+
+    def _offer(self, distance: float, action: Tensor) -> None:
+        if distance > self.value:
+            self.value, self.action = distance, action
+
+
+def _ascend(family: Family, starts: Tensor, lower: Tensor, upper: Tensor, tol: float) -> tuple[float, Tensor]:
+    """The farthest distance found from `starts` (n, K) in the box `lower`, `upper` (K,), and its action (K,): every
+    start follows its own gradient to the best of a few steps, until no step of any start gains `tol`."""
+    points, width = starts, upper - lower
+    distances = family.distances(points)
+    for _ in range(_MOST_GRADIENTS):
+        with torch.enable_grad():
+            variable = points.detach().clone().requires_grad_()
+            (gradient,) = torch.autograd.grad(family.distances(variable).sum(), variable)
+        # In units of the box, without what leads out of it, and as long as the box is wide; 0 at q = p.
+        direction = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) * width
+        out = ((direction > 0) & (points >= upper)) | ((direction < 0) & (points <= lower))
+        direction = direction.masked_fill(out, 0.0)
+        direction = direction / direction.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        tried = points[:, None] + _STEPS[:, None] * (direction * width)[:, None]
+        tried = torch.minimum(torch.maximum(tried, lower), upper)
+        found, step = family.distances(tried).max(dim=1)
+        better = found > distances
+        gain = float((found - distances).max())
+        points = torch.where(better[:, None], tried[torch.arange(len(tried)), step], points)
+        distances = torch.maximum(distances, found)
+        if gain <= tol:
+            break
+    return highest(distances, points)

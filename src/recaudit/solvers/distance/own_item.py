@@ -26,7 +26,6 @@ additions each.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -36,11 +35,10 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recaudit.arithmetic import core_count
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.errors import InputError
 from recaudit.ranking import top_items
-from recaudit.solvers.checks import check_finite, check_positive
+from recaudit.solvers.batches import split_on_cores
+from recaudit.solvers.checks import check_finite, check_positive, require
 from recaudit.solvers.distance.distances import LARGEST, Distance
 from recaudit.solvers.distance.vertices import Vertices, distance_at, largest_at_vertices, log_sum
 from recaudit.solvers.solution import Solution
@@ -59,14 +57,10 @@ _NOT_FINITE = -1
 @final
 @dataclass(frozen=True, eq=False)
 class VertexSolution(Solution):
-    """The largest distance of every pair of a viewer and an editor, viewer by viewer.
+    """The largest distance of every pair of a viewer and an editor, viewer by viewer; not applicable for a viewer with
+    no candidates, or without the target among them. `choices` stand for `actions`; `evaluations` are the vertices."""
 
-    Not applicable for a viewer without candidates, or whose candidates lack the target. `choices` take the place of
-    `actions`; `evaluations` are the vertices of a pair.
-    """
-
-    vertex: IntArray
-    """(n,): the vertex that reaches the value, two bits an action, the first action lowest."""
+    vertex: IntArray  # (n,): the vertex that reaches the value, two bits an action, the first action lowest
 
     def choices(self, actions: int) -> Bytes:
         """(n, actions): 1 where the item's score is its lowest, 2 its highest, 0 where it is as before or is no
@@ -96,33 +90,20 @@ def largest_distance(
     """
     check_positive("beta", beta)
     _check_edits(items, edited, changes)
-    if target is not None and changes is not None:
-        raise InputError("changes", received=f"{changes} beside a target", expected="None beside a target")
+    require(target is None or changes is None, "changes", f"{changes} beside a target", "None beside a target")
     candidate = (scores != -torch.inf).numpy()
     check_finite("scores", scores[torch.from_numpy(candidate)])
-    (editors, actions), cores = items.shape, core_count()
+    editors, actions = items.shape
     viewers = _Viewers.of(beta, scores, candidate, actions + 1 + (target is not None))
     vertices, items = Vertices.of(actions, changes), np.ascontiguousarray(items)
     value, vertex = np.zeros((len(scores), editors)), np.zeros((len(scores), editors), dtype=np.int64)
 
     def solve(rows: slice) -> None:
-        _solve_rows(
-            list(LARGEST).index(distance),
-            beta,
-            viewers,
-            rows.start,
-            items,
-            edited[rows].contiguous().numpy(),
-            -1 if target is None else target,
-            changes is not None,
-            vertices,
-            value[rows],
-            vertex[rows],
-        )
+        own = rows.start, items, edited[rows].contiguous().numpy()
+        asked = -1 if target is None else target, changes is not None, vertices
+        _solve_rows(list(LARGEST).index(distance), beta, viewers, *own, *asked, value[rows], vertex[rows])
 
-    size = max(1, math.ceil(len(scores) / cores))
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(solve, (slice(start, start + size) for start in range(0, len(scores), size))))
+    split_on_cores(solve, len(scores))
     if (vertex == _NOT_FINITE).any():
         check_finite("edited", edited)
     applicable = candidate.any(axis=1) if target is None else candidate[:, target]
@@ -133,25 +114,18 @@ def largest_distance(
 
 
 def _check_edits(items: IntArray, edited: Tensor, changes: int | None) -> None:
-    if edited.dim() != 4 or edited.shape[1:3] != items.shape or edited.shape[3] < 2:
-        raise InputError(
-            "edited",
-            received=f"shape {tuple(edited.shape)} beside items of shape {items.shape}",
-            expected="shape (viewers, editors, actions, ratings + 1)",
-        )
+    fits = edited.dim() == 4 and edited.shape[1:3] == items.shape and edited.shape[3] >= 2
+    received = f"shape {tuple(edited.shape)} beside items of shape {items.shape}"
+    require(fits, "edited", received, "shape (viewers, editors, actions, ratings + 1)")
     ordered, actions = np.sort(items, axis=1), items.shape[1]
-    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-        raise InputError("items", received="an item twice in a row", expected="distinct items for each editor")
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    require(not twice.any(), "items", "an item twice in a row", "distinct items for each editor")
     # Each moved item is at one of two ends; without a limit all of them move.
     moved = [actions] if changes is None else range(min(changes, actions) + 1)
     count = sum(math.comb(actions, n) * 2**n for n in moved)
-    if count > MOST_VERTICES:
-        raise InputError(
-            "items",
-            received=f"{actions} actions, {count:,} vertices a pair",
-            expected=f"at most {MOST_VERTICES:,} vertices: 16 actions, two vertices for each",
-            remedy="Let editors change fewer ratings.",
-        )
+    expected = f"at most {MOST_VERTICES:,} vertices: 16 actions, two vertices for each"
+    received, remedy = f"{actions} actions, {count:,} vertices a pair", "Let editors change fewer ratings."
+    require(count <= MOST_VERTICES, "items", received, expected, remedy)
 
 
 class _Viewers(NamedTuple):
@@ -162,21 +136,15 @@ class _Viewers(NamedTuple):
     every item of the tail, and what is subtracted from the tail's sum costs no more digits than the tail has items.
     """
 
-    rank: Bytes
-    """(viewers, items): the place among the top ones, _TAIL, or _NO_CANDIDATE."""
-    mass: FloatArray
-    """(viewers, items): of the items in the tail, in units of the last top one's; 0 elsewhere."""
-    tail: FloatArray
-    """(viewers,): the sum of `mass`."""
-    tail_squares: FloatArray
-    """(viewers,): the sum of its squares."""
+    rank: Bytes  # (viewers, items): the place among the top ones, _TAIL, or _NO_CANDIDATE
+    mass: FloatArray  # (viewers, items): of the items in the tail, in units of the last top one's; 0 elsewhere
+    tail: FloatArray  # (viewers,): the sum of `mass`
+    tail_squares: FloatArray  # (viewers,): the sum of its squares
     level: FloatArray
     """(viewers,): the highest score. All are relative to it before they are multiplied with beta: what they share moves
     no probability, and must not cost digits."""
-    logits: FloatArray
-    """(viewers, items): beta times the scores, less the level."""
-    top_logits: FloatArray
-    """(viewers, places): falling; -inf where there are fewer candidates."""
+    logits: FloatArray  # (viewers, items): beta times the scores, less the level
+    top_logits: FloatArray  # (viewers, places): falling; -inf where there are fewer candidates
 
     @classmethod
     def of(cls, beta: float, scores: Tensor, candidate: BoolArray, places: int) -> _Viewers:
@@ -264,10 +232,8 @@ def _gather(
     slot: IntArray,
 ) -> tuple[int, int, int, float, float]:
     """Write the edited candidates of viewer v and editor e into `logit` and `slot`; the target too, edited or not.
-
-    How many there are (or _NOT_FINITE), which of them is the target (-1: none); one bit for each top place that is
-    edited; the mass and the squared mass of those in the tail.
-    """
+    How many there are (or _NOT_FINITE), which is the target (-1: none); one bit for each top place that is edited; the
+    mass and the squared mass of those in the tail."""
     actions, ratings = edited.shape[2], edited.shape[3] - 1
     m, place, tops_edited, gone, gone_squares = 0, -1, 0, 0.0, 0.0
     for t in range(actions + 1):
@@ -305,10 +271,7 @@ def _rest(
     v: int, top_logits: FloatArray, heavier: FloatArray, tops_edited: int, tail: float, tail_squares: float
 ) -> tuple[float, float, float]:
     """The logit of viewer v's best unedited candidate; in its units the mass of all unedited, and of its squares.
-
-    `heavier` (places, places) as in `_solve_rows`, `tops_edited` one bit a place, `tail` in units of the last place.
-    All 0 where everything is edited.
-    """
+    `tops_edited` has one bit a place, `tail` is in units of the last place. All 0 where everything is edited."""
     last = top_logits.shape[1] - 1
     best = 0
     while best <= last and (tops_edited >> best) & 1:
@@ -327,12 +290,9 @@ def _rest(
 def _largest_of_target(
     kind: int, m: int, rest: float, target: int, actions: int, logit: FloatArray, slot: IntArray
 ) -> tuple[float, int]:
-    """The largest distance of the two outcomes "the target" and "another", and its vertex.
-
-    Both distributions are determined by the target's probability alone, and the distance grows with the difference on
-    either side: only the lowest and the highest probability count. The target highest and the others lowest, or
-    the other way round. `target` is its place among the `m` items.
-    """
+    """The largest distance of the two outcomes "the target" and "another", and its vertex. It grows with the difference
+    in the target's probability on either side: the target highest and the others lowest, or the other way round.
+    `target` is its place among the `m` items."""
     log_rest = math.log(rest) if rest > 0.0 else -np.inf
     own = (logit[0, target], logit[1, target], logit[2, target])
     logit[:, target] = -np.inf  # what is left are the others

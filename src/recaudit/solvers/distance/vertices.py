@@ -20,22 +20,15 @@ _HIGHEST = 300.0
 
 
 class Vertices(NamedTuple):
-    """The vertices that a pair with m edited items can take: the first `counts[m]`.
-
-    Each comes from an earlier one, its parent, by moving one item; the first is all lowest or, where only some may
-    move, nothing moved.
-    """
+    """The vertices that a pair with m edited items can take: the first `counts[m]`. Each comes from an earlier one, its
+    parent, by moving one item; the first is all lowest or, where only some may move, nothing moved."""
 
     codes: IntArray
     """(vertices,): two bits an item, the first item lowest: 1 for lowest, 2 for highest, 0 for as before."""
-    parent: IntArray
-    """(vertices,)"""
-    item: IntArray
-    """(vertices,): the item that has moved."""
-    option: IntArray
-    """(vertices,): where to."""
-    counts: IntArray
-    """(items + 1,)"""
+    parent: IntArray  # (vertices,)
+    item: IntArray  # (vertices,): the item that has moved
+    option: IntArray  # (vertices,): where to
+    counts: IntArray  # (items + 1,)
 
     @classmethod
     def of(cls, items: int, changes: int | None) -> Vertices:
@@ -70,10 +63,9 @@ def largest_at_vertices(
 ) -> tuple[float, int]:
     """The largest distance over the vertices of one pair, and the place of the vertex that reaches it.
 
-    `logit` (3, items) holds the logits of its `m` edited items before, at their lowest and at their highest; `rest` and
-    `squares` are the sums of the unedited masses and of their squares; `limited` says whether only some items may move.
-    To work in: `root` (3, items) for the square roots of masses, `part` (3, 3, items) for the terms of the sums of each
-    option of each item, `sums` (3, vertices), `after` (items,) for the logits at one vertex.
+    `logit` (3, items): of its `m` edited items before, at their lowest and at their highest; `rest`, `squares`: sums
+    of the unedited masses and of their squares; `limited`: whether only some items may move. To work in: `root`
+    (3, items), `part` (3, 3, items) and `sums` (3, vertices) as in the functions below, `after` (items,).
     """
     codes, count = vertices.codes, vertices.counts[m]
     before, highest = rest, -np.inf
@@ -102,10 +94,8 @@ def largest_at_vertices(
 
 @njit(nogil=True, cache=True, forceinline=True)
 def _terms(kind: int, m: int, scale: float, logit: FloatArray, root: FloatArray, part: FloatArray) -> None:
-    """Each option's terms of the sums; masses times `scale` are in units of the total before.
-
-    Hellinger: d sqrt p and d^2, of which E is made. The others: e; L2: also e p and e^2; KL: also w log(w / p).
-    """
+    """Each option's terms of the sums, in units of the total before: masses times `scale`.
+    Hellinger: d sqrt p and d^2, of which E is made. The others: e; L2: also e p and e^2; KL: also w log(w / p)."""
     for s in range(m):
         before = root[0, s]
         for o in range(1, 3):
@@ -155,11 +145,8 @@ def _largest_by_sums(
     root: FloatArray,
     sums: FloatArray,
 ) -> tuple[float, int]:
-    """The largest distance over the first `count` vertices from their sums, and its place.
-
-    `share` is the rest's share of the mass before, `squares` the sum of its items' squared shares. What is compared
-    is not the distance itself where something simpler is largest at the same vertex.
-    """
+    """The largest distance over the first `count` vertices, and its place; what is compared may be simpler.
+    `share` is the rest's share of the mass before, `squares` the sum of its items' squared shares."""
     best, at = 0.0, 0  # a distance of 0 may come out below it by rounding
     if kind == _HELLINGER:
         for i in range(count):
@@ -196,10 +183,8 @@ def _largest_by_sums(
 def distance_at(
     kind: int, before: FloatArray, after: FloatArray, m: int, log_rest: float, concentration: float
 ) -> float:
-    """The distance of two distributions from log-masses (m,) before and after, and of a rest that does not move.
-
-    Safe for masses of any size. `concentration` is the sum of the rest's squared masses over the square of their sum.
-    """
+    """The distance of two distributions from log-masses (m,) of any size before and after, and of a rest that does not
+    move. `concentration` is the sum of the rest's squared masses over the square of their sum."""
     norm_before, norm_after = log_sum(before, m, log_rest), log_sum(after, m, log_rest)
     p, q = math.exp(log_rest - norm_before), math.exp(log_rest - norm_after)
     if kind == _HELLINGER:

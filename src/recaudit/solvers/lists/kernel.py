@@ -22,10 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective
+from recaudit.solvers.lists.objective import LANES, CategoryVectors, IndexArray, ListObjective, Scores
 from recaudit.ties import TIE
-
-Scores = NDArray[np.float64] | NDArray[np.float32]
 
 NOT_FINITE = -1
 """In place of a number of evaluations: a score is NaN or infinite."""
@@ -37,34 +35,21 @@ _SLACK = 1e-12
 class ListState(NamedTuple):
     """One user's list in the making; vectors are padded to full blocks."""
 
-    score: Scores
-    """(items,)"""
-    free: BoolArray
-    """(items,): what may be in the list and is not yet."""
-    due: BoolArray
-    """(items,): what must be."""
-    p: FloatArray
-    """(genres,): the user's interests."""
-    largest: float
-    """The largest absolute score of what may be in the list."""
-    best: IndexArray
-    """(vectors,): the best unused item; -1 without any."""
-    base: FloatArray
-    """(vectors,): (1 - lambda) s of it, -inf without any: lambda may be 1."""
-    ceiling: FloatArray
-    """(blocks,): no vector of the block has a higher value."""
-    closed: BoolArray
-    """(vectors,): only items that must be in the list are left."""
-    used: IntArray
-    """(genres,): places that are taken, or kept for items that must be in the list."""
-    held: FloatArray
-    """(genres,): S."""
+    score: Scores  # (items,)
+    free: BoolArray  # (items,): what may be in the list and is not yet
+    due: BoolArray  # (items,): what must be
+    p: FloatArray  # (genres,): the user's interests
+    largest: float  # The largest absolute score of what may be in the list
+    best: IndexArray  # (vectors,): the best unused item; -1 without any
+    base: FloatArray  # (vectors,): (1 - lambda) s of it, -inf without any: lambda may be 1
+    ceiling: FloatArray  # (blocks,): no vector of the block has a higher value
+    closed: BoolArray  # (vectors,): only items that must be in the list are left
+    used: IntArray  # (genres,): places that are taken, or kept for items that must be in the list
+    held: FloatArray  # (genres,): S
     logs: FloatArray
     """(terms + 1,): what a term adds to the sum. The last is 0: for vectors with fewer terms than their block."""
-    logs_stamp: IndexArray
-    """(terms + 1,): the stamp that a log is from."""
-    values: FloatArray
-    """(vectors,): as of when the block was looked at last."""
+    logs_stamp: IndexArray  # (terms + 1,): the stamp that a log is from
+    values: FloatArray  # (vectors,): as of when the block was looked at last
 
 
 @njit(nogil=True, cache=True)
@@ -94,10 +79,7 @@ def new_state(score: Scores, allowed: BoolArray, due: BoolArray, p: FloatArray, 
 @njit(nogil=True, cache=True)
 def fill(vectors: CategoryVectors, objective: ListObjective, state: ListState, chosen: IntArray) -> int:
     """One user's list into `chosen` (n,), which holds -1; how many sums were computed.
-
-    Items that must be in the list are there whatever the caps, and count. Of tied values the one with the higher score
-    wins, of tied scores the item that comes first (`recaudit.ties`).
-    """
+    Items that must be in the list are there whatever the caps, and count."""
     due_left = 0
     for must_have in np.flatnonzero(state.due):
         due_left += 1
@@ -145,11 +127,9 @@ def winner(
     objective: ListObjective,
     state: ListState,
 ) -> tuple[int, int]:
-    """The item with the highest value at this rank, and how many values were computed.
-
-    -1 if no item is left, or none is above `floor`. `stamp` is another number whenever `held` is another; `ready` says
-    that the logarithms are there already. Ceilings are lowered to what was found.
-    """
+    """The item with the highest value at this rank, -1 if none is above `floor`; how many values were computed.
+    `stamp` is another number whenever `held` is another; `ready`: the logarithms are there already. Ceilings are
+    lowered to what was found."""
     # Unpacked once: taking an array out of a tuple counts references, which costs more than what is done with it.
     _, _, _, term_genre, term_share, _, _, block_indptr, block_terms, _ = vectors
     weights, rank_weights, totals, importance, alpha, _ = objective
@@ -186,10 +166,7 @@ def winner(
 
 @njit(nogil=True, cache=True)
 def _first_of_the_best(floor: float, vectors: CategoryVectors, state: ListState) -> int:
-    """Of the items with values of at least `floor` those with the highest score, and of these the first.
-
-    Whatever was not looked at has a ceiling below the floor.
-    """
+    """Of the items with values of at least `floor` those with the highest score, and of these the first."""
     score, free, due, _, largest, best, _, ceiling, closed, _, _, _, _, values = state
     top = -np.inf
     for block in range(len(ceiling)):

@@ -16,22 +16,10 @@ import math
 import numpy as np
 from numba import njit
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.solvers.lists.kernel import (
-    NOT_FINITE,
-    ListState,
-    Scores,
-    evaluate,
-    fill,
-    gain,
-    new_state,
-    next_best,
-    put,
-    tied,
-    weigh,
-    winner,
-)
-from recaudit.solvers.lists.objective import CategoryVectors, ListObjective
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.solvers.lists import kernel
+from recaudit.solvers.lists.kernel import NOT_FINITE, ListState
+from recaudit.solvers.lists.objective import CategoryVectors, ListObjective, ListUsers
 
 _MOST = 20
 """Exchanges in a list, after which it is left as it is: lists of 50 out of 21,000 items take up to 40, of which the
@@ -40,10 +28,7 @@ first 20 bring nine tenths of the rise, in half of the time."""
 
 @njit(nogil=True, cache=True)
 def make_lists(
-    scores: Scores,
-    allowed: BoolArray,
-    must: BoolArray,
-    interests: FloatArray,
+    users: ListUsers,
     vectors: CategoryVectors,
     objective: ListObjective,
     exchange: bool,
@@ -52,26 +37,26 @@ def make_lists(
 ) -> None:
     """Fill in `lists` (users, n), which holds -1, and `evaluations` (users,): how many sums were computed.
 
-    `scores`, `allowed` (users, items); `must` (users, items), or (1, items) for the same in every list; `interests`
-    (users, genres): p. With `exchange` it is the greedy list or the one by score alone, whichever is better, then
-    exchanges: all weights of the objective are the same then, and so are all totals. Caps hold, and what must be in
-    the list stays. What comes in takes the place of what goes.
+    With `exchange` it is the greedy list or the one by score alone, whichever is better, then exchanges: all weights of
+    the objective are the same then, and so are all totals. Caps hold, and what must be in the list stays. What comes in
+    takes the place of what goes.
     """
+    scores, allowed, must, interests = users
     weights, rank_weights, totals, importance, alpha, caps = objective
     by_score = ListObjective(np.zeros(len(totals)), rank_weights, totals, importance, alpha, caps)
     plain = np.empty(len(totals), dtype=np.int64)
     for row in range(len(scores)):
         chosen, due = lists[row], must[min(row, len(must) - 1)]
-        state = new_state(scores[row], allowed[row], due, interests[row], vectors)
+        state = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
         if state.largest == np.inf:
             evaluations[row] = NOT_FINITE
             continue
-        evaluations[row] = fill(vectors, objective, state, chosen)
+        evaluations[row] = kernel.fill(vectors, objective, state, chosen)
         if not exchange:
             continue
-        other = new_state(scores[row], allowed[row], due, interests[row], vectors)
+        other = kernel.new_state(scores[row], allowed[row], due, interests[row], vectors)
         plain[:] = -1
-        fill(vectors, by_score, other, plain)
+        kernel.fill(vectors, by_score, other, plain)
         length = (chosen >= 0).sum()
         total = rank_weights[:length].sum()
         own = ListObjective(weights, rank_weights[:length], np.full(length, total), importance, alpha, caps)
@@ -83,7 +68,7 @@ def make_lists(
         for vector in range(len(state.closed)):
             if state.closed[vector]:
                 state.closed[vector] = False
-                state.best[vector] = next_best(vector, vectors, state)
+                state.best[vector] = kernel.next_best(vector, vectors, state)
         _improve(vectors, own, state, chosen[:length])
 
 
@@ -112,11 +97,11 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
     tops, logs = np.empty(len(state.ceiling)), np.empty(len(state.logs))
     first_term = np.searchsorted(vectors.term_genre, np.arange(len(objective.caps) + 1))
     settled, place, stamp, left, known = 0, 0, 0, _MOST, False
-    weigh(weight, state)
+    kernel.weigh(weight, state)
     while settled < n and left > 0:
         if not known:
             if capped:
-                weigh(weight, state)
+                kernel.weigh(weight, state)
             _weigh_all(vectors, objective, state, tops)
             logs[:], known = state.logs, True
         item, came, other = chosen[place], -1, -1
@@ -130,7 +115,7 @@ def _improve(vectors: CategoryVectors, objective: ListObjective, state: ListStat
             _hold(item, w[place], -1, vectors, state)
             _hold(came, w[place], 1, vectors, state)
             for changed in (vectors.vector_of[item], vectors.vector_of[came]):
-                put(changed, next_best(changed, vectors, state), weight, state)
+                kernel.put(changed, kernel.next_best(changed, vectors, state), weight, state)
         elif not equal:
             other = _better_place(place, chosen, vectors, objective, state)
             if other >= 0:
@@ -152,9 +137,9 @@ def _weigh_all(vectors: CategoryVectors, objective: ListObjective, state: ListSt
     p, held, logs, base, values = state.p, state.held, state.logs, state.base, state.values
     for term in range(len(term_genre)):
         g = term_genre[term]
-        logs[term] = gain(term_share[term], p[g], importance[g], held[g], rank_weights[0], totals[0], alpha)
+        logs[term] = kernel.gain(term_share[term], p[g], importance[g], held[g], rank_weights[0], totals[0], alpha)
     for block in range(len(tops)):
-        tops[block] = evaluate(block, weights[0], vectors.block_indptr, vectors.block_terms, logs, base, values)
+        tops[block] = kernel.evaluate(block, weights[0], vectors.block_indptr, vectors.block_terms, logs, base, values)
 
 
 @njit(nogil=True, cache=True)
@@ -181,10 +166,10 @@ def _better(
     for at in range(vectors.indptr[vector], vectors.indptr[vector + 1]):
         g, share = vectors.term_genre[vectors.terms[at]], vectors.term_share[vectors.terms[at]]
         p, m, held = state.p[g], objective.importance[g], state.held[g]
-        worth += gain(share, p, m, held, w, total, alpha)
+        worth += kernel.gain(share, p, m, held, w, total, alpha)
         # Of any share of this genre, without the item and with it: the difference is largest for the whole of an item.
-        more += gain(1.0, p, m, held, first, total, alpha)
-        more -= gain(1.0, p, m, held + w * share, first, total, alpha)
+        more += kernel.gain(1.0, p, m, held, first, total, alpha)
+        more -= kernel.gain(1.0, p, m, held + w * share, first, total, alpha)
     worth = (1 - weight) * state.score[item] + weight * worth
     floor = worth + _rise(worth, weight, state.largest)
     came = -1
@@ -196,9 +181,9 @@ def _better(
                 g = vectors.term_genre[vectors.terms[at]]
                 p, m, held = state.p[g], objective.importance[g], state.held[g]
                 for term in range(first_term[g], first_term[g + 1]):
-                    state.logs[term] = gain(vectors.term_share[term], p, m, held, w, total, alpha)
+                    state.logs[term] = kernel.gain(vectors.term_share[term], p, m, held, w, total, alpha)
         state.ceiling[:] = tops + weight * more
-        came, _ = winner(place, stamp, equal, floor, vectors, objective, state)
+        came, _ = kernel.winner(place, stamp, equal, floor, vectors, objective, state)
     _hold(item, w, 1, vectors, state)
     return came
 
@@ -206,7 +191,7 @@ def _better(
 @njit(nogil=True, cache=True)
 def _rise(value: float, weight: float, largest: float) -> float:
     """What an exchange has to add: more than a tie of either side, and than rounding does to sums of order one."""
-    return 2 * max(tied(value, weight, largest), 1e-12)
+    return 2 * max(kernel.tied(value, weight, largest), 1e-12)
 
 
 @njit(nogil=True, cache=True)

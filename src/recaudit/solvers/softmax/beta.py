@@ -20,8 +20,7 @@ import numpy as np
 from scipy.special import entr, softmax
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.errors import InputError
-from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_positions, check_positive
+from recaudit.solvers.checks import AffineScores, Array, as_affine_scores, as_positions, check_positive, require
 from recaudit.solvers.softmax.maximize import maximize_softmax
 from recaudit.solvers.solution import Solution, status_of
 from recaudit.solvers.top1 import top1_margin
@@ -43,30 +42,31 @@ _UNIT = float(np.finfo(np.float64).eps)
 @final
 @dataclass(frozen=True, eq=False)
 class BestBeta(Solution):
-    """The largest log-probability of one pair over all betas and actions, the limit where beta is inf or 0.
-
-    `evaluations` counts the betas at which it was solved.
-    """
+    """The largest log-probability of one pair over all betas and actions, the limit where beta is inf or 0;
+    `evaluations` counts the betas at which it was solved."""
 
     beta: FloatArray
     """(n,): inf where the item can be made the top one: the more deterministic the policy, the better. 0 where no
     action lifts it above the mean score: the item is best served by chance alone."""
-    bracket: FloatArray
-    """(n, 2): the best beta lies between these."""
-    reachable: BoolArray
-    """(n,): whether some action makes the item a highest-scoring one."""
+    bracket: FloatArray  # (n, 2): the best beta lies between these
+    reachable: BoolArray  # (n,): whether some action makes the item a highest-scoring one
 
 
 def best_beta(slope: Array, intercept: Array, target: int, lower: Array, upper: Array, tol: float = 1e-6) -> BestBeta:
     """The beta > 0 that maximises the target's largest probability over the actions a, lower <= a <= upper.
 
-    `slope` (items, K) and `intercept` (items,): the scores s = slope @ a + intercept of all candidate items;
-    `target`: a position; `lower`, `upper`: numbers or (K,). An item that ties for the top at best, to 1e-7, is
+    `target`: a position; the others as for `maximize_softmax`. An item that ties for the top at best, to 1e-7, is
     reachable with a limit of at most 1/2: its value is the one at a beta of 10^4.
     """
     tol = check_positive("tol", tol)
-    scores = AffineScores(*as_affine_scores(slope, intercept, lower, upper))
-    return _BetaProblem.of(scores, int(as_positions("target", [target], len(scores.intercept)))).solve(tol)
+    given = AffineScores(*as_affine_scores(slope, intercept, lower, upper))
+    target = int(as_positions("target", [target], len(given.intercept)))
+    ahead = given.slope - given.slope[target], given.intercept - given.intercept[target]
+    problem = _BetaProblem(*ahead, given.lower, given.upper, target, given)
+    received = f"scores that differ from the target's by up to {problem.sizes.max():.3g}"
+    expected = f"differences of at most {_FARTHEST:g}, which double precision holds at every beta"
+    require(problem.sizes.max() <= _FARTHEST, "slope, intercept", received, expected)
+    return problem.solve(tol)
 
 
 class _Line(NamedTuple):
@@ -101,19 +101,6 @@ class _BetaProblem(AffineScores):
 
     target: int
     given: AffineScores  # before the target's were subtracted
-
-    @classmethod
-    def of(cls, given: AffineScores, target: int) -> _BetaProblem:
-        """The scores less those of the item at position `target`."""
-        slope, intercept = given.slope - given.slope[target], given.intercept - given.intercept[target]
-        problem = cls(slope, intercept, given.lower, given.upper, target, given)
-        if not problem.sizes.max() <= _FARTHEST:
-            raise InputError(
-                "slope, intercept",
-                received=f"scores that differ from the target's by up to {problem.sizes.max():.3g}",
-                expected=f"differences of at most {_FARTHEST:g}, which double precision holds at every beta",
-            )
-        return problem
 
     def solve(self, tol: float) -> BestBeta:
         """At beta = inf where the target can be on top, else by bisection."""

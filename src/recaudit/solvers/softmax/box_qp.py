@@ -22,10 +22,8 @@ _ROUNDS = 5
 
 
 def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
-    """(rows, K): the points u + s, with a duality gap of at most `tol` unless the rounds run out.
-
-    `hessian` (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 and `tol` (rows,).
-    """
+    """(rows, K): the points u + s, with a duality gap of at most `tol` (rows,) unless the rounds run out; `hessian`
+    (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 (rows,)."""
     if points.device.type != "cpu":
         return minimize_together(hessian, gradient, points, damping, tol)
     result = torch.empty_like(points)
@@ -126,10 +124,7 @@ def _newton_direction(
 
 
 def minimize_together(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
-    """The same steps for all rows at once.
-
-    Rows come last throughout, (K, K, rows) and (K, rows): each coordinate's step is then one contiguous pass.
-    """
+    """The same steps for all rows at once; rows come last, (K, K, rows): each step is then one contiguous pass."""
     H, x, r = (
         part.clone(memory_format=torch.contiguous_format) for part in (hessian.permute(1, 2, 0), points.T, gradient.T)
     )

@@ -56,11 +56,8 @@ class Scaled(NamedTuple):
 
 
 def tolerance_beside(tol: float, rounding: Tensor) -> Tensor:
-    """(rows,): the gap to reach, so that bounds widened by `rounding` (rows,) on either side are at most `tol` apart.
-
-    A third `rounding` is for the sums of the bounds themselves. A gap below the rounding itself cannot be told: where
-    that leaves no room for `tol`, the bounds stay apart and the target is bounded.
-    """
+    """(rows,): the gap to reach, so that bounds widened by `rounding` (rows,) on either side, and once more for their
+    sums, are at most `tol` apart. A gap below the rounding cannot be told: such a target stays bounded."""
     return torch.maximum(tol - 3 * rounding, rounding)
 
 
@@ -138,12 +135,11 @@ class LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
         return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
-    def evaluate(self, points: Tensor, owner: Tensor, *, hessian: bool) -> Evaluation:
-        """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,).
-
-        With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T. Both are one matrix product
-        for all rows: p times the slopes and times the products of slope columns.
-        """
+    def evaluate(self, points: Tensor, owner: Tensor | None = None, *, hessian: bool) -> Evaluation:
+        """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,), or the
+        first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
+        if owner is None:
+            owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
         first = block.new_empty(self.problems, 1 + self.actions, rows.width)
@@ -166,11 +162,9 @@ class LogSumExp:
         return Evaluation(total[:, 0].log() + rows.unpad(peak.mT)[:, 0], gradient, curvature)
 
     def _weights(self, block: Tensor, peak: Tensor) -> Tensor:
-        """(problems, items, rows): exp(S u + t), less the row's largest exponent where it could overflow.
-
-        Items come first because the sums over them are then the fastest matrix products; the buffer is kept because
-        the system takes longer to hand out new pages than to fill them.
-        """
+        """(problems, items, rows): exp(S u + t), less the row's largest exponent where it could overflow. Items come
+        first: sums over them are the fastest matrix products. The system takes longer to hand out pages than to fill
+        them: the buffer is kept."""
         shape = (self.problems, self.items, block.shape[2])
         weights = self._buffer[: math.prod(shape)].view(shape)
         torch.bmm(self._logits, block, out=weights)
@@ -221,10 +215,8 @@ class LogSumExp:
         return slopes[:, self._pair_rows] * slopes[:, self._pair_columns]
 
     def _spread(self, reach: Tensor) -> float:
-        """An upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1.
-
-        g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0.
-        """
+        """An upper bound of max g - min g over the box, the largest of all problems; `reach` is |S_j|_1:
+        g <= log sum_j exp(t_j + |S_j|_1); g >= g(0) - |grad g(0)|_1 by convexity; g(0) = 0."""
         top = torch.logsumexp(self.offsets + reach, dim=1)
         at_centre = torch.softmax(self.offsets, dim=1).unsqueeze(1)
         bottom = -torch.bmm(at_centre, self.slopes).abs().sum(dim=2).squeeze(1)

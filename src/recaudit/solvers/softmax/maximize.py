@@ -3,6 +3,16 @@
 Scores are affine in the action, s = slope @ a + intercept, so that -log of the softmax probability of a target,
 f(a) = log sum_j exp(beta s_j(a)) - beta s_i(a), is convex, and any point with its gradient bounds the minimum:
 f(a) - f* <= sum_k max(g_k (a_k - lower_k), g_k (a_k - upper_k)). Every answer carries this certificate.
+
+How likely an item can be made to be in a slate of n drawn without replacement (Plackett-Luce) has two bounds.
+Drawing without replacement in proportion to exp(z) is a race: item j arrives after an exponential time of rate
+exp(z_j), and the slate is the first n to arrive.
+
+- At any action, an item that is the first of all but n - 1 others is in the slate, whichever those others are. So the
+  largest softmax probability with the n - 1 strongest rivals taken out is a lower bound; and so is 1 - (1 - rho*)^n,
+  since each draw that has not brought the item yet only makes it likelier in the next.
+- An item in the slate is before at least N - n others. By Markov's inequality that is at most as likely as the expected
+  number of others after it, sum_j sigma(z_i - z_j), over N - n; over the box each sigma is largest at a corner.
 """
 
 from __future__ import annotations
@@ -15,15 +25,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recaudit.errors import InputError
+from recaudit.arrays import FloatArray
 from recaudit.solvers.batches import Batch, plan_batches, run_on_cores
-from recaudit.solvers.checks import Array, as_box, as_double, as_positions, as_scores, check_positive, check_scores
+from recaudit.solvers.checks import Array, as_box, as_positions, as_scores, check_positive, require
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled, tolerance_beside
 from recaudit.solvers.softmax.newton import minimize
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 
 # Bytes that a solve may hold for each core beside its input and its answer, unless another limit is given.
 _CPU_MEMORY = 1 << 29
+_UNIT = float(np.finfo(np.float64).eps)
+# Below this a probability has no digits left as a double.
+_SMALLEST = -700.0
 
 
 def maximize_softmax(
@@ -74,27 +87,17 @@ def maximize_softmax_batch(
     """`maximize_softmax` for many problems of the same number of actions.
 
     `slope` (problems, items, K); `intercept` (problems, items), -inf where an item is no candidate; `targets`
-    (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers
-    come in the order of the True entries, row by row. What else is in the batch moves an answer by rounding only,
-    or, where it is not yet exact, within its bounds.
+    (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers come in
+    the order of the True entries. The rest of the batch moves one by rounding only, or within its bounds.
     """
-    slope = as_double("slope", slope, 3, "(problems, items, K)")
-    intercept = as_double("intercept", intercept, 2, "(problems, items)", finite=False).to(slope.device)
-    check_scores(slope, intercept)
-    if bool((intercept.isnan() | intercept.isposinf()).any()):
-        raise InputError(
-            "intercept", received="NaN or +inf", expected="finite numbers, or -inf where an item is no candidate"
-        )
+    slope, intercept = as_scores(slope, intercept, batch=True)
     mask = targets if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
-    if mask.dtype != torch.bool or mask.shape != intercept.shape:
-        raise InputError(
-            "targets",
-            received=f"an array of shape {tuple(mask.shape)} and type {mask.dtype}",
-            expected=f"booleans of shape {tuple(intercept.shape)}, True where an item is a target",
-        )
+    received = f"an array of shape {tuple(mask.shape)} and type {mask.dtype}"
+    expected = f"booleans of shape {tuple(intercept.shape)}, True where an item is a target"
+    require(mask.dtype == torch.bool and mask.shape == intercept.shape, "targets", received, expected)
     owner, positions = mask.to(slope.device).nonzero().unbind(dim=1)
-    if bool(intercept[owner, positions].isinf().any()):
-        raise InputError("targets", received="a target with the intercept -inf", expected="targets that are candidates")
+    candidates = not bool(intercept[owner, positions].isinf().any())
+    require(candidates, "targets", "a target with the intercept -inf", "targets that are candidates")
     ends = as_box(lower, upper, (slope.shape[0], slope.shape[2]), slope.device)
     solver = _Solver(beta, tol, device, memory_limit, max_steps, actions)
     return solver.solve(slope, intercept, owner, positions, *ends)
@@ -113,12 +116,11 @@ class _Solver:
     actions: bool
 
     def __post_init__(self) -> None:
-        if self._kind == "cuda" and not torch.cuda.is_available():
-            raise InputError("device", received=self.device, expected="'cpu': torch finds no CUDA device here")
+        there = self._kind != "cuda" or torch.cuda.is_available()
+        require(there, "device", self.device, "'cpu': torch finds no CUDA device here")
         check_positive("beta", self.beta)
         check_positive("tol", self.tol)
-        if self.max_steps < 1:
-            raise InputError("max_steps", received=self.max_steps, expected="a whole number of 1 or more")
+        require(self.max_steps >= 1, "max_steps", self.max_steps, "a whole number of 1 or more")
 
     @property
     def _kind(self) -> str:
@@ -184,3 +186,66 @@ def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Te
     order = candidates.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
     places = candidates.cumsum(dim=1)[owner, positions] - 1
     return slope.gather(1, order.unsqueeze(2).expand(-1, -1, slope.shape[2])), intercept.gather(1, order), places
+
+
+def bound_slate(
+    slope: Array, intercept: Array, targets: Array, beta: float, n: int, lower: Array, upper: Array, tol: float = 1e-6
+) -> Solution:
+    """Bounds on the largest probability that each target is among n draws; arguments as for `maximize_softmax`.
+    `n` is the length of the slate. The value is the lower bound itself: what the actions reach at least."""
+    slopes, intercepts = as_scores(slope, intercept)
+    require(1 <= n <= len(intercepts), "n", n, f"a slate of 1 to {len(intercepts)} items")
+    positions = as_positions("targets", targets, len(intercepts))
+    low, high = as_box(lower, upper, (slopes.shape[1],), slopes.device)
+    single = maximize_softmax(slopes, intercepts, positions, beta, low, high, tol)
+    best, actions, evaluations = np.maximum(single.lower, _drawn(single.lower, n)), single.actions, single.evaluations
+
+    centre = slopes @ ((low + high) / 2) + intercepts
+    strongest = centre.argsort(descending=True, stable=True)[:n]
+    inside = torch.isin(positions, strongest)
+    groups = [(~inside).nonzero()[:, 0], *inside.nonzero()]
+    for places in filter(len, groups):
+        out = strongest[~torch.isin(strongest, positions[places])][: n - 1]
+        rest = torch.ones(len(intercepts), dtype=torch.bool)
+        rest[out] = False
+        among = (rest.cumsum(0) - 1)[positions[places]]
+        alone = maximize_softmax(slopes[rest], intercepts[rest], among, beta, low, high, tol)
+        rows = places.numpy()
+        evaluations[rows] += alone.evaluations
+        better = alone.lower > best[rows]
+        best[rows[better]], actions[rows[better]] = alone.lower[better], alone.actions[better]
+    most = np.maximum(best, _markov(slopes, intercepts, positions, beta, n, low, high))
+    return Solution(best, best, most, status_of(best, most, tol), actions, evaluations)
+
+
+def _drawn(log_chance: FloatArray, n: int) -> FloatArray:
+    """(targets,): the logarithm of 1 - (1 - p)^n, rounded down; it is no less exact, relatively, than p itself."""
+    chance = np.minimum(np.exp(np.maximum(log_chance, _SMALLEST)), 1 - _UNIT)
+    logs = np.log(-np.expm1(n * np.log1p(-chance)))
+    return np.where(log_chance < _SMALLEST, log_chance, logs - _UNIT * (8 + 2 * np.abs(log_chance)))
+
+
+def _markov(
+    slope: Tensor, intercept: Tensor, targets: Tensor, beta: float, n: int, low: Tensor, high: Tensor
+) -> FloatArray:
+    """(targets,): the logarithm of min(1, sum over the others of sigma(largest z_i - z_j) / (N - n)), rounded up.
+
+    A lead is a sum of 2 K + 1 terms, each a rounded difference times a bound of the box: it is off by at most (2 K + 4)
+    roundings of the terms' sizes, and a logarithm of sigma by no more than its argument.
+    """
+    count, columns = slope.shape
+    if n == count:
+        return np.zeros(len(targets))
+    far = torch.maximum(low.abs(), high.abs())
+    logs = np.empty(len(targets))
+    for place, target in enumerate(targets):
+        difference, ahead = slope[target] - slope, intercept[target] - intercept
+        lead = difference.clamp(min=0) @ high + difference.clamp(max=0) @ low + ahead
+        lead += _UNIT * (columns + 4) * (difference.abs() @ far + ahead.abs())
+        chances = torch.nn.functional.logsigmoid(beta * lead)
+        chances[target] = -torch.inf  # the item itself
+        logs[place] = float(chances.logsumexp(dim=0))
+    with np.errstate(invalid="ignore"):
+        bound: FloatArray = logs - np.log(count - n) + _UNIT * (count + 8 + 2 * np.abs(logs))
+    # Scores that double precision does not hold bound nothing.
+    return np.minimum(np.where(np.isnan(bound), 0.0, bound), 0.0)

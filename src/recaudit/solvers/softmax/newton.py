@@ -36,11 +36,11 @@ _COOLED_ROUNDS = 40
 # Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
 _FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
 # A step is kept when the objective falls by at least this part of what the model predicts.
-_ACCEPTED = 1e-3
+ACCEPTED = 1e-3
 # Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
 _RIDGE = 1e-13
 _SECANT = 1e-16
-_TINY = 1e-200
+TINY = 1e-200
 
 
 class BoxMinima(NamedTuple):
@@ -53,11 +53,8 @@ class BoxMinima(NamedTuple):
 
 
 def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int) -> BoxMinima:
-    """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K).
-
-    `owner` (rows,), ascending: the problem of each row. Ends when every gap is at most its `tol` (rows,), or after
-    `rounds` steps of a row from each of two starts.
-    """
+    """The minimum of g(u) - b.u over the box for every row b of `slopes` (rows, K) of the problems `owner` (rows,),
+    ascending: until every gap is at most its `tol` (rows,), or `rounds` steps of a row from each of two starts."""
     warm, spent = None, torch.zeros_like(owner)
     rough_tol = torch.full_like(tol, _COOLED_TOL)
     factors = [1.0]
@@ -85,7 +82,8 @@ def _minimize_from(
     """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
     found = BoxMinima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
-    pool = _Pool.at_centre(family)
+    each, centre = torch.arange(family.problems, device=owner.device), slopes.new_zeros(family.problems, family.actions)
+    pool = _Pool(each, centre, *family.evaluate(centre, each, hessian=True))
     solved: list[_OpenTargets] = []
     for wave in _waves(owner, family.problems):
         pool = pool.joined(solved)
@@ -115,14 +113,6 @@ class _Pool(NamedTuple):
     value: Tensor
     gradient: Tensor
     hessian: Tensor
-
-    @classmethod
-    def at_centre(cls, family: LogSumExp) -> _Pool:
-        """One point a problem: the centre of the box."""
-        owner = torch.arange(family.problems, device=family.slopes.device)
-        u = family.slopes.new_zeros(family.problems, family.actions)
-        known = family.evaluate(u, owner, hessian=True)
-        return cls(owner, u, known.value, known.gradient, known.hessian)
 
     def joined(self, solved: list[_OpenTargets]) -> _Pool:
         """With the points that were computed for these targets; those taken from the pool are in it already."""
@@ -192,11 +182,7 @@ class _OpenTargets:
     def step(self, family: LogSumExp) -> None:
         """One damped Newton step of every target: kept where the objective falls as the model says."""
         residual, open_gap = self.gradient - self.slopes, self.gap
-        largest = self.hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
-        # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
-        damping = self.damping * torch.maximum(largest, residual.abs().amax(dim=1))
-        # H is a difference of second moments: what is below their rounding is no curvature.
-        damping += _RIDGE * (largest + self.gradient.square().amax(dim=1)) + _TINY
+        damping = ridge(self.damping, self.hessian, self.gradient, residual)
         inner_tol = 0.01 * torch.maximum(open_gap * 0.01, self.tol)
         points = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
         step = points - self.u
@@ -207,9 +193,9 @@ class _OpenTargets:
 
         predicted = -(step * residual).sum(dim=1) - length / 2
         fall = self.objective - objective
-        ratio = fall / predicted.clamp(min=_TINY)
+        ratio = fall / predicted.clamp(min=TINY)
         in_rounding = (fall.abs() <= family.rounding[self.owner]) & (gap <= open_gap)
-        accepted = (ratio > _ACCEPTED) | in_rounding
+        accepted = (ratio > ACCEPTED) | in_rounding
         self.stalled = gap > _STALLED * open_gap
         self.damping = next_damping(self.damping, accepted, ratio)
 
@@ -233,10 +219,8 @@ class _OpenTargets:
         return value, gradient, hessian, objective, gap
 
     def _update_hessian(self, chosen: Tensor, change: Tensor, step: Tensor, product: Tensor, length: Tensor) -> None:
-        """The secant update of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s (BFGS).
-
-        `change` y and `step` s (rows, K), `product` H s (rows, K), `length` s.H s (rows,).
-        """
+        """BFGS of the rows `chosen` (rows,): H + y y^T / s.y - H s (H s)^T / s.H s, with y `change` and s `step`
+        (rows, K), H s `product` (rows, K), s.H s `length` (rows,)."""
         along = (step * change).sum(dim=1)
         rows = (chosen & (along > _SECANT) & (length > _SECANT)).nonzero().squeeze(1)
         change, product = change[rows], product[rows]
@@ -257,6 +241,16 @@ def _gap(residual: Tensor, points: Tensor) -> Tensor:
     return (residual * points + residual.abs()).sum(dim=1)
 
 
+def ridge(damping: Tensor, hessian: Tensor, gradient: Tensor, residual: Tensor) -> Tensor:
+    """(rows,): what a relative `damping` (rows,) adds to the diagonal of `hessian` (rows, K, K); `gradient` of g,
+    `residual` of the objective (rows, K)."""
+    largest = hessian.diagonal(dim1=1, dim2=2).amax(dim=1)
+    # Far from the minimum H can vanish (one item has all the probability) while the gradient does not.
+    damped = damping * torch.maximum(largest, residual.abs().amax(dim=1))
+    # H is a difference of second moments: what is below their rounding is no curvature.
+    return damped + (_RIDGE * (largest + gradient.square().amax(dim=1)) + TINY)
+
+
 def next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
     """Levenberg-Marquardt: less where the model was right (`ratio` near 1), more where it was wrong."""
     kept = torch.where(ratio > 0.75, damping * _DECAY, torch.where(ratio < 0.25, damping * _GROWTH, damping))
@@ -270,10 +264,8 @@ def _record(found: BoxMinima, targets: _OpenTargets) -> None:
 
 
 def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:
-    """Row positions in the order of solution: few of each problem, then more, then the rest.
-
-    Multiples of the golden ratio spread each wave evenly over a problem's rows, whatever their number.
-    """
+    """Row positions in the order of solution: few of each problem, then more, then the rest; multiples of the golden
+    ratio spread each wave evenly over a problem's rows."""
     counts = torch.bincount(owner, minlength=problems)
     position = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
     rank = ((position + 1).double() * _GOLDEN).frac() * counts[owner]

@@ -21,15 +21,9 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.solvers.softmax.logsumexp import Evaluation, LogSumExp
+from recaudit.solvers.softmax.logsumexp import LogSumExp
+from recaudit.solvers.softmax.newton import ACCEPTED, TINY, next_damping, ridge
 
-# Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
-_FIRST_DAMPING, _GROWTH, _DECAY, _LAST_DAMPING = 1e-2, 8.0, 0.1, 1e-5
-# A step is kept when the objective falls by at least this part of what the model predicts.
-_ACCEPTED = 1e-3
-# Ridge, relative to the second moments, that keeps a singular Hessian factorisable.
-_RIDGE = 1e-13
-_TINY = 1e-200
 # Vertices that may enter; what is inexact then, the outer method corrects.
 _ENTERING = 60
 # How exact: the promise of the best vertex, as a part of the largest one at the start.
@@ -47,7 +41,7 @@ class Hull:
     def __init__(self, family: LogSumExp, vertices: Tensor) -> None:
         self.vertices = vertices
         self.points = torch.cat([vertices, vertices.mean(dim=0, keepdim=True)])
-        self.known = _evaluate(family, self.points)
+        self.known = family.evaluate(self.points, hessian=True)
 
     def start(self, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """For each row b of `slopes` (rows, K): the best known point's place, g(u) - b.u there, the minimum's floor."""
@@ -79,12 +73,9 @@ def minimize(
             break
         b, u, slope, curvature, damped = slopes[row], points[row], gradient[row], hessian[row], damping[row]
         residual = slope - b
-        largest = curvature.diagonal(dim1=1, dim2=2).amax(dim=1)
-        ridge = damped * torch.maximum(largest, residual.abs().amax(dim=1))
-        ridge += _RIDGE * (largest + slope.square().amax(dim=1)) + _TINY
-        arrays = (curvature, residual, u, ridge, hull.vertices)
+        arrays = (curvature, residual, u, ridge(damped, curvature, slope, residual), hull.vertices)
         tried = aligned(minimize_over_hull(*(np.ascontiguousarray(array.numpy()) for array in arrays)))
-        known = _evaluate(family, tried)
+        known = family.evaluate(tried, hessian=True)
 
         step, after = tried - u, known.gradient - b
         reached = known.value - (b * tried).sum(dim=1)
@@ -93,37 +84,26 @@ def minimize(
         curved = (step * torch.bmm(curvature, step.unsqueeze(2)).squeeze(2)).sum(dim=1)
         predicted = -(step * residual).sum(dim=1) - curved / 2
         fall = objective[row] - reached
-        ratio = fall / predicted.clamp(min=_TINY)
+        ratio = fall / predicted.clamp(min=TINY)
         in_rounding = (fall.abs() <= family.rounding) & (bound >= floor[row])
-        kept = (ratio > _ACCEPTED) | in_rounding
-
-        changed = torch.where(ratio > 0.75, damped * _DECAY, damped)
-        changed = torch.where(ratio < 0.25, damped * _GROWTH, changed)
-        changed = torch.where(changed < _LAST_DAMPING, 0.0, changed)
-        damping[row] = torch.where(kept, changed, (damped * _GROWTH).clamp(min=_FIRST_DAMPING))
+        kept = (ratio > ACCEPTED) | in_rounding
+        damping[row] = next_damping(damped, kept, ratio)
         better = row[kept]
         points[better], objective[better] = tried[kept], reached[kept]
         gradient[better], hessian[better] = known.gradient[kept], known.hessian[kept]
     return points, objective, floor
 
 
-def _evaluate(family: LogSumExp, points: Tensor) -> Evaluation:
-    return family.evaluate(points, torch.zeros(len(points), dtype=torch.long), hessian=True)
-
-
 @njit(nogil=True, cache=True)
 def minimize_over_hull(
     hessian: FloatArray, gradient: FloatArray, points: FloatArray, damping: FloatArray, vertices: FloatArray
 ) -> FloatArray:
-    """(rows, K): the minimiser of r.s + s^T (H + d I) s / 2 over x + s in the hull of `vertices` (vertices, K).
-
-    `hessian` H (rows, K, K), `gradient` r (rows, K), `points` x (rows, K), `damping` d > 0 (rows,).
-    """
+    """(rows, K): the minimiser of r.s + s^T (H + d I) s / 2 over x + s in the hull of `vertices` (vertices, K);
+    `hessian` H (rows, K, K), `gradient` r (rows, K), `points` x (rows, K), `damping` d > 0 (rows,)."""
     rows, size = points.shape
     found = np.empty((rows, size))
-    held, weights, wanted = np.empty(size + 2, np.int64), np.empty(size + 2), np.empty(size + 2)
+    held, weights = np.empty(size + 2, np.int64), np.empty(size + 2)
     curvature, slope = np.empty((size, size)), np.empty(size)
-    space = np.empty((size + 1, size + 1))
     for row in range(rows):
         x, target = points[row], found[row]
         curvature[:] = hessian[row]
@@ -147,7 +127,7 @@ def minimize_over_hull(
             if promise <= _RELATIVE_TOL * first or known or used > size + 1:
                 break
             held[used], weights[used] = entering, 0.0
-            used = _improve(curvature, gradient[row], x, vertices, held, weights, used + 1, wanted, space)
+            used = _improve(curvature, gradient[row], x, vertices, held, weights, used + 1)
             target[:] = 0.0
             for c in range(used):
                 for k in range(size):
@@ -177,12 +157,10 @@ def _improve(
     held: IntArray,
     weights: FloatArray,
     used: int,
-    wanted: FloatArray,
-    space: FloatArray,
 ) -> int:
     """Move the weights to the best mixture of the held vertices, letting go of those in the way; how many are left."""
     while used > 1:
-        _best_mixture(curvature, gradient, x, vertices, held, used, wanted, space)
+        wanted = _best_mixture(curvature, gradient, x, vertices[held[:used]])
         part, leaving = 1.0, -1
         for c in range(used):
             if wanted[c] < _LEAST:
@@ -209,25 +187,14 @@ def _improve(
 
 
 @njit(nogil=True, cache=True)
-def _best_mixture(
-    curvature: FloatArray,
-    gradient: FloatArray,
-    x: FloatArray,
-    vertices: FloatArray,
-    held: IntArray,
-    used: int,
-    wanted: FloatArray,
-    space: FloatArray,
-) -> None:
-    """The weights, of any sign, that sum to 1 and minimise the quadratic: w with D H D^T w = -D slope(v_0).
-
-    Rows of D are v_c - v_0 for the other vertices held.
-    """
-    size, count = len(x), used - 1
-    base = vertices[held[0]]
+def _best_mixture(curvature: FloatArray, gradient: FloatArray, x: FloatArray, held: FloatArray) -> FloatArray:
+    """(vertices,): the weights, of any sign, that sum to 1 and minimise the quadratic over mixtures of `held`
+    (vertices, K): w with D H D^T w = -D slope(v_0), where the rows of D are v_c - v_0 for the other vertices."""
+    size, count = len(x), len(held) - 1
+    wanted, space = np.zeros(count + 1), np.zeros((count, count))
+    base = held[0]
     for a in range(count):
-        one = vertices[held[a + 1]]
-        wanted[a + 1] = 0.0
+        one = held[a + 1]
         for k in range(size):
             along, towards = 0.0, gradient[k]
             for j in range(size):
@@ -235,9 +202,7 @@ def _best_mixture(
                 towards += curvature[k, j] * (base[j] - x[j])
             wanted[a + 1] -= (one[k] - base[k]) * towards
             for b in range(a + 1):
-                if k == 0:
-                    space[a, b] = 0.0
-                space[a, b] += (vertices[held[b + 1], k] - base[k]) * along
+                space[a, b] += (held[b + 1, k] - base[k]) * along
     for i in range(count):
         pivot = space[i, i]
         for j in range(i + 1):
@@ -256,3 +221,4 @@ def _best_mixture(
             total -= space[k, i] * wanted[k + 1]
         wanted[i + 1] = total / space[i, i]
         wanted[0] -= wanted[i + 1]
+    return wanted

@@ -11,14 +11,19 @@ drawn on the way, of the probability at the end (paper 001, Definition 4.1).
   value is the mean over fresh draws, and `lower` the lower end of its confidence interval.
 
 No trajectory that shows the target first can end with it, so that 1 - P(target is shown first) is an upper bound.
+
+Beside the exact solvers, for comparison, the paper's own method for a top-1 recommender: projected gradient ascent on f
+(Algorithm 2). The choice of the items has no gradient (appendix G.3): an epoch improves the ratings of the items that
+it was shown, and a step across the border of a cell is a jump that it does not see coming.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import final
+from functools import lru_cache, partial
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -27,14 +32,25 @@ from torch import Tensor
 
 from recaudit.arithmetic import aligned
 from recaudit.arrays import FloatArray, IntArray, StatusArray
-from recaudit.policies import Policy, Power, Softmax
+from recaudit.models.rollouts import RollOut
+from recaudit.policies import Policy, Power, Softmax, top_items
 from recaudit.seeding import generator
 from recaudit.solvers.softmax.logsumexp import LogSumExp, Scaled
 from recaudit.solvers.softmax.maximize import maximize_softmax
-from recaudit.solvers.trajectories.gradient import AscentSettings, ScoresAfter, ascend, remembered_scores
-from recaudit.solvers.trajectories.problem import RollOutProblem, TrajectorySolution, without
+from recaudit.solvers.trajectories.problem import (
+    BestRollOuts,
+    DrawSettings,
+    RollOutProblem,
+    TrajectorySolution,
+    without,
+)
 from recaudit.status import Status
 
+ScoresAfter = Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]
+"""Slope (all items, steps) and intercept (all items,) of the scores after rating these items in this order."""
+
+# Roll-outs of a user that are kept; with a few thousand items, 300 MB.
+_REMEMBERED = 2000
 # Ratings at which a one-dimensional problem is bounded.
 _RATINGS = 9
 # What the evaluations of one such problem may hold, in bytes.
@@ -46,28 +62,20 @@ _SMALLEST = -745.0
 
 @final
 @dataclass(frozen=True)
-class DrawSettings:
-    """How much is computed before the answer is a bracket or an estimate."""
+class AscentSettings:
+    """How Algorithm 2 is run; the paper leaves the numbers open."""
 
-    first_items: int = 200
-    """Where one item is drawn: how many of the most likely ones have their best rating solved for."""
-    max_sequences: int = 5000
-    """Sequences of items whose expectation is computed in full."""
-    samples: int = 256
-    """Trajectories drawn, beyond that, for each epoch and for the value."""
-    confidence: float = 0.95
-    """Of the interval whose lower end is the lower bound then."""
+    epochs: int = 100
+    learning_rate: float = 0.1  # Of Adam: the size of a probability's gradient says little about how far to go
+    rng: int = 0
 
 
 def maximize_one_draw(
     problem: RollOutProblem, follows: Policy, beta: float, tol: float, sampling: DrawSettings
 ) -> TrajectorySolution:
-    """The largest expected softmax probability of each target after the rating of one item, drawn by `follows`.
-
+    """The largest expected softmax probability of each target after the rating of one item, drawn by `follows`:
     sum over a of P(a is shown) max over its rating of P(target | a, rating). For the most likely items a the maximum is
-    solved for; for the others it is bounded from a few ratings and the tangents there. Solved where the bounds on the
-    log-probability, rounding included, are `tol` apart.
-    """
+    solved for; for the others it is bounded from a few ratings and the tangents there."""
     targets, low, high = problem.targets, problem.low, problem.high
     seldom, often = _shown_first(problem, follows)
     lower = np.full(len(targets), -np.inf)
@@ -96,11 +104,8 @@ def maximize_one_draw(
 def ascend_after_draws(
     problem: RollOutProblem, follows: Policy, policy: Policy, ascent: AscentSettings, sampling: DrawSettings
 ) -> TrajectorySolution:
-    """The best expected probability of each target that ascent finds; see the notes on top of this file.
-
-    `follows` draws the items on the way, `policy` the last recommendation. The values are lower bounds: exact ones of
-    what some f reaches where the tree is small, else lower ends of confidence intervals.
-    """
+    """The best expected probability of each target that ascent finds: lower bounds, see the notes on top of this file.
+    `follows` draws the items on the way, `policy` the last recommendation."""
     system = _DrawingSystem(problem, follows, policy, remembered_scores(problem.start))
     sequences = math.perm(int(problem.shown.sum()), problem.steps)
     tree = _Tree(system) if sequences <= sampling.max_sequences else None
@@ -147,16 +152,14 @@ def _shown_first(problem: RollOutProblem, follows: Policy) -> tuple[FloatArray, 
 def _bracket(
     slope: FloatArray, intercept: FloatArray, targets: IntArray, beta: float, low: float, high: float
 ) -> tuple[FloatArray, FloatArray]:
-    """(targets,) each: a log-probability that some rating reaches, and one that no rating exceeds.
-
-    `slope` (items, 1) and `intercept` (items,) of the scores. A log-probability is concave: below each of its tangents.
-    """
+    """(targets,) each: a log-probability that some rating reaches, and one that no rating exceeds: it is concave, below
+    its tangents. `slope` (items, 1) and `intercept` (items,) of the scores."""
     half = (high - low) / 2
     box = (torch.full((1, 1), end, dtype=torch.double) for end in (low + half, half))
     scores = Scaled.of(aligned(slope)[None], aligned(intercept)[None], beta, *box)
     family, own = LogSumExp(scores, _WORK_BYTES), torch.from_numpy(targets)
     points = torch.linspace(-1, 1, _RATINGS, dtype=torch.double)[:, None]
-    known = family.evaluate(points, torch.zeros(_RATINGS, dtype=torch.long), hessian=False)
+    known = family.evaluate(points, hessian=False)
     slopes = scores.slopes[0, own, 0]
     logs = family.offsets[0, own] + points * slopes - known.value[:, None]
     rise = slopes - known.gradient
@@ -165,9 +168,7 @@ def _bracket(
     return least.numpy(), most.clamp(max=0.0).numpy()
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _DrawingSystem:
+class _DrawingSystem(NamedTuple):
     """A recommender that draws what it shows by `follows`, and the last recommendation by `policy`."""
 
     problem: RollOutProblem
@@ -250,8 +251,7 @@ class _Draws:
 
     system: _DrawingSystem
     target: int
-    noise: Tensor
-    """(samples, steps, items): added to log-probabilities, the highest sum is a draw (Gumbel)."""
+    noise: Tensor  # (samples, steps, items): added to log-probabilities, the highest sum is a draw (Gumbel)
 
     def surrogate(self, f: Tensor) -> Tensor:
         """Its gradient estimates that of the expectation: grad P + P grad log P(what was drawn), less a baseline."""
@@ -276,3 +276,71 @@ class _Draws:
             drawn = drawn + logs.gather(1, items[:, None])[:, 0]
             sequences = [(*sequence, item) for sequence, item in zip(sequences, items.tolist(), strict=True)]
         return _Level(self.system, sequences).logs(f)[:, self.target].exp(), drawn
+
+
+def remembered_scores(start: RollOut) -> ScoresAfter:
+    """The scores after any roll-out of a user, remembered: targets and epochs meet the same sequences again."""
+
+    @lru_cache(_REMEMBERED)
+    def rolled_out(items: tuple[int, ...]) -> tuple[RollOut, Tensor, Tensor]:
+        state = rolled_out(items[:-1])[0].then(items[-1]) if items else start
+        slope, intercept = state.affine()
+        return state, aligned(slope), aligned(intercept)
+
+    return lambda items: rolled_out(items)[1:]
+
+
+def ascend(
+    objective: Callable[[Tensor], Tensor | None],
+    problem: RollOutProblem,
+    draw: np.random.Generator,
+    ascent: AscentSettings,
+) -> Tensor:
+    """(steps, items): ratings from a random start, after the epochs or where there is no objective any more."""
+    ratings = aligned(draw.uniform(problem.low, problem.high, (problem.steps, len(problem.shown)))).requires_grad_()
+    optimizer = torch.optim.Adam([ratings], lr=ascent.learning_rate, maximize=True)
+    for _ in range(ascent.epochs):
+        value = objective(ratings)
+        if value is None:
+            break
+        optimizer.zero_grad()
+        torch.autograd.backward(value)
+        optimizer.step()
+        with torch.no_grad():
+            ratings.clamp_(problem.low, problem.high)
+    return ratings.detach()
+
+
+def ascend_after_top1(problem: RollOutProblem, policy: Policy, ascent: AscentSettings) -> TrajectorySolution:
+    """The best probability that Algorithm 2 finds, target by target: a lower bound of the largest one."""
+    best, scores = BestRollOuts(problem), remembered_scores(problem.start)
+    if problem.shown.sum() >= problem.steps:
+        for row, target in enumerate(problem.targets.tolist()):
+            objective = partial(_probability, problem=problem, policy=policy, scores=scores, row=row, best=best)
+            ascend(objective, problem, generator(ascent.rng, "future gradient", target), ascent)
+    sequences = len(np.unique(best.items[best.found], axis=0))
+    never_solved = -np.inf
+    return best.solution(np.zeros(len(problem.targets)), never_solved, sequences, complete=False)
+
+
+def _probability(
+    ratings: Tensor, problem: RollOutProblem, policy: Policy, scores: ScoresAfter, row: int, best: BestRollOuts
+) -> Tensor | None:
+    """The probability of a target at the end for a user who rates item i at step t with `ratings[t, i]`; None where
+    the target itself is shown: no rating of it makes it a candidate again."""
+    items: tuple[int, ...] = ()
+    for step in range(problem.steps + 1):
+        slope, intercept = scores(items)
+        given = ratings[torch.arange(step), torch.tensor(items, dtype=torch.long)]
+        after = (slope @ given + intercept)[None]
+        if step < problem.steps:
+            free = torch.from_numpy(without(problem.shown, items))
+            items = (*items, int(top_items(after.detach(), free[None], 1)[0, 0]))
+    target, allowed = int(problem.targets[row]), torch.from_numpy(without(problem.candidates, items))
+    if not allowed[target]:
+        return None
+    log_probability = policy.log_probabilities(after, allowed[None])[0, target]
+    if log_probability.item() > best.value[row]:
+        reached = np.array([log_probability.item()])
+        best.put(np.array([row]), reached, reached, items, given.detach().numpy())
+    return log_probability.exp()

@@ -14,16 +14,15 @@ vertices are known to share an edge without solving anything: no third vertex li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray
-from recaudit.errors import InputError
 from recaudit.models.rollouts import RollOut
+from recaudit.solvers.checks import require
 from recaudit.solvers.trajectories.problem import RollOutProblem, without
 from recaudit.ties import TIE
 
@@ -36,35 +35,26 @@ _FACETS = 64
 class Polytope(NamedTuple):
     """The convex hull of its vertices."""
 
-    vertices: FloatArray
-    """(vertices, dimensions)"""
-    facets: Bits
-    """(vertices,): bit f is set where the vertex lies on facet f."""
+    vertices: FloatArray  # (vertices, dimensions)
+    facets: Bits  # (vertices,): bit f is set where the vertex lies on facet f
 
 
 SINGLE_POINT = Polytope(np.zeros((1, 0)), np.zeros(1, dtype=np.uint64))
 """The polytope without dimensions: nothing is free yet."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RatingCell:
+class RatingCell(NamedTuple):
     """A sequence of items and the ratings that lead to it."""
 
-    state: RollOut
-    """The user after rating the items."""
-    ratings: Polytope
-    """In as many dimensions as there are items."""
+    state: RollOut  # The user after rating the items
+    ratings: Polytope  # In as many dimensions as there are items
 
 
 def enumerate_cells(problem: RollOutProblem, max_cells: int = 2000) -> tuple[list[RatingCell], bool]:
-    """Every cell after ratings of the top item at each step, and whether these are all.
-
-    At every step the `max_cells` largest cells, by the box around them, are followed and the others left out.
-    """
+    """Every cell after ratings of the top item at each step, and whether these are all: of more than `max_cells` at a
+    step the largest, by the box around them, are followed."""
     low, high = problem.low, problem.high
-    if not low < high:
-        raise InputError("low, high", received=(low, high), expected="low < high: one single rating is a star")
+    require(low < high, "low, high", (low, high), "low < high: one single rating is a star")
     cells, complete = [RatingCell(problem.start, SINGLE_POINT)], True
     for _ in range(problem.steps):
         parents, cells = cells, []
@@ -117,9 +107,8 @@ def region_of_top(
 ) -> tuple[FloatArray, Bits, bool]:
     """The part of a polytope on which item `own` scores highest, ties included, and whether it could be followed.
 
-    `slope` (items, dimensions) and `intercept` (items,): the scores. Without vertices where no such part has an
-    interior; of items whose scores are equal throughout, the first counts as highest. Not followed means that it has
-    more facets than fit; what comes back is then larger than the part asked for.
+    `slope` (items, dimensions) and `intercept` (items,): the scores. No vertices where no such part has an interior; of
+    items with equal scores throughout the first is highest. Not followed: its facets do not fit, it comes back larger.
     """
     items, dimensions = slope.shape
     # Scores closer than this part of their largest size are tied.
@@ -159,9 +148,7 @@ def _cut(vertices: FloatArray, facets: Bits, margins: FloatArray, tol: float) ->
     used = np.uint64(0)
     for facet in facets:
         used |= facet
-    new = np.uint64(1)
-    while new != 0 and used & new:
-        new <<= np.uint64(1)
+    new = ~used & (used + np.uint64(1))  # the lowest bit that is not used; 0 where all are
     if new == 0:
         return vertices, facets, False
     inside, outside = np.flatnonzero(margins > tol), np.flatnonzero(margins < -tol)

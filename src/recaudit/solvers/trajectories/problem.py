@@ -20,25 +20,33 @@ class RollOutProblem:
     """Which targets can be recommended after ratings of the next `steps` items shown, from `low` to `high`."""
 
     start: RollOut
-    shown: BoolArray
-    """(items,): what may be shown on the way, each once."""
+    shown: BoolArray  # (items,): what may be shown on the way, each once
     candidates: BoolArray
     """(items,): what the last recommendation is from, less what was rated on the way; more than `steps` of them."""
-    targets: IntArray
-    """(targets,): positions, ascending."""
+    targets: IntArray  # (targets,): positions, ascending
     steps: int
     low: float
     high: float
 
 
 @final
+@dataclass(frozen=True)
+class DrawSettings:
+    """How much is computed before the answer is a bracket or an estimate."""
+
+    first_items: int = 200
+    """Where one item is drawn: how many of the most likely ones have their best rating solved for."""
+    max_sequences: int = 5000  # Sequences of items whose expectation is computed in full
+    samples: int = 256  # Trajectories drawn, beyond that, for each epoch and for the value
+    confidence: float = 0.95  # Of the interval whose lower end is the lower bound then
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class TrajectorySolution(Solution):
     """The largest log-probability of each target after a roll-out; `evaluations` counts the sequences of items.
-
-    Failed where no sequence was found that leaves the target to be recommended, not_applicable where there is none.
-    `actions` (targets, steps) are the ratings that reach the value, NaN where there are none to report.
-    """
+    `actions` (targets, steps) are the ratings, NaN where there are none to report. Failed where no sequence was found
+    that leaves the target to be recommended, not_applicable where there is none."""
 
     items: IntArray
     """(targets, steps): what is shown and rated on the way; -1 where no value was found, or where items are drawn."""
@@ -65,15 +73,9 @@ class BestRollOuts:
         """Solved where the bounds are `tol` apart; `complete` says that every sequence of items was followed."""
         status: StatusArray = np.where(upper <= self.lower + tol, Status.SOLVED.value, Status.BOUNDED.value)
         missing = Status.NOT_APPLICABLE.value if complete else Status.FAILED.value
-        return TrajectorySolution(
-            value=np.where(self.found, self.value, np.nan),
-            lower=self.lower,
-            upper=upper,
-            status=np.where(self.found, status, missing),
-            actions=self.ratings,
-            evaluations=np.full(len(upper), sequences),
-            items=self.items,
-        )
+        value, status = np.where(self.found, self.value, np.nan), np.where(self.found, status, missing)
+        count = np.full(len(upper), sequences)
+        return TrajectorySolution(value, self.lower, upper, status, self.ratings, count, self.items)
 
 
 def without(mask: BoolArray, items: tuple[int, ...]) -> BoolArray:
