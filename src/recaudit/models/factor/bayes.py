@@ -82,11 +82,8 @@ class BayesMF(Recommender):
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Continue the chain from the model's last draw, now with this log, and average anew."""
         check_data(data)
-
-        def differs(own: BayesMFModel) -> str | None:
-            return f"a model with {own.factors} factors" if own.factors != self.factors else None
-
-        start = check_own_model(model, BayesMFModel, data, differs, f"{self.factors} factors")
+        own = [f"{self.factors} factors"]
+        start = check_own_model(model, BayesMFModel, data, lambda other: [f"{other.factors} factors"], own)
         draw = generator(rng, "bayes-mf", "update")
         return self._sample(data, start.units, start.chain, self.update_iterations, 0, draw)
 

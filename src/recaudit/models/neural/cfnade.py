@@ -83,13 +83,12 @@ class CFNADE(Recommender):
         check_data(data)
         levels = RatingLevels.of(data.scale, self.levels)
 
-        def differs(own: CFNADEModel) -> str | None:
-            rows, hidden, values = own.rows, len(own.network.c), own.levels.values
-            same = (rows, hidden) == (self.rows, self.hidden) and np.array_equal(values, levels.values)
-            return None if same else f"one with {rows} rows, {hidden} hidden units, levels {values}"
+        def settings(other: CFNADEModel) -> list[str]:
+            units, values = len(other.network.c), other.levels.values.tolist()
+            return [f"{other.rows} rows, {units} hidden units and levels {values}"]
 
-        expected = f"{self.rows} rows, {self.hidden} hidden units and levels {levels.values}"
-        fitted = check_own_model(model, CFNADEModel, data, differs, expected).network
+        expected = [f"{self.rows} rows, {self.hidden} hidden units and levels {levels.values.tolist()}"]
+        fitted = check_own_model(model, CFNADEModel, data, settings, expected).network
         network = RatingNetwork(fitted.levels, fitted.columns, self.hidden)
         network.load_state_dict(fitted.state_dict())
         # A loop may pass the same seed at every step: each length of the log has splits of its own.
