@@ -1,4 +1,7 @@
-"""LLORMA: low-rank matrices, each right near its anchor (Lee et al. 2016), as paper 003 compares it."""
+"""LLORMA: low-rank matrices, each right near its anchor (Lee et al. 2016), as paper 003 compares it.
+
+A CPU learns by loops over the ratings on one thread, a GPU by tensors: the same steps, but for rounding.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,18 @@ from recaudit.seeding import derive, generator
 
 Kernel = Literal["epanechnikov", "exponential"]
 
+_MOMENTUM = 0.9
+_ROWS_AT_ONCE = 1024
+"""Rows of the exponential kernel that are held at once while their means are taken."""
+
 
 @final
 class LLORMA(Recommender):
     """`r_ui ~ sum_a K(u, u_a) K(i, i_a) p_ua . q_ia / sum_a K(u, u_a) K(i, i_a)` over anchors (u_a, i_a).
 
     The anchors are pairs of the log. How near users and items are to them is measured in a global factorisation that is
-    trained first; a pair that is near no anchor is predicted by it. The local models are trained together, on the
-    error of the prediction that they make together (Global LLORMA). The defaults are those of paper 003 on its topics
-    data, with the kernel of its code. Equal bits on the CPU of one machine; on a GPU rounding varies.
+    trained first; a pair that is near no anchor is predicted by it. The local models are trained together (Global
+    LLORMA). The defaults are paper 003's. Equal bits on the CPU of one machine; on a GPU rounding varies.
     """
 
     anchors: int = Field(default=10, ge=1)
@@ -179,10 +185,6 @@ def _directions(vectors: FloatArray) -> FloatArray:
     return vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
 
 
-_ROWS_AT_ONCE = 1024
-"""Rows of the kernel that are held at once while their means are taken."""
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class LLORMAModel(FittedModel):
@@ -216,9 +218,6 @@ class LLORMAModel(FittedModel):
         # K(u, u_a) K(i, i_a) is a product, so that the weighed sum over anchors is one product of long vectors.
         total, weight, common = (product(mine[rows], theirs) for mine, theirs in zip(*self._parts, strict=True))
         return torch.where(weight > 0, total / weight, common)
-
-
-_MOMENTUM = 0.9
 
 
 class FactorPair(NamedTuple):
@@ -299,7 +298,7 @@ def train(start: FactorPair, data: Interactions, shares: Singles, descent: Desce
     log = (data.users, data.items, data.ratings.astype(np.float32), shares)
     P, Q = found.P.reshape(len(found.P), -1), found.Q.reshape(len(found.Q), -1)
     for epoch in track(range(descent.passes), "LLORMA", descent.passes):
-        order = _order(len(shares), rng, epoch)
+        order = generator(rng, "llorma", "order", epoch).permutation(len(shares))
         _pass_ratings(order, min(batch, len(order)), *log, P, Q, descent)
     return found
 
@@ -319,7 +318,7 @@ def train_dense(
     share = torch.tensor(shares, device=device)
     shrink = 1 - 2 * descent.rate * descent.regularization
     for epoch in track(range(descent.passes), "LLORMA", descent.passes):
-        order = torch.from_numpy(_order(len(shares), rng, epoch)).to(device)
+        order = torch.from_numpy(generator(rng, "llorma", "order", epoch).permutation(len(shares))).to(device)
         for first in range(0, len(order), batch):
             rows = order[first : first + batch]
             u, i, w = users[rows], items[rows], share[rows]
@@ -332,10 +331,6 @@ def train_dense(
             P.index_put_((u,), -pulls * q, accumulate=True)
             Q.index_put_((i,), -pulls * p, accumulate=True)
     return FactorPair(P.cpu().numpy(), Q.cpu().numpy())
-
-
-def _order(rows: int, rng: int, epoch: int) -> IntArray:
-    return generator(rng, "llorma", "order", epoch).permutation(rows)
 
 
 def _on(device: torch.device, start: FactorPair, data: Interactions) -> list[Tensor]:

@@ -120,8 +120,7 @@ class UserKernel:
         """(len(users), items): `offset + X W` for the rows `histories` of X, which are those of `users`."""
         columns = np.ascontiguousarray(self.inverse[:, users])
         common = _products(self.by_item, columns, np.zeros(len(users))).T
-        scores: FloatArray = offset + (histories.toarray() - common * (self.regularization / self.unexplained))
-        return scores
+        return offset + (histories.toarray() - common * (self.regularization / self.unexplained))
 
     @cached_property
     def dense(self) -> FloatArray:

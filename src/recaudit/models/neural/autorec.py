@@ -1,7 +1,6 @@
 """AutoRec: an autoencoder of items' ratings (Sedhain et al. 2015), the item-based one that paper 003 compares.
 
-Adam over batches of items, by the ratings that are there (CPU) or by dense matrices (GPU). Both ways take the same
-steps from the same start, batches and kept_units units, and differ in rounding only.
+A CPU takes steps by the ratings that are there, on one thread, a GPU by dense matrices: both differ in rounding only.
 """
 
 from __future__ import annotations

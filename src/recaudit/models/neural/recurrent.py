@@ -1,9 +1,4 @@
-"""RecurrentRecommender: two LSTMs over the histories of users and of items (paper 001, appendix D).
-
-The two LSTMs take turns to learn, each against the other's vectors as they stand. Every rating is predicted from the
-two vectors just before it. Backpropagation is truncated: a window of a history starts from the state that the last pass
-over the histories left there, so that windows can be drawn in any order.
-"""
+"""RecurrentRecommender: two LSTMs over the histories of users and of items (paper 001, appendix D)."""
 
 from __future__ import annotations
 
@@ -40,11 +35,8 @@ class RecurrentRecommender(Recommender):
     """`r_ui ~ mean + p_u . q_i`: the last hidden states of an LSTM over u's ratings and of one over i's.
 
     The LSTMs read (learned numbers of the item, rating) and (learned numbers of the user, rating), oldest first, and
-    are trained to predict each next rating from what came before it (Wu et al. 2017, as in paper 001, appendix D, but
-    for the mean rating of the log, which is added). The log must have times.
-
-    Equal bits on the CPU of one machine; on a GPU rounding varies, and training amplifies it. Training holds two
-    vectors for each rating: 0.8 GB for a million ratings and 100 hidden units.
+    are trained to predict each next rating from what came before it (Wu et al. 2017). The log must have times. Equal
+    bits on the CPU of one machine; on a GPU rounding varies. Training holds two vectors for each rating.
     """
 
     hidden: int = Field(default=100, ge=1)
@@ -105,7 +97,10 @@ class RecurrentRecommender(Recommender):
 
 @final
 class HistoryLearner:
-    """One of the two LSTMs while it learns to predict the next rating of each history."""
+    """One of the two LSTMs while it learns to predict the next rating, against the other's vectors as they stand.
+
+    A window of a history starts from the state that the last pass left there: windows can be drawn in any order.
+    """
 
     def __init__(
         self, network: HistoryNetwork, histories: Histories, targets: FloatArray, *, window: int, weight_decay: float
@@ -144,11 +139,7 @@ class HistoryLearner:
 
 @final
 class TrainingCheckpoint:
-    """A file that holds training as it stands after an epoch, so that a run that was stopped continues from there.
-
-    What is learned next depends on the weights and the optimisers' state alone, and each epoch draws from a seed of its
-    own: training continues number by number as if it had never stopped.
-    """
+    """A file of the weights and the optimisers' state after an epoch: all that the next epochs depend on."""
 
     def __init__(self, path: Path, training: str) -> None:
         """`training` says all that decides the result: configuration, seed and data."""
