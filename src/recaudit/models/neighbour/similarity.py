@@ -37,14 +37,9 @@ def nearest(
 ) -> sparse.csr_array:
     """(rows, rows): for each row of `vectors` its k most similar other rows, and how similar they are.
 
-    Over the columns that both rows have, with n of them:
-
-    - cosine: `sum x y / (|x| |y| + shrinkage)`, the norms over all columns of each row;
-    - pearson: the correlation of x and y over the shared columns, times `n / (n + shrinkage)`.
-
-    A pair without a shared column is never a neighbour, nor one at or below `minimum`; where the similarity
-    is 0 / 0 (a row without variation) it is 0. Similarities within `ties.TIE` of each other are equal: the row that
-    comes first. `label` names the progress bar.
+    Similarities are defined in `ItemKNN`. A pair without a shared column is never a neighbour, nor one at or below
+    `minimum`; where the similarity is 0 / 0 (a row without variation) it is 0. Similarities within `ties.TIE` of each
+    other are equal: the row that comes first. `label` names the progress bar.
     """
     if similarity == "pearson":
         vectors = _shifted(vectors)

@@ -36,8 +36,7 @@ class AutoRec(Recommender):
 
     Minimises the squared error of the ratings that are there, plus `regularization / 2 (|V|^2 + |W|^2)`, by Adam over
     batches of items. Who gave no rating of an item enters as 0; with `center="mean"` that is the mean rating, and says
-    nothing, while with `center="none"` it is a rating far below all others. Paper 003 sets 500 hidden units,
-    regularization 1, learning rate 0.001, batches of 1000 items, 500 epochs and no centring, with RMSProp.
+    nothing, while with `center="none"` it is a rating far below all others.
 
     Equal bits on the CPU of one machine; on a GPU, which holds two dense matrices of items x users, rounding varies.
     """

@@ -69,17 +69,16 @@ class RecurrentRecommender(Recommender):
             self._learner(users, data.n_items, targets, generator(rng, "recurrent", "users")),
             self._learner(items, data.n_users, targets, generator(rng, "recurrent", "items")),
         )
-        checkpoint, done = None, 0
+        training, done = "", 0
         if self.checkpoint is not None:
             training = f"{self.model_dump_json(exclude={'checkpoint'})} rng={rng} data={data.fingerprint}"
-            checkpoint = TrainingCheckpoint(self.checkpoint, training)
-            done = checkpoint.load(learners)
+            done = _resume(self.checkpoint, training, learners)
         for epoch in track(range(done, self.epochs), "RecurrentRecommender", self.epochs - done):
             rate = self.learning_rate * (1 - 0.9 * epoch / max(1, self.epochs - 1))
             for side, (learner, other) in enumerate((learners, learners[::-1])):
                 learner.learn(other.before, rate, self.batch, generator(rng, "recurrent", "epoch", epoch, side))
-            if checkpoint is not None:
-                checkpoint.save(learners, epoch + 1)
+            if self.checkpoint is not None:
+                _save(self.checkpoint, training, learners, epoch + 1)
         networks = [learner.network for learner in learners]
         weights = [weight.detach().cpu().numpy() for network in networks for weight in network.parameters()]
         check_fit("learning_rate", self.learning_rate, "Make it smaller.", *weights)
@@ -137,62 +136,58 @@ class HistoryLearner:
         self.optimizer.step()
 
 
-@final
-class TrainingCheckpoint:
-    """A file of the weights and the optimisers' state after an epoch: all that the next epochs depend on."""
+def _resume(path: Path, training: str, learners: tuple[HistoryLearner, HistoryLearner]) -> int:
+    """Put the learners where the file left them; how many epochs that was, 0 without a file.
 
-    def __init__(self, path: Path, training: str) -> None:
-        """`training` says all that decides the result: configuration, seed and data."""
-        self.path, self.training = path, training
+    `training` says all that decides the result: configuration, seed and data.
+    """
+    if not path.exists():
+        return 0
+    try:
+        arrays, about = read(path)
+        matches, done = about["training"] == training, int(about["epochs"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(
+            "checkpoint",
+            received=f"{path}, which cannot be read",
+            expected="a file that RecurrentRecommender.fit wrote, or no file yet",
+            remedy="Move the file away, or name another one.",
+        ) from error
+    if not matches:
+        raise InputError(
+            "checkpoint",
+            received=f"{path}, from training with another configuration, seed or log",
+            expected="a checkpoint of this very training, or no file yet",
+            remedy="Move the file away, name another one, or fit with what it was written with.",
+        )
+    for side, learner in enumerate(learners):
+        weights: dict[str, Tensor] = {}
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, array in arrays.items():
+            at, kind, key = name.split("/")
+            if int(at) == side and kind == "weights":
+                weights[key] = torch.from_numpy(array)
+            elif int(at) == side:
+                state.setdefault(int(kind), {})[key] = torch.from_numpy(array)
+        learner.network.load_state_dict(weights)
+        # Its settings are this training's own, which is that of the file.
+        groups = learner.optimizer.state_dict()["param_groups"]
+        learner.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        learner.before = learner.reading.before_each()
+    return done
 
-    def load(self, learners: tuple[HistoryLearner, HistoryLearner]) -> int:
-        """Put the learners where the file left them; how many epochs that was, 0 without a file."""
-        if not self.path.exists():
-            return 0
-        try:
-            arrays, about = read(self.path)
-            matches, done = about["training"] == self.training, int(about["epochs"])
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise InputError(
-                "checkpoint",
-                received=f"{self.path}, which cannot be read",
-                expected="a file that RecurrentRecommender.fit wrote, or no file yet",
-                remedy="Move the file away, or name another one.",
-            ) from error
-        if not matches:
-            raise InputError(
-                "checkpoint",
-                received=f"{self.path}, from training with another configuration, seed or log",
-                expected="a checkpoint of this very training, or no file yet",
-                remedy="Move the file away, name another one, or fit with what it was written with.",
-            )
-        for side, learner in enumerate(learners):
-            weights: dict[str, Tensor] = {}
-            state: dict[int, dict[str, Tensor]] = {}
-            for name, array in arrays.items():
-                at, kind, key = name.split("/")
-                if int(at) == side and kind == "weights":
-                    weights[key] = torch.from_numpy(array)
-                elif int(at) == side:
-                    state.setdefault(int(kind), {})[key] = torch.from_numpy(array)
-            learner.network.load_state_dict(weights)
-            # Its settings are this training's own, which is that of the file.
-            groups = learner.optimizer.state_dict()["param_groups"]
-            learner.optimizer.load_state_dict({"state": state, "param_groups": groups})
-            learner.before = learner.reading.before_each()
-        return done
 
-    def save(self, learners: tuple[HistoryLearner, HistoryLearner], epochs: int) -> None:
-        """Put the file in place in one step: whoever reads it sees the old one or the new one, whole."""
-        arrays = {}
-        for side, learner in enumerate(learners):
-            for name, weight in learner.network.state_dict().items():
-                arrays[f"{side}/weights/{name}"] = weight.cpu().numpy()
-            for place, moments in learner.optimizer.state_dict()["state"].items():
-                for name, moment in moments.items():
-                    arrays[f"{side}/{place}/{name}"] = moment.cpu().numpy()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write(self.path, encoded(arrays, {"training": self.training, "epochs": epochs}))
+def _save(path: Path, training: str, learners: tuple[HistoryLearner, HistoryLearner], epochs: int) -> None:
+    """Write the weights and the optimisers' state, all that the next epochs depend on, in one step."""
+    arrays = {}
+    for side, learner in enumerate(learners):
+        for name, weight in learner.network.state_dict().items():
+            arrays[f"{side}/weights/{name}"] = weight.cpu().numpy()
+        for place, moments in learner.optimizer.state_dict()["state"].items():
+            for name, moment in moments.items():
+                arrays[f"{side}/{place}/{name}"] = moment.cpu().numpy()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, encoded(arrays, {"training": training, "epochs": epochs}))
 
 
 _STEPS_AT_ONCE = 1 << 16
