@@ -93,13 +93,14 @@ def _solve_biases(
     """bias_x = sum over its ratings of (r - mean - other bias - x . y) / (count + penalty)."""
     for x in prange(len(bias)):
         start, end = rows.indptr[x], rows.indptr[x + 1]
-        total = 0.0
+        total, sums = 0.0, np.zeros(X.shape[1])
         for at in range(start, end):
             y = rows.indices[at]
-            product = 0.0
+            total += rows.values[at] - other_bias[y]
             for k in range(X.shape[1]):
-                product += X[x, k] * Y[y, k]
-            total += rows.values[at] - other_bias[y] - product
+                sums[k] += Y[y, k]
+        for k in range(X.shape[1]):
+            total -= X[x, k] * sums[k]
         count = end - start
         penalty = regularization * count if per_rating else regularization
         bias[x] = total / (count + penalty) if count else 0.0
