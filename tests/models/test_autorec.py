@@ -6,8 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from recaudit.data import Interactions
 from recaudit.engines import Step, listening
@@ -16,12 +14,13 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neural.autorec import (
     AutoRec,
     AutoRecModel,
+    AutoRecWeights,
+    Columns,
     DenseLearner,
     SparseLearner,
     kept,
     train,
 )
-from recaudit.models.neural.autorec_kernel import AutoRecWeights, Columns, keep
 from recaudit.models.rows import Singles
 from recaudit.testing.models import ModelContract, some_ratings
 
@@ -130,17 +129,8 @@ def test_a_log_whose_mean_is_zero_is_centred_too() -> None:
     assert torch.isfinite(recommender.warm_fit(recommender.fit(data), data).scores(np.arange(2))).all()
 
 
-@given(
-    st.integers(0, 2**40),
-    st.integers(0, 2**32 - 1),
-    st.floats(0, 0.99).filter(lambda share: share == 0 or share > 1e-6),
-)
-def test_units_are_dropped_alike_on_every_device(counter: int, seed: int, dropout: float) -> None:
-    assert kept(torch.tensor([counter]), seed, dropout).item() == pytest.approx(keep(counter, seed, dropout))
-
-
 def test_the_share_of_dropped_units_is_the_dropout() -> None:
-    factors = kept(torch.arange(200_000), 7, 0.3)
+    factors = kept(torch.arange(2_000), 100, 7, 0.3)
     assert (factors == 0).double().mean().item() == pytest.approx(0.3, abs=0.005)
     assert factors.double().mean().item() == pytest.approx(1, abs=0.01)
 

@@ -348,7 +348,7 @@ def test_going_on_from_something_else_is_refused() -> None:
     with pytest.raises(InputError, match="model: received a PopularityModel; expected what a configuration with"):
         SMALL.warm_fit(TopPop().fit(data), data)
     for changes in ({"hidden": 7}, {"rows": "user"}, {"levels": 9}):
-        with pytest.raises(InputError, match="model: received one with item rows, 6 hidden units, levels"):
+        with pytest.raises(InputError, match="model: received a model with item rows, 6 hidden units and levels"):
             SMALL.model_copy(update=changes).warm_fit(old, data)
     others = Interactions.from_frame(data.frame().with_columns(pl.col("item") + 1), scale=(1, 5))
     with pytest.raises(InputError, match="model: received a model of other users or items"):

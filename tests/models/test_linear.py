@@ -17,8 +17,7 @@ from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.given.arrays import from_weights
-from recaudit.models.linear.model import EASE, Center, LinearModel, UserKernel
-from recaudit.models.linear.slim import SLIM
+from recaudit.models.linear.model import EASE, SLIM, Center, LinearModel, UserKernel
 from recaudit.testing.models import ITEMS, USERS, ModelContract, some_ratings
 
 Array = NDArray[np.float64]

@@ -17,10 +17,14 @@ from recaudit.engines import Step, listening
 from recaudit.errors import InputError
 from recaudit.models.base import Recommender
 from recaudit.models.baseline.popularity import TopPop
-from recaudit.models.factor.llorma import LLORMA, LLORMAModel, Nearness, epanechnikov, exponential
-from recaudit.models.factor.llorma_training import (
+from recaudit.models.factor.llorma import (
+    LLORMA,
     Descent,
     FactorPair,
+    LLORMAModel,
+    Nearness,
+    epanechnikov,
+    exponential,
     pretrain,
     pretrain_dense,
     train,
@@ -235,8 +239,8 @@ class TestGoingOn:
         ("other", "message"),
         [
             (TopPop(), "a "),
-            (LLORMA(anchors=3, rank=2, epochs=1), "a model of ranks 2 and, global, 10"),
-            (LLORMA(anchors=3, rank=3, pre_rank=4, epochs=1), "a model of ranks 3 and, global, 4"),
+            (LLORMA(anchors=3, rank=2, epochs=1), "a model with ranks 2 and, global, 10"),
+            (LLORMA(anchors=3, rank=3, pre_rank=4, epochs=1), "a model with ranks 3 and, global, 4"),
             (LLORMA(anchors=4, rank=3, epochs=1), "a model with 4 anchors"),
         ],
     )

@@ -13,8 +13,7 @@ from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.engines.progress import Step, listening
 from recaudit.errors import InputError
-from recaudit.models.neural.recurrent import RecurrentRecommender
-from recaudit.models.neural.recurrent_model import RecurrentModel
+from recaudit.models.neural.recurrent import RecurrentModel, RecurrentRecommender
 from recaudit.models.neural.recurrent_network import HistoryNetwork, Reading
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 

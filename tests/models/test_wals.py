@@ -93,12 +93,12 @@ def dense_objective(recommender: WALS, data: Interactions, U: np.ndarray, V: np.
 @pytest.mark.parametrize("recommender", CONFIGURATIONS, ids=repr)
 def test_each_half_step_is_the_exact_minimum(recommender: WALS) -> None:
     data = thinned()
-    problem, (W, A) = recommender.problem(data), dense(recommender, data)
+    (users, items, _), (W, A) = recommender.problem(data), dense(recommender, data)
     draw = np.random.default_rng(1)
     U, V = draw.normal(size=(data.n_users, recommender.factors)), draw.normal(size=(data.n_items, recommender.factors))
     penalty = recommender.regularization
-    np.testing.assert_allclose(problem.users.solve(V, penalty), dense_rows(W, A, V, penalty), atol=1e-10)
-    np.testing.assert_allclose(problem.items.solve(U, penalty), dense_rows(W.T, A.T, U, penalty), atol=1e-10)
+    np.testing.assert_allclose(users.solve(V, penalty), dense_rows(W, A, V, penalty), atol=1e-10)
+    np.testing.assert_allclose(items.solve(U, penalty), dense_rows(W.T, A.T, U, penalty), atol=1e-10)
 
 
 @settings(max_examples=25)
@@ -116,14 +116,14 @@ def test_each_half_step_is_the_exact_minimum(recommender: WALS) -> None:
 )
 def test_the_objective_never_rises(recommender: WALS, seed: int) -> None:
     data = thinned(seed)
-    problem, penalty = recommender.problem(data), recommender.regularization
+    (users, items, _), penalty = recommender.problem(data), recommender.regularization
     U = np.random.default_rng(seed).normal(size=(data.n_users, recommender.factors))
-    V = problem.items.solve(U, penalty)
+    V = items.solve(U, penalty)
     values = [dense_objective(recommender, data, U, V)]
     for _ in range(3):
-        U = problem.users.solve(V, penalty)
+        U = users.solve(V, penalty)
         values.append(dense_objective(recommender, data, U, V))
-        V = problem.items.solve(U, penalty)
+        V = items.solve(U, penalty)
         values.append(dense_objective(recommender, data, U, V))
     assert all(later <= earlier * (1 + 1e-11) for earlier, later in pairwise(values))
 
@@ -282,7 +282,7 @@ def test_the_numbers_are_the_same_on_any_number_of_threads() -> None:
 def test_both_weightings_have_the_same_total() -> None:
     data = thinned()
     problems = [WALS(unobserved_weight=0.3, weighting=weighting).problem(data) for weighting in ("uniform", "rank-one")]
-    totals = [problem.users.weight.sum() * problem.users.other_weight.sum() for problem in problems]
+    totals = [users.weight.sum() * users.other_weight.sum() for users, _, _ in problems]
     assert totals == pytest.approx([0.3 * data.n_users * data.n_items] * 2)
 
 

@@ -10,13 +10,11 @@ from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
 from recaudit.models.given.arrays import from_factors, from_weights
 from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
-from recaudit.models.linear.model import EASE, LinearModel
-from recaudit.models.linear.slim import SLIM
+from recaudit.models.linear.model import EASE, SLIM, LinearModel
 from recaudit.models.neighbour.knn import ItemKNN, UserKNN
 from recaudit.models.neural.autorec import AutoRec
 from recaudit.models.neural.cfnade import CFNADE
-from recaudit.models.neural.recurrent import RecurrentRecommender
-from recaudit.models.neural.recurrent_model import RecurrentModel
+from recaudit.models.neural.recurrent import RecurrentModel, RecurrentRecommender
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
 from recaudit.models.updates import AlsSolve, SgdStep, WalsSolve
 

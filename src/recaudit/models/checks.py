@@ -63,23 +63,21 @@ def check_fit(setting: str, received: object, remedy: str, *arrays: NDArray[np.f
 
 
 def check_own_model(
-    model: FittedModel, kind: type[Kind], data: Interactions, differs: Callable[[Kind], str | None], expected: str
+    model: FittedModel, kind: type[Kind], data: Interactions, settings: Callable[[Kind], list[str]], own: list[str]
 ) -> Kind:
-    """The model, if it is of this kind, of the log's users and items, and `differs` in no setting.
-
-    `differs` says what is different about it, in words; `expected` says what a configuration like this one has.
-    """
-    received: str | None
+    """The model, if it is of this kind, of the log's users and items, and its `settings`, in words, are our `own`."""
     if not isinstance(model, kind):
         received = f"a {type(model).__name__}"
     elif not (model.data.user_ids.equals(data.user_ids) and model.data.item_ids.equals(data.item_ids)):
         received = "a model of other users or items than the log has"
-    elif (received := differs(model)) is None:
+    elif other := [setting for setting in settings(model) if setting not in own]:
+        received = f"a model with {' and '.join(other)}"
+    else:
         return model
     raise InputError(
         "model",
         received=received,
-        expected=f"what a configuration with {expected} fitted to an earlier log of the same users and items",
+        expected=f"what a configuration with {' and '.join(own)} fitted to an earlier log of the same users and items",
         remedy="Fit from scratch with fit(data).",
     )
 

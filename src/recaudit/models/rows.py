@@ -22,11 +22,11 @@ class SparseRows(NamedTuple):
     values: FloatArray
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array | sparse.csc_array, less: float = 0.0) -> SparseRows:
-        """A copy of the rows of a CSR matrix, or of the columns of a CSC one, with `less` taken off the entries."""
+    def of(cls, matrix: sparse.csr_array | sparse.csc_array, less: float = 0.0, unit: float = 1.0) -> SparseRows:
+        """A copy of the rows of a CSR matrix, or of the columns of a CSC one, the entries `(entry - less) / unit`."""
         # One type for all: numba compiles a kernel anew for every index type. Unsigned positions need no test for
         # "counted from the end", which halves the time of the inner loops.
-        values = np.asarray(matrix.data - less, dtype=np.float64)
+        values = np.asarray((matrix.data - less) / unit, dtype=np.float64)
         return cls(matrix.indptr.astype(np.uint64), matrix.indices.astype(np.uint32), values)
 
     @property

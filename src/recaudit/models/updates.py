@@ -1,7 +1,6 @@
-"""What a factor model does with a new rating: one gradient step, or an exact re-solve.
+"""What a factor model does with a new rating: one gradient step, or an exact re-solve (paper 000, Examples 3 and 4).
 
-All hold everything but one vector fixed, biases included (paper 000, Examples 3 and 4). A user's own edits move
-the user's vector; another user's edits move the vectors of the items that were edited.
+All hold everything but one vector fixed, biases included: the user's, or that of an item which another user edited.
 """
 
 from __future__ import annotations

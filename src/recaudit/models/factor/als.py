@@ -14,7 +14,7 @@ from recaudit.engines.parallel import parallel_njit
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_fit
-from recaudit.models.factor.least_squares import solve_vectors
+from recaudit.models.factor.least_squares import IN_ORDER, solve_vectors
 from recaudit.models.factor.model import FactorModel, Parameters, fitted_parameters
 from recaudit.models.rows import SparseRows
 from recaudit.models.updates import AlsSolve
@@ -61,10 +61,7 @@ class ALS(Recommender):
         """The model after so many rounds; the arrays of `start` are used up."""
         P, Q, f, g = start
         mean = float(data.ratings.mean())
-        by_user, by_item = (
-            SparseRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data - mean)
-            for matrix in (data.csr, data.csc)
-        )
+        by_user, by_item = SparseRows.of(data.csr, less=mean), SparseRows.of(data.csc, less=mean)
         for _ in track(range(iterations), "ALS", iterations):
             _solve_biases(by_item, Q, P, g, f, self.regularization, self.per_rating)
             Q = self._vectors(by_item, P, g, f)
@@ -83,7 +80,7 @@ class ALS(Recommender):
         return solve_vectors(left, Y, penalty, np.zeros(len(counts)), np.zeros((d, d)), np.zeros((len(counts), d)))
 
 
-@parallel_njit(fastmath=True)
+@parallel_njit(fastmath=IN_ORDER)
 def _solve_biases(
     rows: SparseRows,
     X: FloatArray,
@@ -96,13 +93,14 @@ def _solve_biases(
     """bias_x = sum over its ratings of (r - mean - other bias - x . y) / (count + penalty)."""
     for x in prange(len(bias)):
         start, end = rows.indptr[x], rows.indptr[x + 1]
-        total = 0.0
+        total, sums = 0.0, np.zeros(X.shape[1])
         for at in range(start, end):
             y = rows.indices[at]
-            product = 0.0
+            total += rows.values[at] - other_bias[y]
             for k in range(X.shape[1]):
-                product += X[x, k] * Y[y, k]
-            total += rows.values[at] - other_bias[y] - product
+                sums[k] += Y[y, k]
+        for k in range(X.shape[1]):
+            total -= X[x, k] * sums[k]
         count = end - start
         penalty = regularization * count if per_rating else regularization
         bias[x] = total / (count + penalty) if count else 0.0

@@ -1,8 +1,4 @@
-"""BayesMF: matrix factorisation whose every parameter is sampled, as libFM's MCMC does it.
-
-A row's numbers depend on its own ratings and normals only, and are added in the order written here, so that they are
-the same on any number of threads.
-"""
+"""BayesMF: matrix factorisation whose every parameter is sampled, as libFM's MCMC does it."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ import numpy as np
 import torch
 from numba import njit, prange
 from pydantic import Field, model_validator
-from scipy import sparse
 from torch import Tensor
 
 from recaudit.arithmetic import product
@@ -31,20 +26,17 @@ from recaudit.seeding import generator
 _LANES = 32
 """Rows whose equations are factorised side by side, one in each lane of the processor's vectors."""
 _WIDTH = 256
-"""Columns of one product in single precision: few enough that matrix libraries add them up in the same order for any
-number of rows and threads."""
+"""Columns of one product: few enough that libraries add them in the same order for any number of rows and threads."""
 
 
 @final
 class BayesMF(Recommender):
     """`r_ui ~ N(mean + f_u + g_i + p_u . q_i, sd^2 / alpha)`: the posterior mean, by Gibbs sampling (Rendle 2012).
 
-    The mean and sd are those of the log's ratings, so that the priors mean the same on any scale. In these units each
-    of the user biases, the item biases, and every dimension of the user vectors and of the item vectors has its own
-    normal distribution; its mean and precision, and the precision alpha of the ratings, are sampled with everything
-    else, so that there is no regularization to tune. Priors, as in libFM: `alpha ~ Gamma(1/2, rate 1/2)`, and for each
-    group `precision ~ Gamma(1/2, rate 1/2)`, `mean ~ N(0, 1 / precision)`. A user's (an item's) vector and bias are
-    drawn together, given everything on the other side (Salakhutdinov and Mnih 2008).
+    The mean and sd are the log's. User biases, item biases, and every dimension of the user and the item vectors have
+    normal distributions of their own, whose means and precisions are sampled too: there is no regularization to tune.
+    Priors, as in libFM: `alpha ~ Gamma(1/2, rate 1/2)`, and for each group `precision ~ Gamma(1/2, rate 1/2)`,
+    `mean ~ N(0, 1 / precision)`. A vector and its bias are drawn together (Salakhutdinov and Mnih 2008).
     """
 
     factors: int = Field(default=20, ge=1)
@@ -56,8 +48,7 @@ class BayesMF(Recommender):
     thinning: int = Field(default=2, ge=1)
     """Every how many of the draws that follow one is kept, the last one always: neighbouring draws are alike."""
     init_std: float = Field(default=1.0, gt=0, le=100)
-    """Standard deviation of the random start, in the units of the vectors. Much smaller, and the chain takes long to
-    leave the biases alone; beyond 100 the first equations would be too badly conditioned to solve."""
+    """Standard deviation of the random start; beyond 100 the first equations would be too badly conditioned."""
     update_iterations: int = Field(default=50, ge=1)
     """How often everything is drawn in `warm_fit`, from a chain that has settled: none is left out but for thinning."""
 
@@ -82,11 +73,8 @@ class BayesMF(Recommender):
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> BayesMFModel:
         """Continue the chain from the model's last draw, now with this log, and average anew."""
         check_data(data)
-
-        def differs(own: BayesMFModel) -> str | None:
-            return f"a model with {own.factors} factors" if own.factors != self.factors else None
-
-        start = check_own_model(model, BayesMFModel, data, differs, f"{self.factors} factors")
+        own = [f"{self.factors} factors"]
+        start = check_own_model(model, BayesMFModel, data, lambda other: [f"{other.factors} factors"], own)
         draw = generator(rng, "bayes-mf", "update")
         return self._sample(data, start.units, start.chain, self.update_iterations, 0, draw)
 
@@ -99,7 +87,7 @@ class BayesMF(Recommender):
         burn_in: int,
         draw: np.random.Generator,
     ) -> BayesMFModel:
-        by_user, by_item = units.rows(data.csr), units.rows(data.csc)
+        by_user, by_item = SparseRows.of(data.csr, *units), SparseRows.of(data.csc, *units)
         kept = range(iterations - 1, burn_in - 1, -self.thinning)[::-1]
         users = np.empty((data.n_users, len(kept), self.factors + 2), dtype=np.float32)
         items = np.empty((data.n_items, len(kept), self.factors + 2), dtype=np.float32)
@@ -181,11 +169,6 @@ class Units(NamedTuple):
 
     mean: float
     sd: float
-
-    def rows(self, matrix: sparse.csr_array | sparse.csc_array) -> SparseRows:
-        """The ratings of a log by user (CSR) or by item (CSC)."""
-        rows = SparseRows.of(matrix, less=self.mean)
-        return rows._replace(values=rows.values / self.sd)
 
 
 class GibbsGroup(NamedTuple):

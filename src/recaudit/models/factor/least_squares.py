@@ -1,4 +1,4 @@
-"""The normal equations that ALS and WALS solve for every user and every item.
+"""The normal equations that ALS and WALS solve for every user and every item, and again for edited items.
 
 Each vector's numbers depend on its own ratings only, so that they are the same on any number of threads. Sums are added
 in the order written here (only a product and the sum that it enters may be rounded as one): a compiler that may reorder
@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.rows import Indices, SparseRows
+from recaudit.models.rows import Indices, Singles, SparseRows
 
 IN_ORDER = {"contract"}
 """The freedom that the compiler has with sums, in these functions and in those that call them."""
@@ -109,8 +109,8 @@ def cholesky_solve(G: FloatArray, b: FloatArray) -> None:
             b[k] -= G[i, k] * b[i]
 
 
-@njit(fastmath=True, cache=True)
-def substitute(L: FloatArray, b: FloatArray) -> None:
+@njit(fastmath=IN_ORDER, cache=True)
+def _substitute(L: FloatArray, b: FloatArray) -> None:
     """Solve L L^T x = b in place, with L (n, n) as `cholesky_solve` leaves it; x is left in b (n,)."""
     for i in range(len(b)):
         total = b[i]
@@ -140,3 +140,85 @@ def _add_products(left: FloatArray, right: FloatArray, G: FloatArray, start: int
             G[k + 1, j] = G[k + 1, j] + q0 * y0 + q1 * y1 + q2 * y2 + q3 * y3
             G[k + 2, j] = G[k + 2, j] + r0 * y0 + r1 * y1 + r2 * y2 + r3 * y3
             G[k + 3, j] = G[k + 3, j] + s0 * y0 + s1 * y1 + s2 * y2 + s3 * y3
+
+
+@parallel_njit(fastmath=IN_ORDER)
+def solve_items(
+    ratings: SparseRows,
+    P: FloatArray,
+    user_level: FloatArray,
+    item_bias: FloatArray,
+    distinct: IntArray,
+    first: IntArray,
+    order: IntArray,
+    who: IntArray,
+    regularization: float,
+    per_rating: bool,
+    slope: FloatArray,
+    level: FloatArray,
+) -> None:
+    """Fill slope and level (pairs, factors): item `distinct[i]` rated o by an editor becomes `slope o + level`.
+
+    Pairs `order[first[i]:first[i + 1]]` edit it, by editors `who` (pairs,): one factorisation serves all of them.
+    `ratings` are those of each item; P (users, factors), user_level (users,), the mean plus the user's bias, and
+    item_bias (items,) are the model's. With `C = sum p p^T + penalty I` and `h = sum p (r - biases)` over its raters:
+
+    - An editor who rated it before only replaces a rating: `q(o) = C^-1 (h + p (o - old))`.
+    - A new one adds a rater, hence (Sherman-Morrison), with `c = C^-1 h` and `y = C^-1 p`,
+      `q(o) = c + y (o - biases - p.c) / (1 + p.y)`.
+    """
+    d = P.shape[1]
+    size = padded(d)
+    for i in prange(len(distinct)):
+        item = distinct[i]
+        start, end = ratings.indptr[item], ratings.indptr[item + 1]
+        own, given = ratings.indices[start:end], ratings.values[start:end]
+        gram, h = np.zeros((size, size)), np.zeros(size)
+        add_ratings(own, given - user_level[own] - item_bias[item], P, gram, h)
+        C, c, y = np.empty((size, size)), np.empty(size), np.zeros(size)
+        # The penalty counts the union of ratings: the editor's is among the raters', or it is one more.
+        for added in range(2):
+            factorised = False
+            for pair in order[first[i] : first[i + 1]]:
+                editor = who[pair]
+                at = np.searchsorted(own, editor)
+                if (at < len(own) and own[at] == editor) == (added == 1):
+                    continue
+                if not factorised:
+                    C[:], c[:] = gram, h
+                    for k in range(size):
+                        C[k, k] += regularization * (len(own) + added if per_rating else 1)
+                    cholesky_solve(C, c)
+                    factorised = True
+                p = P[editor]
+                y[:d] = p
+                _substitute(C, y[:d])
+                if added:
+                    along, expected = 1.0, user_level[editor] + item_bias[item]
+                    for k in range(d):
+                        along += p[k] * y[k]
+                        expected += p[k] * c[k]
+                    for k in range(d):
+                        slope[pair, k] = y[k] / along
+                        level[pair, k] = c[k] - slope[pair, k] * expected
+                else:
+                    for k in range(d):
+                        slope[pair, k] = y[k]
+                        level[pair, k] = c[k] - y[k] * given[at]
+
+
+@njit(fastmath=IN_ORDER, cache=True)
+def vector_sum(values: Singles) -> np.float32:
+    """The sum of `values` (n,), which are lost: one half added to the other, an order that vectors can follow."""
+    count = len(values)
+    while count > 16:
+        half = (count + 1) // 2
+        # A slice, because an index `k + half` that might be negative keeps the compiler from using vectors.
+        rest = values[half:count]
+        for k in range(len(rest)):
+            values[k] += rest[k]
+        count = half
+    total = np.float32(0)
+    for k in range(count):
+        total += values[k]
+    return total

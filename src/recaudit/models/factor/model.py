@@ -15,7 +15,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, makers
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
-from recaudit.models.factor.edited_items import solve_items
+from recaudit.models.factor.least_squares import solve_items
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, UserVector
 from recaudit.models.rows import SparseRows
@@ -188,12 +188,8 @@ def fitted_parameters(
     They predict what the model predicts, with the mean of `data` for the model's own. Who had no ratings, and so no
     vector, gets a random one: of two vectors of zeros neither moves.
     """
-
-    def differs(own: FactorModel) -> str | None:
-        width = own.item_factors.shape[1]
-        return f"a model with {width} factors" if width != factors else None
-
-    old = check_own_model(model, FactorModel, data, differs, f"{factors} factors")
+    own = [f"{factors} factors"]
+    old = check_own_model(model, FactorModel, data, lambda other: [f"{other.item_factors.shape[1]} factors"], own)
     P, Q = old.user_factors.copy(), old.item_factors.copy()
     for vectors, counts in ((P, old.data.user_counts), (Q, old.data.item_counts)):
         drawn = init_std * draw.standard_normal(vectors.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple, Self, final
+from typing import Annotated, Literal, Self, final
 
 import numpy as np
 from numba import njit
@@ -28,15 +28,13 @@ class WALS(Recommender):
     """Minimises `sum over ALL pairs of w_ij (a_ij - u_i . v_j)^2 + regularization (|U|^2 + |V|^2)`.
 
     A rated pair has its rating for a_ij and weight `1 + alpha c_i d_j`, with alpha the `unobserved_weight`; any other
-    pair has the `prior` for a_ij and weight `alpha c_i d_j` (paper 002, Equation 2, which prints the weights inside the
-    norm, where they would count squared). With alpha = 0 this is explicit ALS without biases.
+    pair has the `prior` for a_ij and weight `alpha c_i d_j` (paper 002, Equation 2).
 
     Weighted matrix factorisation for implicit feedback (Hu et al. 2008) is `values="ones"`: confidence `1 + k` for what
     was interacted with and 1 for the rest, penalty L, is here alpha = 1 / k and regularization = L / k.
 
-    Each half-step solves its block exactly, so the objective never rises; unrated pairs enter through one Gram matrix
-    that all rows share. The last half-step solves the users: one who rates again what they have rated gets the scores
-    they have (`WalsSolve`).
+    Each half-step solves its block exactly, so the objective never rises. The last one solves the users: one who rates
+    again what they have rated gets the scores they have (`WalsSolve`).
     """
 
     factors: int = Field(default=64, ge=1)
@@ -49,8 +47,7 @@ class WALS(Recommender):
     """What an unrated pair is fitted to: a number on the scale of the ratings; "item", the item's own mean; or None,
     the mean of all ratings where they are centred on it, else 0."""
     regularization: float = Field(default=10.0, gt=0, allow_inf_nan=False)
-    """Lambda, the weight of the squared norms: once a vector, however many ratings it has. The default is the paper's
-    for MovieLens; a log with few ratings a user wants less."""
+    """Lambda, the weight of the squared norms, once a vector; a log with few ratings a user wants less."""
     weighting: Literal["uniform", "rank-one"] = "uniform"
     """"uniform": c = d = 1. "rank-one": c_i is the user's number of ratings over the mean of all users, d_j the item's
     over the mean of all items, so that what an active user left out of what many rated counts most. Over all pairs
@@ -74,18 +71,18 @@ class WALS(Recommender):
 
     def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
         """Fit by alternating exact solves."""
-        problem = self.problem(data)
+        users, items, mean = self.problem(data)
         U = self.init_std * generator(rng, "wals").standard_normal((data.n_users, self.factors))
         for _ in track(range(self.iterations), "WALS", self.iterations):
-            V = problem.items.solve(U, self.regularization)
-            U = problem.users.solve(V, self.regularization)
+            V = items.solve(U, self.regularization)
+            U = users.solve(V, self.regularization)
         check_fit("regularization", self.regularization, "Make it larger, or init_std smaller.", U, V)
         f, g, ones = np.zeros(data.n_users), np.zeros(data.n_items), self.values == "ones"
-        update = WalsSolve(self.regularization, problem.users.background(V), problem.items.background(U), ones)
-        return FactorModel(data, U, V, f, g, problem.mean, update, predicts_ratings=not ones)
+        update = WalsSolve(self.regularization, users.background(V), items.background(U), ones)
+        return FactorModel(data, U, V, f, g, mean, update, predicts_ratings=not ones)
 
-    def problem(self, data: Interactions) -> WeightedProblem:
-        """What `fit` minimises for this log."""
+    def problem(self, data: Interactions) -> tuple[WeightedRows, WeightedRows, float]:
+        """What `fit` minimises for this log: the users' problems, the items', and the mean taken off the ratings."""
         check_data(data)
         ones = self.values == "ones"
         mean = float(data.ratings.mean()) if self.center == "mean" and not ones else 0.0
@@ -102,7 +99,7 @@ class WALS(Recommender):
             by_user, by_item = (rows._replace(values=np.ones(len(data))) for rows in (by_user, by_item))
         users = WeightedRows(by_user, weight=alpha * c, target=one, other_weight=d, other_target=prior)
         items = WeightedRows(by_item, weight=alpha * d, target=prior, other_weight=c, other_target=one)
-        return WeightedProblem(users, items, mean)
+        return users, items, mean
 
 
 @final
@@ -138,15 +135,6 @@ class WeightedRows:
         behind, penalty = self.background(Y), np.full(len(self.weight), regularization)
         pull = np.outer(self.weight * self.target, behind.pull)
         return solve_vectors(self.right, Y, penalty, self.weight, behind.gram, pull)
-
-
-class WeightedProblem(NamedTuple):
-    """What WALS minimises for one log: `sum over all pairs of w_ij (a_ij - u_i . v_j)^2 + penalty`."""
-
-    users: WeightedRows
-    items: WeightedRows
-    mean: float
-    """What was taken off the ratings."""
 
 
 @njit(fastmath=IN_ORDER, cache=True)

@@ -37,20 +37,15 @@ def nearest(
 ) -> sparse.csr_array:
     """(rows, rows): for each row of `vectors` its k most similar other rows, and how similar they are.
 
-    Over the columns that both rows have, with n of them:
-
-    - cosine: `sum x y / (|x| |y| + shrinkage)`, the norms over all columns of each row;
-    - pearson: the correlation of x and y over the shared columns, times `n / (n + shrinkage)`.
-
-    A pair without a shared column is never a neighbour, nor one at or below `minimum`; where the similarity
-    is 0 / 0 (a row without variation) it is 0. Similarities within `ties.TIE` of each other are equal: the row that
-    comes first. `label` names the progress bar.
+    Similarities are defined in `ItemKNN`. A pair without a shared column is never a neighbour, nor one at or below
+    `minimum`; where the similarity is 0 / 0 (a row without variation) it is 0. Similarities within `ties.TIE` of each
+    other are equal: the row that comes first. `label` names the progress bar.
     """
     if similarity == "pearson":
         vectors = _shifted(vectors)
     count = vectors.shape[0]
     k = min(k, count - 1)
-    norms = np.sqrt(_row_sums(vectors, vectors.data**2))
+    norms = np.sqrt(vectors.power(2).sum(axis=1))
     rows, columns = SparseRows.of(vectors), SparseRows.of(vectors.tocsc())
     # A product of 0 is no neighbour where the minimum is 0 or more, whether or not a column is shared.
     if similarity == "cosine" and minimum >= 0 and count <= _DENSE:
@@ -67,17 +62,10 @@ def nearest(
     return result
 
 
-def _row_sums(matrix: sparse.csr_array, values: FloatArray) -> FloatArray:
-    """(rows,): the sum of each row's entries, an entry of the matrix standing for one of `values`."""
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    sums: FloatArray = np.bincount(row, weights=values, minlength=matrix.shape[0]).astype(np.float64)
-    return sums
-
-
 def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
     """The matrix less the mean of each row's entries, so that large ones that differ little do not cancel in sums."""
     counts = np.diff(matrix.indptr)
-    means = _row_sums(matrix, matrix.data) / np.maximum(counts, 1)
+    means = matrix.sum(axis=1) / np.maximum(counts, 1)
     values = matrix.data - np.repeat(means, counts)
     return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 

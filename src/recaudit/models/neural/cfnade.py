@@ -1,7 +1,4 @@
-"""CF-NADE: a neural autoregressive model of ratings (Zheng et al. 2016), as paper 003 compares it.
-
-Equations are those of Zheng et al. 2016, "A Neural Autoregressive Approach to Collaborative Filtering".
-"""
+"""CF-NADE: a neural autoregressive model of ratings (Zheng et al. 2016), as paper 003 compares it."""
 
 from __future__ import annotations
 
@@ -39,11 +36,8 @@ class CFNADE(Recommender):
     """A distribution over the levels of each rating, given the other ratings of its row; the score is its mean.
 
     A row is an item with its ratings by users, or a user with ratings of items: one hidden layer reads them, and a
-    softmax for each column predicts. Ratings are rounded to `levels`: with the default a half rating counts as the
-    whole number above it. Training and cost are the paper's; the defaults are those of paper 003 on its topics data.
-
-    Equal bits on the CPU of one machine; on a GPU rounding varies, and training amplifies it. The network holds
-    `2 * levels * columns * hidden` numbers, and Adam two more for each.
+    softmax for each column predicts. The defaults are those of paper 003 on its topics data. Equal bits on the CPU of
+    one machine; on a GPU rounding varies, and training amplifies it.
     """
 
     rows: RowKind = "item"
@@ -83,13 +77,12 @@ class CFNADE(Recommender):
         check_data(data)
         levels = RatingLevels.of(data.scale, self.levels)
 
-        def differs(own: CFNADEModel) -> str | None:
-            rows, hidden, values = own.rows, len(own.network.c), own.levels.values
-            same = (rows, hidden) == (self.rows, self.hidden) and np.array_equal(values, levels.values)
-            return None if same else f"one with {rows} rows, {hidden} hidden units, levels {values}"
+        def settings(other: CFNADEModel) -> list[str]:
+            units, values = len(other.network.c), other.levels.values.tolist()
+            return [f"{other.rows} rows, {units} hidden units and levels {values}"]
 
-        expected = f"{self.rows} rows, {self.hidden} hidden units and levels {levels.values}"
-        fitted = check_own_model(model, CFNADEModel, data, differs, expected).network
+        expected = [f"{self.rows} rows, {self.hidden} hidden units and levels {levels.values.tolist()}"]
+        fitted = check_own_model(model, CFNADEModel, data, settings, expected).network
         network = RatingNetwork(fitted.levels, fitted.columns, self.hidden)
         network.load_state_dict(fitted.state_dict())
         # A loop may pass the same seed at every step: each length of the log has splits of its own.
@@ -136,10 +129,7 @@ class CFNADEModel(FittedModel):
 
     @cached_property
     def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
-        """h of each row after all its ratings (rows, hidden), and V and b summed up to each level.
-
-        (levels, columns, hidden) and (levels, columns), in double precision.
-        """
+        """h (rows, hidden) after all ratings; V (levels, columns, hidden) and b (levels, columns), summed by level."""
         network, table = self.network, RatingTable.of(self.data, self.rows, self.levels)
         W, V = network.by_level(network.W), network.by_level(network.V.transpose(1, 2))
         bias = network.by_level(network.b.transpose(1, 2))[..., 0]
