@@ -45,7 +45,7 @@ def nearest(
         vectors = _shifted(vectors)
     count = vectors.shape[0]
     k = min(k, count - 1)
-    norms = np.sqrt(vectors.power(2).sum(axis=1))
+    norms = np.sqrt(_row_sums(vectors, vectors.data**2))
     rows, columns = SparseRows.of(vectors), SparseRows.of(vectors.tocsc())
     # A product of 0 is no neighbour where the minimum is 0 or more, whether or not a column is shared.
     if similarity == "cosine" and minimum >= 0 and count <= _DENSE:
@@ -62,10 +62,17 @@ def nearest(
     return result
 
 
+def _row_sums(matrix: sparse.csr_array, values: FloatArray) -> FloatArray:
+    """(rows,): the sum of each row's entries in their order, an entry of the matrix standing for one of `values`."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    sums: FloatArray = np.bincount(row, weights=values, minlength=matrix.shape[0]).astype(np.float64)
+    return sums
+
+
 def _shifted(matrix: sparse.csr_array) -> sparse.csr_array:
     """The matrix less the mean of each row's entries, so that large ones that differ little do not cancel in sums."""
     counts = np.diff(matrix.indptr)
-    means = matrix.sum(axis=1) / np.maximum(counts, 1)
+    means = _row_sums(matrix, matrix.data) / np.maximum(counts, 1)
     values = matrix.data - np.repeat(means, counts)
     return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
