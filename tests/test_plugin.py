@@ -77,7 +77,7 @@ def test_it_is_small() -> None:
 
 
 def test_it_inherits_the_contracts(run: Command) -> None:
-    assert " passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(PLUGIN / "tests"))
+    assert " passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(PLUGIN / "tests/contracts.py"))
 
 
 def test_the_lists_and_help_of_the_command_line_have_it(run: Command) -> None:

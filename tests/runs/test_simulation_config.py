@@ -291,10 +291,10 @@ class TestMistakes:
         [
             (
                 "[audits.accuracy]\nk = 3",
-                "audits.accuracy: received an audit inside a simulation; expected one of exposure, ",
+                "audits.accuracy: received an audit inside a simulation; expected one of calibration, composed, exposure, ",
             ),
-            ("[audits.agency]", "audits.agency: received an audit inside a simulation; expected one of exposure,"),
-            ("[audits.exposur]", "audits.exposur: received {}; expected one of accuracy, exposure,"),
+            ("[audits.agency]", "audits.agency: received an audit inside a simulation; expected one of calibration,"),
+            ("[audits.exposur]", "audits.exposur: received {}; expected one of accuracy, agency,"),
             ("[audits]\nevery = -1", "audits.every: received -1"),
             ("[audits.exposure]\nby = ['history']", "audits.exposure.by: received ['history']; expected nothing"),
             ("[audits.reachability]\nactions = {kind = 'past', k = 2}", "audits.reachability.actions"),

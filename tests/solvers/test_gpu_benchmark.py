@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reachability_gpu.py"
-PRESENT = {"numpy", "scipy", "numba", "torch"}
+PRESENT = {"numpy", "scipy", "numba", "llvmlite", "torch"}
 
 WITHOUT = """
 import re, runpy, sys

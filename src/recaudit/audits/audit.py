@@ -67,6 +67,8 @@ class Audit(Specification, ABC):
 
     metrics: ClassVar[tuple[Metric, ...]] = ()
     """What it measures."""
+    borrowed: ClassVar[frozenset[str]] = frozenset()
+    """The names of those metrics that another audit defines, and this one reports as well."""
     needs: ClassVar[tuple[str, ...]] = ("model",)
     """What a subject must have: "model", "test" (held-out ratings), "recommender" (to fit others), "data" (a log)."""
     second: ClassVar[str] = "data"

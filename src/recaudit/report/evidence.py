@@ -97,7 +97,12 @@ class Evidence:
     @cached_property
     def owners(self) -> Mapping[str, str]:
         """The audit that a metric is meant to be of where none is named: the first that measures it."""
-        return {metric.name: name for name, audit in [*AUDITS.items()][::-1] for metric in audit.metrics}
+        return {
+            metric.name: name
+            for name, audit in AUDITS.items()
+            for metric in audit.metrics
+            if metric.name not in audit.borrowed
+        }
 
     @cached_property
     def summaries(self) -> Mapping[tuple[str, str, str], Estimate]:

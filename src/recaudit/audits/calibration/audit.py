@@ -81,6 +81,7 @@ class Calibration(CalibrationAudit):
     """
 
     metrics = (*CALIBRATION, EXPOSURE[-1])
+    borrowed = frozenset({EXPOSURE[-1].name})
     second = "history"
     takes_lists = True
     not_in_loop = ("columns", "unknown")
@@ -107,7 +108,7 @@ class Calibration(CalibrationAudit):
     def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, engine: Engine | None = None) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
         return self._result(
-            data, Comparison(data, lists, with_system(self, data)), {}, Context(rng, engine or Serial())
+            data, ListComparison(data, lists, with_system(self, data)), {}, Context(rng, engine or Serial())
         )
 
     def _of_given(self, subject: Subject, context: Context) -> Result:
@@ -131,10 +132,12 @@ class Calibration(CalibrationAudit):
             "against_rank": int(given.against_rank.sum()),
         }
         wanted = with_system(self, subject.history)
-        shown = Comparison(subject.history, lists, wanted, given.user_ids, given.at)
+        shown = ListComparison(subject.history, lists, wanted, given.user_ids, given.at)
         return self._result(subject.history, shown, facts, context)
 
-    def _result(self, data: Interactions, shown: Comparison, facts: Mapping[str, object], context: Context) -> Result:
+    def _result(
+        self, data: Interactions, shown: ListComparison, facts: Mapping[str, object], context: Context
+    ) -> Result:
         target, at, lists, bootstrap = shown.target, shown.at, shown.lists, self.bootstrap(context.rng)
         p_value = self._p_values(data, shown, context)
         own = {name: target.mean(values) for name, values in shown.distances.items()}
@@ -174,7 +177,7 @@ class Calibration(CalibrationAudit):
             facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
         )
 
-    def _p_values(self, data: Interactions, shown: Comparison, context: Context) -> FloatArray:
+    def _p_values(self, data: Interactions, shown: ListComparison, context: Context) -> FloatArray:
         """(users,): of the test of list against history; NaN for those not tested."""
         draws = uniforms(derive(context.rng, "tested"), keys_of(shown.user_ids), np.zeros(1, dtype=np.uint64))
         # With a prior, users without a history can be measured, but have nothing to be tested against.
@@ -195,7 +198,7 @@ calibration = Verb(Calibration, Result)
 
 
 @final
-class Comparison:
+class ListComparison:
     """Lists and histories side by side, and the distances between them."""
 
     def __init__(
@@ -245,7 +248,7 @@ def _apart(counts: FloatArray, consumed_share: FloatArray) -> FloatArray:
     return np.asarray(np.abs(shares - consumed_share).sum(axis=1, keepdims=True) / 2)
 
 
-def _categories(shown: Comparison) -> pl.DataFrame:
+def _categories(shown: ListComparison) -> pl.DataFrame:
     """The paper's Figure 3, for all users and for the worst tenth."""
     tables = []
     for group, users in (("all", np.flatnonzero(shown.known)), ("worst", shown.worst_tenth)):
@@ -256,7 +259,7 @@ def _categories(shown: Comparison) -> pl.DataFrame:
     return pl.concat(tables).select("group", "category", "history", "recommended", "over", "under", "users")
 
 
-def _worst_users(shown: Comparison) -> pl.DataFrame:
+def _worst_users(shown: ListComparison) -> pl.DataFrame:
     """Each category of the worst users: its share of the history and of the list."""
     users, labels = shown.worst[:SHOWN], shown.target.labels
     return pl.DataFrame(

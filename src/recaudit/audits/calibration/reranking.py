@@ -12,7 +12,7 @@ from scipy import sparse
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Audit, Context, Subject, Verb
-from recaudit.audits.calibration.audit import Calibration, CalibrationAudit, Comparison
+from recaudit.audits.calibration.audit import Calibration, CalibrationAudit, ListComparison
 from recaudit.audits.calibration.calibrator import Calibrator, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import kl, representation
@@ -64,6 +64,7 @@ class CalibrationCurve(Audit):
     """
 
     metrics = (*(metric for metric in ACCURACY if metric.name == "recall"), CALIBRATION[0])
+    borrowed = frozenset({"recall", CALIBRATION[0].name})
     needs = ("model", "test")
     second = "test"
 
@@ -187,6 +188,7 @@ class Reranking(CalibrationAudit):
     """
 
     metrics = tuple(_KNOWN[name] for name in _NAMES)
+    borrowed = frozenset(_NAMES) - {metric.name for metric in LOG_FOLDING}
     needs = ("model", "test")
     second = "test"
     result = RerankingResult
@@ -218,7 +220,7 @@ class Reranking(CalibrationAudit):
         (before, people), (after, changed) = (self._judged(each, wanted, space, subject, context) for each in lists)
         numbers = changed.select("user", *_DISTANCES, *_QUALITIES)
         people = people.join(numbers, on="user", how="left", suffix="_reranked", maintain_order="left")
-        own, reranked = (Comparison(data, each, policy) for each in lists)
+        own, reranked = (ListComparison(data, each, policy) for each in lists)
 
         def series() -> pl.DataFrame:
             if people.select("calibration_kl", "recall").drop_nulls().is_empty():
@@ -259,7 +261,7 @@ class Reranking(CalibrationAudit):
 reranking = Verb(Reranking, RerankingResult)
 
 
-def _worst(own: Comparison, reranked: Comparison) -> pl.DataFrame:
+def _worst(own: ListComparison, reranked: ListComparison) -> pl.DataFrame:
     """How far each category is above and below its share of the worst users' histories on average."""
     users = own.worst_tenth
     before, after = (representation(own.p[users], each.q[users]) for each in (own, reranked))
@@ -267,7 +269,7 @@ def _worst(own: Comparison, reranked: Comparison) -> pl.DataFrame:
     return pl.DataFrame({"category": pl.Series(own.target.labels, dtype=pl.String), **columns})
 
 
-def _example(own: Comparison, reranked: Comparison, history: IntArray) -> pl.DataFrame:
+def _example(own: ListComparison, reranked: ListComparison, history: IntArray) -> pl.DataFrame:
     """The shares of one user by category: of the worst the one with the longest `history` (users,), no accident."""
     worst, labels = own.worst_tenth, own.target.labels
     users = worst[[np.argmax(history[worst])]] if len(worst) else worst

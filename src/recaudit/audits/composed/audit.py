@@ -27,6 +27,8 @@ from recaudit.audits.recipe.parts import (
     PredictedRating,
     Probability,
     RankGain,
+    RecommendedList,
+    Replaced,
     Value,
 )
 from recaudit.audits.recipe.recipe import Recipe
@@ -146,7 +148,12 @@ class Composed(Audit):
                 self._check_closed_form()
                 pairs = self._pairs(subject, context)
                 return pairs.frame(largest(self.outcome, self.functional, pairs), about_an_item=True)
-            case _, _, _, At():
+            case (
+                _,
+                Probability() | PredictedRating() | Distribution() | RecommendedList(),
+                Value() | Lift() | RankGain() | Change() | Moved() | Replaced(),
+                At(),
+            ):
                 pairs = self._pairs(subject, context)
                 rows = at_given(self.outcome, self.functional, self.over, pairs)
                 return pairs.frame(rows, about_an_item=self.outcome.about_an_item)

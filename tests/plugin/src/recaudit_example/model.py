@@ -8,7 +8,7 @@ from pydantic import Field
 
 from recaudit.data import Interactions
 from recaudit.models import FittedModel, Recommender
-from recaudit.models.base import check_data
+from recaudit.models.checks import check_data
 
 
 class RecentlyPopular(Recommender):
