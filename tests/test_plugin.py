@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Command:
         path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(
             [sys.executable, *arguments],
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
             cwd=cwd,
             capture_output=True,
             text=True,

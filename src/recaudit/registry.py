@@ -53,7 +53,11 @@ class Registry(Mapping[str, type[Any]]):
         """The name of a part, or of its class; for one that is not registered, where its class is defined."""
         cls = part if isinstance(part, type) else type(part)
         where = f"{cls.__module__}:{cls.__qualname__}"
-        return next((name for name, point in self._points.items() if point.value == where), where)
+        for name, point in self._points.items():
+            # An entry point may name the class by where it is exported, rather than by where it is defined.
+            if point.value == where or (point.attr == cls.__qualname__ and point.load() is cls):
+                return name
+        return where
 
 
 AUDITS = Registry("recaudit.audits", "an audit")

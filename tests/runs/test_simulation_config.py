@@ -291,7 +291,7 @@ class TestMistakes:
         [
             (
                 "[audits.accuracy]\nk = 3",
-                "audits.accuracy: received an audit inside a simulation; expected one of calibration, composed, exposure, ",
+                "audits.accuracy: received an audit inside a simulation; expected one of calibration, composed, ",
             ),
             ("[audits.agency]", "audits.agency: received an audit inside a simulation; expected one of calibration,"),
             ("[audits.exposur]", "audits.exposur: received {}; expected one of accuracy, agency,"),

@@ -43,4 +43,4 @@ def test_it_runs_with_what_it_names_and_nothing_else(tmp_path: Path) -> None:
     pairs = users * (items - seen - 10)
     assert f"{pairs} pairs, {pairs} solved" in done.stdout
     told = SCRIPT.read_text(encoding="utf-8").split('"""')[1]
-    assert all(name in told for name in PRESENT)
+    assert all(name in told for name in PRESENT - {"llvmlite"})  # which comes with numba

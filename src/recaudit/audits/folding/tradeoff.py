@@ -78,8 +78,7 @@ def folding_tradeoff(
     seeds = [rng if number == 0 else derive(rng, "repetition", number) for number in range(len(cases))]
     asked = Folding(similarity=similarity, k=k)
     benches = [
-        _TradeoffBench(case, test, relatedness, asked, cache, seed, engine)
-        for case, seed in zip(cases, seeds, strict=True)
+        _Workbench(case, test, relatedness, asked, cache, seed, engine) for case, seed in zip(cases, seeds, strict=True)
     ]
     grid = [dict(zip(_MODEL, point, strict=True)) for point in product(factors, unobserved_weights)]
     if not grid:
@@ -124,7 +123,7 @@ def folding_tuning(
             expected = "the lowest and the highest value to try, both above 0"
             raise InputError(name, received=(low, high), expected=expected)
     asked = Folding(similarity=similarity, k=k)
-    bench = _TradeoffBench(data, test, relatedness, asked, cache, rng, engine)
+    bench = _Workbench(data, test, relatedness, asked, cache, rng, engine)
     base = recommender or WALS()
     rows: list[dict[str, Any]] = []
     with quiet_study(rng, objectives=2, instead="folding_tradeoff measures a grid without it.") as study:
@@ -143,7 +142,7 @@ def folding_tuning(
 
 
 @final
-class _TradeoffBench:
+class _Workbench:
     """What recommenders are fitted to and measured by; with a `cache`, each is measured once.
 
     Where none are given: a world's own held-out ratings and relatedness, or a random tenth, and the log's.
