@@ -82,7 +82,7 @@ def test_it_inherits_the_contracts(run: Command) -> None:
 
 def test_the_lists_and_help_of_the_command_line_have_it(run: Command) -> None:
     assert "How much of a user's list everybody else is shown too." in run("-m", "recaudit", "audits")
-    one = run("-m", "recaudit", "audits", "overlap")
+    one = " ".join(run("-m", "recaudit", "audits", "overlap").split())
     assert "How scores become a list." in one
     assert "0 to 1; 0: no two lists share an item" in one
 
