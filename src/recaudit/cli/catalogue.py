@@ -78,7 +78,7 @@ def _print_one(name: str, cls: type[Audit]) -> None:
     )
     for one in _settings(cls):
         console.print(Text.assemble("  ", (one["name"], "bold"), f" = {one['default']}"))
-        console.print(Padding(one["about"], (0, 0, 0, 6)), soft_wrap=False)
+        console.print(Padding(" ".join(one["about"].split()), (0, 0, 0, 6)), soft_wrap=False)
     metrics = plain_table()
     for metric in cls.metrics:
         about = f"{metric.definition} Formula: {metric.formula}. Range: {metric.range}"

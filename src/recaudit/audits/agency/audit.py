@@ -16,6 +16,7 @@ from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.contrasts import Lifts, Tiers, contrast_items, item_tiers, user_tiers
 from recaudit.audits.reachability.result import ReachabilityResult
+from recaudit.audits.recipe import Lift, Max, Own, Probability, Recipe
 from recaudit.audits.result import Result
 from recaudit.audits.samples import resolve_items, resolve_users, subsample
 from recaudit.data.interactions import Interactions
@@ -77,6 +78,11 @@ class Agency(Audit):
     """The items whose chances are looked at."""
     editors: Some | None = 100
     """The others who rate."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """Of its four questions the first: hindsight about one's own recommendations."""
+        return Recipe(Own(Past(self.k)), Probability(), Lift(), Max())
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Ask about the whole log: its last ratings are the past, what comes after it the future."""

@@ -26,6 +26,7 @@ from recaudit.audits.instability.audit import Instability
 from recaudit.audits.logs import Fits, audited
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.reachability.result import STATUS
+from recaudit.audits.recipe import Recipe
 from recaudit.audits.result import Result
 from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
@@ -57,7 +58,9 @@ Promising = Annotated[Reachability | Instability, OneOf(AUDITS), BeforeValidator
 
 @final
 class Fidelity(Audit):
-    """Write the best ratings of some pairs into the log, fit the recommender again, and compare.
+    """Whether a refit keeps what the update rule promises.
+
+    The best ratings of some pairs are written into the log, the recommender is fitted again, and both are compared.
 
     Without a fitted model in the subject the recommender is fitted to the log, for `Past` without the ratings that are
     free. Candidates stay those of the log as it was, and ratings that do not matter stay as they are. Ratings that the
@@ -88,6 +91,11 @@ class Fidelity(Audit):
     def check(self, data: Interactions) -> None:
         """See the audit that promises."""
         self.audit.check(data)
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """That of the audit whose promise is tested."""
+        return self.audit.recipe
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Compare what the audit says about each pair with refits."""

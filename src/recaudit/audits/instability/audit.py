@@ -36,7 +36,9 @@ _MOST_PAIRS = 1_000_000
 
 @final
 class Instability(Audit):
-    """The largest distance between a viewer's recommendations before and after an editor's edits, for every pair.
+    """How far one user can move what another is recommended by changing ratings.
+
+    The largest distance between a viewer's recommendations before and after an editor's edits, for every pair.
 
     Values are exact for stars, and for intervals where scores are affine in ratings; elsewhere 33 ratings of the
     interval are tried, and rows have the status bounded. Where a rating moves the scores of many items, each pair is

@@ -37,7 +37,9 @@ USERS = 16
 
 @final
 class Reachability(Audit):
-    """The largest probability of every target item for every user, with certified bounds.
+    """What users can get recommended by changing their ratings.
+
+    The largest probability of every target item for every user, with certified bounds.
 
     A user without a single action, and a target that is no candidate, have the status not_applicable. The log, if
     given, must be the one that the model was fitted to; for `Past(k)` also one that has the last k ratings besides,
