@@ -45,7 +45,7 @@ def test_what_the_papers_ask() -> None:
         assert entry.name in text
         assert entry.where in text
     assert all(title[:40] in text for title in PAPERS.values())
-    assert "Instability(edits=Past(k=5" in text
+    assert "Instability(edits=Past(5))" in text
 
 
 def test_json_is_one_document() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -127,6 +128,13 @@ def _papers(as_json: bool) -> None:
         answers().print(f"{paper}  {title}", style="bold")
         table = plain_table()
         for one in catalog(paper):
-            settings = ", ".join(f"{name}={getattr(one.audit, name)!r}" for name in sorted(one.audit.model_fields_set))
-            table.add_row(one.name, one.where, f"{type(one.audit).__name__}({settings})", one.number)
+            settings = (f"{name}={_brief(getattr(one.audit, name))}" for name in sorted(one.audit.model_fields_set))
+            table.add_row(one.name, one.where, f"{type(one.audit).__name__}({', '.join(settings)})", one.number)
         answers().print(table, soft_wrap=False)
+
+
+def _brief(value: object) -> str:
+    """A value as one would type it: of a part, its first setting."""
+    if not is_dataclass(value):
+        return repr(value)
+    return f"{type(value).__name__}({getattr(value, fields(value)[0].name)!r})"
