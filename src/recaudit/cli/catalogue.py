@@ -126,11 +126,10 @@ def _papers(as_json: bool) -> None:
         return
     for paper, title in PAPERS.items():
         answers().print(f"{paper}  {title}", style="bold")
-        table = plain_table()
         for one in catalog(paper):
             settings = (f"{name}={_brief(getattr(one.audit, name))}" for name in sorted(one.audit.model_fields_set))
-            table.add_row(one.name, one.where, f"{type(one.audit).__name__}({', '.join(settings)})", one.number)
-        answers().print(table, soft_wrap=False)
+            call = f"{type(one.audit).__name__}({', '.join(settings)})"
+            answers().print(f"  {one.name:<24}{one.where:<10}{call:<40}{one.number}")
 
 
 def _brief(value: object) -> str:
