@@ -16,10 +16,12 @@ settings.load_profile("same")  # `make properties` draws new cases
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that a contract of the `contracts` folder states are marked: `pytest -m contract` runs them."""
+    """Tests that a contract states, ours or a shipped one, are marked: `pytest -m contract` runs them."""
     for item in items:
         cls = getattr(item, "cls", None)
-        if cls is not None and any(base.__module__.startswith("contracts.") for base in cls.__mro__):
+        if cls is not None and any(
+            base.__module__.startswith(("contracts.", "recaudit.testing.")) for base in cls.__mro__
+        ):
             item.add_marker("contract")
 
 
