@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -146,90 +147,79 @@ def _flagged_items(path: Path, genres: list[str]) -> pl.DataFrame:
     return read_exact(path, layout).select("item", "title", genres=pl.concat_list(flagged).list.drop_nulls())
 
 
-_GROUPLENS = "https://files.grouplens.org/datasets/movielens"
-_U_FILES = ("u.data", "u.item", "u.genre", "u.user")
 _CSV_FILES = ("ratings.csv", "movies.csv")
 
-ML_100K = Dataset(
-    name="ml-100k",
-    title="MovieLens 100K",
-    about="100,000 ratings of 1,682 films by 943 users, 1 to 5 stars, 1998",
-    page="https://grouplens.org/datasets/movielens/100k/",
-    read=read_100k,
-    files=_U_FILES,
-    folders=("ml-100k",),
-    archive=Archive(f"{_GROUPLENS}/ml-100k.zip", "md5:0e33842e24a9c977be4e0107933c0723"),
-    megabytes=4.9,
-)
 
-ML_1M = Dataset(
-    name="ml-1m",
-    title="MovieLens 1M",
-    about="1,000,209 ratings of 3,706 films by 6,040 users, 1 to 5 stars, 2003",
-    page="https://grouplens.org/datasets/movielens/1m/",
-    read=read_1m,
-    files=("ratings.dat", "movies.dat", "users.dat"),
-    folders=("ml-1m",),
-    archive=Archive(f"{_GROUPLENS}/ml-1m.zip", "md5:c4d9eecfca2ab87c1945afe126590906"),
-    megabytes=5.9,
-)
+def _edition(
+    edition: str,
+    about: str,
+    megabytes: float,
+    md5: str | None,
+    read: Callable[[Path], Interactions] = read_csv,
+    files: tuple[str, ...] = _CSV_FILES,
+    folders: tuple[str, ...] = (),
+) -> Dataset:
+    """One edition, as GroupLens names its archive, folder and page."""
+    name = f"ml-{edition}"
+    return Dataset(
+        name=name,
+        title=f"MovieLens {edition.upper() if edition[0].isdigit() else 'Latest (small)'}",
+        about=about,
+        page=f"https://grouplens.org/datasets/movielens/{edition.partition('-')[0]}/",
+        read=read,
+        files=files,
+        folders=(*folders, name),
+        archive=Archive(f"https://files.grouplens.org/datasets/movielens/{name}.zip", md5 and f"md5:{md5}"),
+        megabytes=megabytes,
+    )
 
-ML_10M = Dataset(
-    name="ml-10m",
-    title="MovieLens 10M",
-    about="10,000,054 ratings of 10,677 films by 69,878 users, 0.5 to 5 stars, 2009",
-    page="https://grouplens.org/datasets/movielens/10m/",
-    read=read_10m,
-    files=("ratings.dat", "movies.dat"),
-    folders=("ml-10M100K", "ml-10m"),
-    archive=Archive(f"{_GROUPLENS}/ml-10m.zip", "md5:ce571fd55effeba0271552578f2648bd"),
-    megabytes=65.6,
-)
 
-ML_20M = Dataset(
-    name="ml-20m",
-    title="MovieLens 20M",
-    about="20,000,263 ratings of 26,744 films by 138,493 users, 0.5 to 5 stars, 2015",
-    page="https://grouplens.org/datasets/movielens/20m/",
-    read=read_csv,
-    files=_CSV_FILES,
-    folders=("ml-20m",),
-    archive=Archive(f"{_GROUPLENS}/ml-20m.zip", "md5:cd245b17a1ae2cc31bb14903e1204af3"),
-    megabytes=198.7,
+ML_100K = _edition(
+    "100k",
+    "100,000 ratings of 1,682 films by 943 users, 1 to 5 stars, 1998",
+    4.9,
+    "0e33842e24a9c977be4e0107933c0723",
+    read_100k,
+    ("u.data", "u.item", "u.genre", "u.user"),
 )
-
-ML_25M = Dataset(
-    name="ml-25m",
-    title="MovieLens 25M",
-    about="25,000,095 ratings of 59,047 films by 162,541 users, 0.5 to 5 stars, 2019",
-    page="https://grouplens.org/datasets/movielens/25m/",
-    read=read_csv,
-    files=_CSV_FILES,
-    folders=("ml-25m",),
-    archive=Archive(f"{_GROUPLENS}/ml-25m.zip", "md5:6b51fb2759a8657d3bfcbfc42b592ada"),
-    megabytes=262.0,
+ML_1M = _edition(
+    "1m",
+    "1,000,209 ratings of 3,706 films by 6,040 users, 1 to 5 stars, 2003",
+    5.9,
+    "c4d9eecfca2ab87c1945afe126590906",
+    read_1m,
+    ("ratings.dat", "movies.dat", "users.dat"),
 )
-
-ML_32M = Dataset(
-    name="ml-32m",
-    title="MovieLens 32M",
-    about="32,000,204 ratings of 84,432 films by 200,948 users, 0.5 to 5 stars, 2024",
-    page="https://grouplens.org/datasets/movielens/32m/",
-    read=read_csv,
-    files=_CSV_FILES,
-    folders=("ml-32m",),
-    archive=Archive(f"{_GROUPLENS}/ml-32m.zip", "md5:d472be332d4daa821edc399621853b57"),
-    megabytes=239.0,
+ML_10M = _edition(
+    "10m",
+    "10,000,054 ratings of 10,677 films by 69,878 users, 0.5 to 5 stars, 2009",
+    65.6,
+    "ce571fd55effeba0271552578f2648bd",
+    read_10m,
+    ("ratings.dat", "movies.dat"),
+    ("ml-10M100K",),
 )
-
-ML_LATEST_SMALL = Dataset(
-    name="ml-latest-small",
-    title="MovieLens Latest (small)",
-    about="100,836 ratings of 9,724 films by 610 users, 0.5 to 5 stars, 2018; its owner may replace it",
-    page="https://grouplens.org/datasets/movielens/latest/",
-    read=read_csv,
-    files=_CSV_FILES,
-    folders=("ml-latest-small",),
-    archive=Archive(f"{_GROUPLENS}/ml-latest-small.zip"),
-    megabytes=1.0,
+ML_20M = _edition(
+    "20m",
+    "20,000,263 ratings of 26,744 films by 138,493 users, 0.5 to 5 stars, 2015",
+    198.7,
+    "cd245b17a1ae2cc31bb14903e1204af3",
+)
+ML_25M = _edition(
+    "25m",
+    "25,000,095 ratings of 59,047 films by 162,541 users, 0.5 to 5 stars, 2019",
+    262.0,
+    "6b51fb2759a8657d3bfcbfc42b592ada",
+)
+ML_32M = _edition(
+    "32m",
+    "32,000,204 ratings of 84,432 films by 200,948 users, 0.5 to 5 stars, 2024",
+    239.0,
+    "d472be332d4daa821edc399621853b57",
+)
+ML_LATEST_SMALL = _edition(
+    "latest-small",
+    "100,836 ratings of 9,724 films by 610 users, 0.5 to 5 stars, 2018; its owner may replace it",
+    1.0,
+    None,
 )
