@@ -37,7 +37,7 @@ CALLED = re.compile(r"(?<![\w.])ra((?:\.[A-Za-z_]\w*)+)")
 
 
 def told(tree: ast.AST) -> Iterator[str]:
-    """Every text inside a `raise`, and every docstring."""
+    """Every text inside a `raise`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
             for part in ast.walk(node):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from recaudit import runs
 from recaudit.audits.agency.audit import Agency
+from recaudit.audits.audit import Subject
 from recaudit.audits.calibration.audit import Calibration
 from recaudit.audits.calibration.reranking import CalibrationCurve, Reranking
 from recaudit.audits.catalogue import PAPERS, catalog
@@ -19,7 +22,9 @@ from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating, Rung
+from recaudit.data.splits import Split
 from recaudit.interventions import NextK, Past
+from recaudit.models import ALS
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.testing import AuditContract
@@ -99,6 +104,30 @@ def test_what_the_catalogue_lists_can_be_run() -> None:
         assert AUDITS[kind] is type(entry.audit)
         known = {metric.name for metric in entry.audit.metrics} | {"value", "lift", "rank_gain"}
         assert entry.number in known
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lift", "rank gain", "past-5 reachability", "past-5 instability", "rating error", "recall", "concentration"],
+)
+def test_an_audit_of_the_catalogue_gives_its_number(name: str, split: Split) -> None:
+    [entry] = [entry for entry in catalog() if entry.name == name]
+    recommender = ALS(factors=2, iterations=2)
+    subject = Subject(recommender.fit(split.train), recommender, split.train, split.test)
+    result = entry.audit.model_copy(update={"samples": 2}).run(subject)
+    if entry.number in result.metrics and entry.number in set(result.frame["metric"]):
+        assert np.isfinite(result[entry.number])
+    else:
+        assert result.pairs[entry.number].drop_nulls().is_finite().any()
+
+
+def test_the_worked_example_prints_what_the_docs_say(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (printed,) = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
+    # The example itself is under test.
+    exec(compile(code, "recipe.md", "exec"), {})
+    assert capsys.readouterr().out == printed
 
 
 def test_the_rung_follows_from_what_is_asked() -> None:
