@@ -64,6 +64,8 @@ AUDITS = Registry("recaudit.audits", "an audit")
 MODELS = Registry("recaudit.models", "a recommender")
 SIMULATED_MODELS = Registry("recaudit.models", "a recommender", "recaudit.simulated_models")
 """Those of MODELS, and those that only a simulation has: they know its people."""
+ADAPTERS = Registry("recaudit.adapters", "a library")
+"""By the name under which the library is imported: functions (model, data, settings) to a fitted model."""
 POLICIES = Registry("recaudit.policies", "a policy")
 LISTERS = Registry("recaudit.listers", "what makes the lists of a policy")
 ACTIONS = Registry("recaudit.actions", "which ratings may change")

@@ -9,7 +9,7 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
@@ -133,6 +133,8 @@ class Audit(Specification, ABC):
         subject = subject if isinstance(subject, Subject) else Subject(model=subject)
         check_argument("model", subject.model, FittedModel | None)
         check_argument("rng", rng, int)
+        if subject.recommender is None and subject.model is not None:
+            subject = replace(subject, recommender=subject.model.recommender)
         for need in self.needs:
             if getattr(subject, need) is None and not (self.takes_lists and subject.lists is not None):
                 raise InputError(

@@ -82,7 +82,14 @@ class Fits:
 
     def before(self, actions: Actions | Future, data: Interactions) -> FittedModel:
         """The model that these actions are about: for `Past`, one that has not seen the ratings that are free."""
-        return self.of(actions.before(data) if isinstance(actions, Past) else data)
+        if not isinstance(actions, Past):
+            return self.of(data)
+        if self._recommender.given:
+            raise NotSupportedError(
+                f"{type(self._recommender).__name__}: a past is asked of a model that has not seen it, and this one "
+                "was made elsewhere. Future and next-k need no other model."
+            )
+        return self.of(actions.before(data))
 
 
 def audited(subject: Subject, actions: Actions | Future, rng: int) -> tuple[FittedModel, Interactions]:

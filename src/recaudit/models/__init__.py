@@ -1,11 +1,12 @@
 """Scores from data: recommenders, and models from arrays that you already have."""
 
+from recaudit.models.adapt import adapt
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.baseline.popularity import Random, TopPop
 from recaudit.models.factor.als import ALS
 from recaudit.models.factor.bayes import BayesMF, BayesMFModel
 from recaudit.models.factor.llorma import LLORMA
-from recaudit.models.factor.model import FactorModel, reachable_factors
+from recaudit.models.factor.model import FactorModel, FactorVectors, FoldInModel, reachable_factors
 from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
 from recaudit.models.given.arrays import from_factors, from_weights
@@ -16,7 +17,7 @@ from recaudit.models.neural.autorec import AutoRec
 from recaudit.models.neural.cfnade import CFNADE
 from recaudit.models.neural.recurrent import RecurrentModel, RecurrentRecommender
 from recaudit.models.response import AffineResponse, DifferentiableResponse, OpaqueResponse, Response
-from recaudit.models.updates import AlsSolve, SgdStep, WalsSolve
+from recaudit.models.updates import AlsSolve, SgdStep, UpdateRule, WalsSolve
 
 __all__ = [
     "ALS",
@@ -34,7 +35,9 @@ __all__ = [
     "BlackBox",
     "DifferentiableResponse",
     "FactorModel",
+    "FactorVectors",
     "FittedModel",
+    "FoldInModel",
     "History",
     "ItemKNN",
     "LinearModel",
@@ -46,8 +49,10 @@ __all__ = [
     "Response",
     "SgdStep",
     "TopPop",
+    "UpdateRule",
     "UserKNN",
     "WalsSolve",
+    "adapt",
     "as_black_box",
     "from_factors",
     "from_system",

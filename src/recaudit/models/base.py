@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from typing import ClassVar, Literal, get_type_hints
+from typing import ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 import torch
@@ -28,6 +29,9 @@ class Recommender(Specification, ABC):
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
 
+    given: ClassVar[bool] = False
+    """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
+
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
         """Start from a model that this configuration fitted, now that the log has grown; here, from scratch."""
         return self.fit(data, rng)
@@ -43,11 +47,20 @@ class FittedModel(ABC):
 
     A field of the fitted model where it depends on the configuration (EASE centred or not).
     """
+    recommender: Recommender | None = None
+    """What fits such models anew, where the model brought it along: for audits that need a refit."""
     response: ClassVar[type[Response] | None] = None
     """What `respond` returns, which decides the solvers; None where no formula says how scores follow ratings."""
+    no_rule: ClassVar[str] = "no formula says how its scores follow edited ratings"
+    """Why there is no response, where there is none."""
     others_move: ClassVar[Literal["unknown", "rated items", "any item"]] = "unknown"
     """Which of a viewer's scores another user's ratings move: those of the items that they rate (`edited_items`
     answers), of any item (`respond` answers), or nothing says which (`respond` answers for own edits only)."""
+
+    @property
+    def rule(self) -> str:
+        """How the model takes in new ratings, in words: what every answer of `respond` rests on."""
+        raise no_response(self)
 
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
@@ -73,6 +86,12 @@ class FittedModel(ABC):
             scores = self.scores(distinct[block * 256 : (block + 1) * 256])
             out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
         return out
+
+    def with_recommender(self, recommender: Recommender | None) -> Self:
+        """The same model, which knows what fits such models anew."""
+        made = copy.copy(self)
+        object.__setattr__(made, "recommender", recommender)  # models are frozen
+        return made
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> Response:
         """How the viewer's scores of all items move when the editor rates `items` (positions) anew."""
@@ -138,7 +157,7 @@ def no_response(model: FittedModel) -> NotSupportedError:
     """The error of a model without a response, or with one that exact solvers cannot use."""
     reason = "its scores are no affine function of the ratings, so that this question has no exact solver"
     if model.response is None:
-        reason = "no formula says how its scores follow edited ratings"
+        reason = model.no_rule
     known = makers(lambda made: made.response is AffineResponse)
     return NotSupportedError(f"{type(model).__name__}: {reason}. Models that have one: {known}.")
 

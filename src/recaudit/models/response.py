@@ -84,13 +84,13 @@ class AffineResponses(NamedTuple):
 class EditedItems:
     """What editors' ratings do to the items they rate, where nothing else moves: the items' vectors.
 
-    A viewer's score of an edited item is `viewer_vectors[v] . vectors[e, t, g] + viewer_offset[v] + offset[e, t]`.
+    A viewer's score of an edited item is `viewer_vectors[v] . vectors[e, t, g] + viewer_offset[v] + offset[e, t, g]`.
     """
 
     vectors: Tensor
     """(editors, actions, ratings, factors): the vector of each edited item at each rating."""
     offset: Tensor
-    """(editors, actions)"""
+    """(editors, actions, ratings)"""
     viewer_vectors: Tensor
     """(users, factors): of all users, by position."""
     viewer_offset: Tensor
@@ -100,4 +100,4 @@ class EditedItems:
         """(len(viewers), editors, actions, ratings): the viewers' scores of the edited items."""
         who, shape = torch.from_numpy(viewers), self.vectors.shape[:3]
         scores = product(self.viewer_vectors[who], self.vectors.flatten(0, 2)).reshape(len(who), *shape)
-        return scores.add_((self.viewer_offset[who][:, None, None] + self.offset)[..., None])
+        return scores.add_(self.viewer_offset[who][:, None, None, None] + self.offset)

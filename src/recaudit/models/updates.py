@@ -1,10 +1,12 @@
-"""What a factor model does with a new rating: one gradient step, or an exact re-solve (paper 000, Examples 3 and 4).
+"""What a factor model does with a new rating: gradient steps, or an exact re-solve (paper 000, Examples 3 and 4).
 
-All hold everything but one vector fixed, biases included: the user's, or that of an item which another user edited.
+All hold everything but one vector, and perhaps its bias, fixed: the user's, or that of an item which another user
+edited.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, final
 
@@ -23,10 +25,12 @@ class RatedVector(NamedTuple):
     position: int
     vector: FloatArray
     """(factors,): as it is before."""
+    bias: float
+    """As it is before."""
     others: FloatArray
     """(others, factors): the vectors of all items for a user, of all users for an item."""
     offset: FloatArray
-    """(others,): what a rating is above `vector . other`: the mean and both biases."""
+    """(others,): what a rating is above `vector . other`: the mean and both biases, its own as it is before."""
     kept: NDArray[np.int32] | IntArray
     """(kept,): positions of the others whose `ratings` (kept,) stay as they are."""
     ratings: FloatArray
@@ -34,8 +38,29 @@ class RatedVector(NamedTuple):
     """(actions,): positions of the others whose ratings are free."""
 
 
+class UpdateRule(ABC):
+    """How a factor model takes in new ratings."""
+
+    @abstractmethod
+    def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
+        """(M, m), shapes (factors, actions) and (factors,): after ratings `a` of the acted-on the vector is `M @ a + m`.
+
+        With a row more where the bias moves too: the last one is the bias.
+        """
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What it does, for a person who reads a number that rests on it."""
+
+    @property
+    def users_only(self) -> bool:
+        """Whether items stay as they are until the next training, whatever is rated."""
+        return False
+
+
 @final
-class SgdStep(Specification):
+class SgdStep(Specification, UpdateRule):
     """One full-batch gradient step on the acted-on ratings alone.
 
     `v+ = (1 - step * regularization) v + step * X_A^T (a - offset_A - X_A v)`: rows of X_A are the fixed vectors
@@ -48,17 +73,43 @@ class SgdStep(Specification):
     """The step size alpha."""
     regularization: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """The weight of the squared norm in the objective whose gradient is taken."""
+    bias_step: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """The step size of the bias; at 0 it stays."""
+    bias_regularization: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """The weight of the squared bias."""
+    in_turn: bool = False
+    """Whether each rating is a step of its own, in the order given, or all are one step."""
+
+    @property
+    def words(self) -> str:
+        """See `UpdateRule`."""
+        bias = f", and {self.bias_step:g} for its bias" if self.bias_step else ""
+        steps = "a gradient step for each rating in turn" if self.in_turn else "one gradient step on the new ratings"
+        return f"{steps}, of size {self.step:g}{bias}; everything else is held"
 
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
-        """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
-        acted = row.others[row.acted]
-        matrix = self.step * acted.T
-        stays = (1 - self.step * self.regularization) * row.vector
-        return matrix, stays - matrix @ (row.offset[row.acted] + acted @ row.vector)
+        """See `UpdateRule`."""
+        vectors, known = row.others[row.acted], row.offset[row.acted]
+        X, w = vectors, row.vector
+        step, shrink = np.full(len(w), self.step), np.full(len(w), self.regularization)
+        if self.bias_step:
+            X, w, known = np.column_stack([X, np.ones(len(X))]), np.append(w, row.bias), known - row.bias
+            step, shrink = np.append(step, self.bias_step), np.append(shrink, self.bias_regularization)
+        held = 1 - step * shrink
+        if not self.in_turn:
+            matrix = step[:, None] * X.T
+            return matrix, held * w - matrix @ (known + X @ w)
+        matrix, level = np.zeros((len(w), len(X))), w.copy()
+        for action, x in enumerate(X):
+            predicted, follows = known[action] + x @ level, x @ matrix
+            matrix = held[:, None] * matrix - (step * x)[:, None] * follows
+            matrix[:, action] += step * x
+            level = held * level - step * x * predicted
+        return matrix, level
 
 
 @final
-class AlsSolve(Specification):
+class AlsSolve(Specification, UpdateRule):
     """The vector that minimises the regularised squared error over all its ratings, old and acted on.
 
     `v+ = (X^T X + penalty I)^-1 X^T (r - offset)` with X over the union of kept and acted-on ratings; an edited
@@ -70,14 +121,38 @@ class AlsSolve(Specification):
     """The weight of the squared norm."""
     per_rating: bool = False
     """Whether the penalty counts once for each rating of the union, or once."""
+    bias_damping: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Where given, a user's bias is estimated anew as well, first, as the sum of what the ratings are above the mean
+    and the items' biases over their number and this; items then stay until the next training. Else biases stay."""
+
+    @property
+    def users_only(self) -> bool:
+        """See `UpdateRule`."""
+        return self.bias_damping is not None
+
+    @property
+    def words(self) -> str:
+        """See `UpdateRule`."""
+        bias = "biases" if self.bias_damping is None else "the items"
+        what = "the vector is" if self.bias_damping is None else "the user's bias and vector are"
+        return f"{what} solved for anew by least squares over all its ratings; {bias} and everything else are held"
 
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
-        """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
+        """See `UpdateRule`."""
         kept, acted = row.others[row.kept], row.others[row.acted]
-        penalty = self.regularization * (max(1, len(kept) + len(acted)) if self.per_rating else 1)
+        count = len(kept) + len(acted)
+        penalty = self.regularization * (max(1, count) if self.per_rating else 1)
         gram = kept.T @ kept + acted.T @ acted + penalty * np.eye(len(row.vector))
         constant = kept.T @ (row.ratings - row.offset[row.kept]) - acted.T @ row.offset[row.acted]
-        return _solve(gram, acted.T, constant)
+        if self.bias_damping is None:
+            return _solve(gram, acted.T, constant)
+        # With o = offset - bias: bias+ = (sum a + sum r - sum o) / (n + damping), and r - o - bias+ is fitted.
+        above = (row.ratings - row.offset[row.kept]).sum() - row.offset[row.acted].sum() + count * row.bias
+        share = 1 / (count + self.bias_damping) if count + self.bias_damping else 0.0
+        bias, level = np.full((1, len(acted)), share), share * above
+        total = kept.sum(axis=0) + acted.sum(axis=0)
+        matrix, vector = _solve(gram, acted.T - total[:, None] * bias, constant + total * (row.bias - level))
+        return np.vstack([matrix, bias]), np.append(vector, level)
 
 
 class Background(NamedTuple):
@@ -99,7 +174,7 @@ class Background(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class WalsSolve:
+class WalsSolve(UpdateRule):
     """The vector that minimises the weighted squared error over all its pairs, rated or not: the solve of `WALS`.
 
     `v+ = (w_x gram + X^T X + regularization I)^-1 (w_x t_x pull + X^T ((1 + w) r - w t))`, with X over the union of
@@ -115,8 +190,13 @@ class WalsSolve:
     ones: bool
     """Whether every rating counts as a 1: that there is one moves the vector, whatever it is."""
 
+    @property
+    def words(self) -> str:
+        """See `UpdateRule`."""
+        return "the vector is solved for anew by weighted least squares over all pairs; everything else is held"
+
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
-        """(M, m), shapes (factors, actions) and (factors,): the new vector is `M @ a + m`."""
+        """See `UpdateRule`."""
         background = self.users if row.side == "user" else self.items
         own = background.weight[row.position]
         weight, target = own * background.other_weight, background.target[row.position] * background.other_target
@@ -137,4 +217,4 @@ def _solve(gram: FloatArray, matrix: FloatArray, constant: FloatArray) -> tuple[
 
 
 Update = Annotated[SgdStep | AlsSolve, Field(discriminator="rule")]
-"""The rules that a configuration can name; `affine(row)` is the vector after ratings `a` of the acted-on others."""
+"""The rules that a configuration can name."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, PositiveFloat
 
 from recaudit.audits.agency.definitions import AGENCY, EDITOR_CONTRAST, ITEM_CONTRAST, OTHERS, OWN
 from recaudit.audits.agency.sweeps import BETAS, HORIZONS, AuditRunner, point
-from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.reachability.audit import Reachability
@@ -18,6 +18,7 @@ from recaudit.audits.reachability.contrasts import Lifts, Tiers, contrast_items,
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.recipe import Lift, Max, Own, Probability, Recipe
 from recaudit.audits.result import Result
+from recaudit.audits.rules import RuleAudit
 from recaudit.audits.samples import resolve_items, resolve_users, subsample
 from recaudit.data.interactions import Interactions
 from recaudit.engines import track
@@ -40,7 +41,7 @@ def _softmax(policy: object) -> object:
 
 
 @final
-class Agency(Audit):
+class Agency(RuleAudit):
     """What users can do with their last k ratings and with their next k, to their own recommendations and to others'.
 
     Hindsight asks a model that has not seen anybody's last k ratings; the future one that has seen the whole log. The
@@ -111,6 +112,7 @@ class Agency(Audit):
             ("future", Instability(edits=Future(self.k), **others)),
         ]
         answered: dict[str, Result] = {}
+        rule: dict[str, Any] = {}
         left_out: dict[str, list[str]] = {}
         for when, audit in track(questions, "agency", len(questions)):
             names = [f"{when}_{metric}" for metric in (OWN if isinstance(audit, Reachability) else OTHERS)]
@@ -124,6 +126,7 @@ class Agency(Audit):
                     answered[names[0]] = _own_ratings(self, audit, when, runner)
                 else:
                     answered[names[0]] = _others_ratings(self, audit, when, runner)
+                rule = rule or runner.rule(audit, self.refits)
             except NotSupportedError as error:
                 left_out.setdefault(str(error), []).extend(names)
         if not answered:
@@ -145,6 +148,7 @@ class Agency(Audit):
             "popular items": item_tiers(data, rng).rule,
             "active editors": user_tiers(data, rng).rule,
             "statuses": {name: answer.facts["statuses"] for name, answer in answered.items()},
+            **rule,
             **({"left_out": left_out} if left_out else {}),
         }
         return Result(self, tables, rng=rng, facts=facts)

@@ -14,6 +14,7 @@ from recaudit.audits.instability.audit import Instability
 from recaudit.audits.logs import Fits
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.result import Result
+from recaudit.audits.rules import rule_facts
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial, track
 from recaudit.errors import InputError
@@ -36,13 +37,25 @@ class AuditRunner:
 
     def __init__(self, subject: Subject, data: Interactions, context: Context) -> None:
         self.data, self.context = data, context
-        self._model = subject.model
+        self._subject, self._model = subject, subject.model
         self._fits = None if subject.recommender is None else Fits(subject.recommender, [subject.model], context.rng)
 
     def run(self, audit: Reachability | Instability) -> Any:
         """The audit's answer, of its own class."""
-        model = self._model if self._fits is None else self._fits.before(free_ratings_of(audit), self.data)
+        model = self._of(audit)
+        audit = audit.model_copy(update={"refits": 0})  # many are run: their promises are tested once, by who asks
         return audit.run(Subject(model=model, data=self.data), rng=self.context.rng, engine=self.context.engine)
+
+    def _of(self, audit: Reachability | Instability) -> FittedModel:
+        if self._fits is not None:
+            return self._fits.before(free_ratings_of(audit), self.data)
+        assert self._model is not None
+        return self._model
+
+    def rule(self, audit: Reachability | Instability, refits: int) -> dict[str, Any]:
+        """The rule that the audit's answer rests on, tested by so many refits."""
+        model = self._of(audit)
+        return rule_facts(audit.model_copy(update={"refits": refits}), self._subject, model, self.data, self.context)
 
     def curve(self, audit: Reachability | Instability, over: str, points: Sequence[float]) -> pl.DataFrame:
         """The audit's overall rows at each point, as in SERIES_SCHEMA."""

@@ -30,7 +30,7 @@ from recaudit.audits.recipe import Recipe
 from recaudit.audits.result import Result
 from recaudit.audits.samples import candidate_items
 from recaudit.data.interactions import Interactions
-from recaudit.errors import RecauditError
+from recaudit.errors import NotSupportedError, RecauditError
 from recaudit.interventions import Actions, Future, NextK
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import Recommender
@@ -83,8 +83,9 @@ class Fidelity(Audit):
 
     audit: Promising = Reachability(actions=NextK(10), users=5)
     """Whose promises are checked, of which pairs: reachability or instability."""
-    top: Count = 3
-    """Of reachability without targets, how many of the items with the highest promise to take for each user."""
+    top: Count | None = None
+    """How many pairs to take, those with the highest promise: for each user of reachability, 3 or all named targets
+    where nothing is said; for each editor of instability, else all viewers."""
     other_rng: int | None = None
     """Another seed to refit with as well."""
 
@@ -101,6 +102,11 @@ class Fidelity(Audit):
         """Compare what the audit says about each pair with refits."""
         recommender, rng = subject.recommender, context.rng
         assert recommender is not None
+        if recommender.given:
+            raise NotSupportedError(
+                f"{type(recommender).__name__}: it was made elsewhere, and nothing here fits it anew. Give the audit "
+                "something that does: a recommender, or a model that models.adapt took from its library."
+            )
         actions, own = free_ratings_of(self.audit), isinstance(self.audit, Reachability)
         model, log = audited(subject, actions, rng)
         promises = self._promises(Subject(model=model, data=log), context)
@@ -151,13 +157,16 @@ class Fidelity(Audit):
     def _promises(self, subject: Subject, context: Context) -> pl.DataFrame:
         """What the audit says about the pairs that are looked at, with the best ratings."""
         audit = self.audit
-        told = {"best_actions": True} if isinstance(audit, Reachability) else {"best_ratings": True, "pairs": True}
-        pairs = audit.model_copy(update={"by": (), **told}).run(subject, rng=context.rng, engine=context.engine).pairs
-        if isinstance(audit, Instability) or audit.targets is not None or pairs.is_empty():
+        own = isinstance(audit, Reachability)
+        told = {"best_actions": True} if own else {"best_ratings": True, "pairs": True}
+        asked = audit.model_copy(update={"by": (), "refits": 0, **told})
+        pairs = asked.run(subject, rng=context.rng, engine=context.engine).pairs
+        top = self.top or (3 if isinstance(audit, Reachability) and audit.targets is None else None)
+        if top is None or pairs.is_empty():
             return pairs
-        by_user = pairs.partition_by("user", maintain_order=True)
-        highest = [part.sort("value", descending=True, nulls_last=True, maintain_order=True) for part in by_user]
-        return pl.concat([part.head(self.top) for part in highest])
+        by_person = pairs.partition_by("user" if own else "editor", maintain_order=True)
+        highest = [part.sort("value", descending=True, nulls_last=True, maintain_order=True) for part in by_person]
+        return pl.concat([part.head(top) for part in highest])
 
 
 fidelity = Verb(Fidelity, Result)

@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from recaudit.arrays import IntArray
-from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.instability.definitions import INSTABILITY
 from recaudit.audits.instability.pairs import PairSolver, PairTotals, user_groupings
 from recaudit.audits.instability.result import InstabilityResult, averages, histogram, people
@@ -18,6 +18,7 @@ from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
+from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
@@ -35,7 +36,7 @@ _MOST_PAIRS = 1_000_000
 
 
 @final
-class Instability(Audit):
+class Instability(RuleAudit):
     """How far one user can move what another is recommended by changing ratings.
 
     The largest distance between a viewer's recommendations before and after an editor's edits, for every pair.
@@ -129,6 +130,7 @@ class Instability(Audit):
             "histogram": histogram(totals.bins, self.distance),
             "pairs": totals.pairs,
         }
+        ratings |= rule_facts(self, subject, model, log, context)
         facts = {**ratings, "baseline": self.resolved_baseline, "statuses": totals.statuses()}
         return InstabilityResult(self, tables, rng=rng, facts=facts)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, final
 import polars as pl
 from pydantic import Field
 
-from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
@@ -21,6 +21,7 @@ from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
+from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
@@ -36,7 +37,7 @@ USERS = 16
 
 
 @final
-class Reachability(Audit):
+class Reachability(RuleAudit):
     """What users can get recommended by changing their ratings.
 
     The largest probability of every target item for every user, with certified bounds.
@@ -115,6 +116,7 @@ class Reachability(Audit):
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
+        facts |= rule_facts(self, subject, model, log, context)
         size = USERS if context.device == "cpu" else 16 * USERS
         parts = list(context.engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeVar, final
 
 import numpy as np
 import torch
@@ -13,25 +13,26 @@ from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, makers
+from recaudit.models.base import FittedModel, check_own_edits, makers
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
 from recaudit.models.factor.least_squares import solve_items
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, UserVector
 from recaudit.models.rows import SparseRows
-from recaudit.models.updates import AlsSolve, RatedVector, SgdStep, WalsSolve
+from recaudit.models.updates import AlsSolve, RatedVector, SgdStep, UpdateRule
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """P (users, factors), Q (items, factors), f (users,), g (items,)."""
+
+Vectors = TypeVar("Vectors", bound="FactorVectors")
 
 _PAIRS = 1 << 16
 """Pairs scored together: their vectors stay small."""
 
 
-@final
 @dataclass(frozen=True, eq=False)
-class FactorModel(FittedModel):
-    """User and item vectors with biases, and the rule by which new ratings move them."""
+class FactorVectors(FittedModel):
+    """User and item vectors with biases; nothing says how new ratings move them."""
 
     data: Interactions
     user_factors: FloatArray
@@ -44,16 +45,21 @@ class FactorModel(FittedModel):
     """(items,): g."""
     mean: float
     """The global mean, mu."""
-    update: SgdStep | AlsSolve | WalsSolve
-    """How ratings move vectors when a user acts."""
-    predicts_ratings: bool = True
+    predicts_ratings: bool = field(default=True, kw_only=True)
 
-    response: ClassVar[type[Response]] = AffineResponse
-    others_move: ClassVar = "rated items"
+    no_rule: ClassVar = (
+        "its vectors came without the rule by which the system takes in new ratings. Say it, if you know it: "
+        "with_update(SgdStep(step=...)) for a gradient step, with_update(AlsSolve(regularization=...)) for a least-"
+        "squares solve; update = {rule = 'sgd-step', step = ...} in a file"
+    )
 
-    def with_update(self, update: SgdStep | AlsSolve | WalsSolve) -> FactorModel:
-        """The same model, responding to ratings by another rule."""
-        return replace(self, update=update)
+    def with_update(self, update: UpdateRule) -> FoldInModel:
+        """The same model, responding to ratings by this rule."""
+        vectors = self.data, self.user_factors, self.item_factors, self.user_bias, self.item_bias, self.mean
+        made = (FoldInModel if update.users_only else FactorModel)(
+            *vectors, update, predicts_ratings=self.predicts_ratings
+        )
+        return made.with_recommender(self.recommender)
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
@@ -69,31 +75,103 @@ class FactorModel(FittedModel):
             out[part] += np.einsum("nf,nf->n", self.user_factors[users[part]], self.item_factors[items[part]])
         return out
 
+
+@dataclass(frozen=True, eq=False)
+class FoldInModel(FactorVectors):
+    """Vectors, and the rule by which new ratings move a user's; items stay until the next training."""
+
+    update: UpdateRule
+    """How ratings move vectors when a user acts."""
+
+    response: ClassVar[type[Response]] = AffineResponse
+
+    @property
+    def rule(self) -> str:
+        """See `FittedModel`."""
+        return self.update.words
+
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
-        """The response to own edits (the viewer's vector moves) or another's (the edited items' vectors move)."""
+        """The response to own edits: the viewer's vector moves."""
         items = check_actions(items, self.data.n_items)
-        if viewer != editor:
-            return self._others(viewer, editor, items)
+        check_own_edits(self, viewer, editor, "items stay until the next training, and no rule says how they move then")
         block = self.own_responses(np.array([viewer]), items[None, :])
         return AffineResponse(items, block.slope[0], block.intercept[0])
 
     def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
         """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
+        return self._own_responses(users, items, self.update)
+
+    def _own_responses(self, users: IntArray, items: IntArray, update: UpdateRule) -> AffineResponses:
         items = check_action_rows(items, self.data.n_items)
-        actions = items.shape[1]
-        moved = np.zeros((len(users), actions + 1, self.item_factors.shape[1]))
+        actions, factors = items.shape[1], self.item_factors.shape[1]
+        moved = np.zeros((len(users), actions + 1, factors))
+        bias = np.zeros((len(users), actions + 1))
+        bias[:, -1] = self.user_bias[users]
         for row, user in enumerate(users):
             acted = np.flatnonzero(items[row] >= 0)
             seen, ratings = self.data.history(user)
             kept = ~np.isin(seen, items[row][acted])
-            known = self.item_bias + self.mean + self.user_bias[user], seen[kept], ratings[kept], items[row][acted]
-            own = RatedVector("user", int(user), self.user_factors[user], self.item_factors, *known)
-            matrix, moved[row, -1] = self.update.affine(own)
-            moved[row, acted] = matrix.T
-        vectors = moved.reshape(-1, moved.shape[2])
+            stands = RatedVector(
+                "user",
+                int(user),
+                self.user_factors[user],
+                float(self.user_bias[user]),
+                self.item_factors,
+                self.item_bias + self.mean + self.user_bias[user],
+                seen[kept],
+                ratings[kept],
+                items[row][acted],
+            )
+            matrix, level = update.affine(stands)
+            moved[row, -1], moved[row, acted] = level[:factors], matrix[:factors].T
+            if len(level) > factors:
+                bias[row, -1], bias[row, acted] = level[-1], matrix[-1]
+        vectors = moved.reshape(-1, factors)
         scores = product(vectors, self.item_factors).reshape(len(users), actions + 1, -1)
-        level = torch.from_numpy(self.mean + self.user_bias[users])[:, None] + torch.from_numpy(self.item_bias)
-        return AffineResponses(scores[:, :-1].transpose(1, 2), scores[:, -1] + level)
+        slope, level_of = scores[:, :-1].transpose(1, 2), torch.from_numpy(self.mean + bias[:, -1])[:, None]
+        if bias[:, :-1].any():
+            slope = slope + torch.from_numpy(bias[:, None, :-1])
+        return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)))
+
+    def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
+        """See `FittedModel`; gradient steps are taken from where the step before led."""
+        update, items = self.update, check_actions(items, self.data.n_items)
+        if isinstance(update, SgdStep):
+            update = update.model_copy(update={"in_turn": True})
+        block = self._own_responses(np.array([user]), items[None, :], update)
+        return AffineResponse(items, block.slope[0], block.intercept[0])
+
+    def rollout(self, user: int) -> RollOut:
+        """See `FittedModel`; in the space of the factors, where the rule allows, so that one item more costs little."""
+        offset = self.item_bias + self.mean + self.user_bias[user]
+        own, update = UserVector(self.user_factors[user], self.item_factors, offset), self.update
+        if isinstance(update, SgdStep) and not update.bias_step:
+            return SgdRollOut(own, update)
+        if isinstance(update, AlsSolve) and update.bias_damping is None:
+            return AlsRollOut(own, Ridge(own, update, *self.data.history(user)))
+        return super().rollout(user)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FactorModel(FoldInModel):
+    """Vectors, and the rule by which new ratings move a user's, and that of an item which another user rates."""
+
+    others_move: ClassVar = "rated items"
+
+    def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
+        """The response to own edits (the viewer's vector moves) or another's (the edited items' vectors move)."""
+        if viewer == editor:
+            return super().respond(viewer, editor, items)
+        items = check_actions(items, self.data.n_items)
+        p, level = self.user_factors[viewer], self.mean + self.user_bias[viewer]
+        slope = np.zeros((self.data.n_items, len(items)))
+        intercept = self.scores(np.array([viewer]))[0].numpy()
+        for action, item in enumerate(items):
+            matrix, constant, bias = self._moved_item(int(item), editor)
+            slope[item, action] = p @ matrix + bias[0]
+            intercept[item] = p @ constant + level + bias[1]
+        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """See `FittedModel`: with the users' vectors held, an edited item's vector is affine in its editor's rating."""
@@ -105,41 +183,23 @@ class FactorModel(FittedModel):
                 expected="shapes (editors, actions) and (editors, actions, ratings)",
             )
         row, action = np.nonzero(items >= 0)
-        slope, level = self._moved_items(editors[row], items[row, action])
+        slope, level, bias = self._moved_items(editors[row], items[row, action])
         vectors = torch.zeros((*ratings.shape, self.user_factors.shape[1]), dtype=torch.float64)
         given = torch.from_numpy(ratings[row, action])[..., None]
         vectors[torch.from_numpy(row), torch.from_numpy(action)] = level[:, None] + slope[:, None] * given
-        offset = np.where(items >= 0, self.item_bias[items], 0.0)
+        offset = np.zeros(ratings.shape)
+        offset[row, action] = bias[:, 1:] + bias[:, :1] * ratings[row, action]
         return EditedItems(vectors, *map(torch.from_numpy, (offset, self.user_factors, self.mean + self.user_bias)))
 
-    def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
-        """See `FittedModel`; gradient steps are taken from where the step before led."""
-        if not isinstance(self.update, SgdStep):
-            return super().respond_in_turn(user, items)
-        state = self.rollout(user)
-        for item in check_actions(items, self.data.n_items):
-            state = state.then(int(item))
-        slope, intercept = state.affine()
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
-
-    def rollout(self, user: int) -> RollOut:
-        """See `FittedModel`; in the space of the factors, so that one item more costs little."""
-        if isinstance(self.update, WalsSolve):
-            return super().rollout(user)
-        offset = self.item_bias + self.mean + self.user_bias[user]
-        own = UserVector(self.user_factors[user], self.item_factors, offset)
-        if isinstance(self.update, SgdStep):
-            return SgdRollOut(own, self.update)
-        return AlsRollOut(own, Ridge(own, self.update, *self.data.history(user)))
-
-    def _moved_items(self, editors: IntArray, items: IntArray) -> tuple[Tensor, Tensor]:
-        """(pairs, factors) each, slope and level: an item (pairs,) rated o by its editor becomes `slope o + level`."""
+    def _moved_items(self, editors: IntArray, items: IntArray) -> tuple[Tensor, Tensor, FloatArray]:
+        """Slope and level (pairs, factors), bias (pairs, 2): an item rated o by its editor has `slope o + level`."""
         P, update, user_level = self.user_factors, self.update, self.mean + self.user_bias
-        if isinstance(update, SgdStep):
+        bias = np.column_stack([np.zeros(len(items)), self.item_bias[items]])
+        if isinstance(update, SgdStep) and not update.bias_step:
             p, q = torch.from_numpy(P[editors]), torch.from_numpy(self.item_factors[items])
             predicted = torch.from_numpy(user_level[editors] + self.item_bias[items]) + (p * q).sum(dim=1)
             moves = update.step * p
-            return moves, (1 - update.step * update.regularization) * q - moves * predicted[:, None]
+            return moves, (1 - update.step * update.regularization) * q - moves * predicted[:, None], bias
         slope, level = np.empty((2, len(items), P.shape[1]))
         if isinstance(update, AlsSolve):
             order = np.argsort(items, kind="stable")
@@ -155,29 +215,22 @@ class FactorModel(FittedModel):
             solve_items(*fitted, *pairs, update.regularization, update.per_rating, slope, level)
         else:
             for pair, (editor, item) in enumerate(zip(editors, items, strict=True)):
-                matrix, level[pair] = self._moved_item(int(item), int(editor))
-                slope[pair] = matrix[:, 0]
-        return torch.from_numpy(slope), torch.from_numpy(level)
+                slope[pair], level[pair], bias[pair] = self._moved_item(int(item), int(editor))
+        return torch.from_numpy(slope), torch.from_numpy(level), bias
 
-    def _moved_item(self, item: int, editor: int) -> tuple[FloatArray, FloatArray]:
-        """(M, m): the item's vector after the editor rates it is `M @ a + m`, with the one rating in `a`."""
-        csc = self.data.csc
+    def _moved_item(self, item: int, editor: int) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
+        """(factors,) twice and two numbers: rated o by the editor, the item has `slope o + level`, vector and bias."""
+        csc, factors = self.data.csc, self.item_factors.shape[1]
         rows = slice(csc.indptr[item], csc.indptr[item + 1])
         raters, ratings = csc.indices[rows], csc.data[rows]
         kept = raters != editor
         offset = self.mean + self.user_bias + self.item_bias[item]
-        stands, others, acted = self.item_factors[item], self.user_factors, np.array([editor])
-        return self.update.affine(RatedVector("item", item, stands, others, offset, raters[kept], ratings[kept], acted))
-
-    def _others(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
-        p, level = self.user_factors[viewer], self.mean + self.user_bias[viewer]
-        slope = np.zeros((self.data.n_items, len(items)))
-        intercept = self.scores(np.array([viewer]))[0].numpy()
-        for action, item in enumerate(items):
-            matrix, constant = self._moved_item(int(item), editor)
-            slope[item, action] = p @ matrix[:, 0]
-            intercept[item] = p @ constant + level + self.item_bias[item]
-        return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(intercept))
+        stands, acted = (self.item_factors[item], float(self.item_bias[item])), np.array([editor])
+        known = self.user_factors, offset, raters[kept], ratings[kept], acted
+        matrix, level = self.update.affine(RatedVector("item", item, *stands, *known))
+        moves = len(level) > factors
+        bias = (matrix[-1, 0], level[-1]) if moves else (0.0, stands[1])
+        return matrix[:factors, 0], level[:factors], bias
 
 
 def fitted_parameters(
@@ -197,7 +250,7 @@ def fitted_parameters(
     return P, Q, old.user_bias + (old.mean - float(data.ratings.mean())), old.item_bias.copy()
 
 
-def reachable_factors(model: FactorModel) -> FactorModel:
+def reachable_factors(model: Vectors) -> Vectors:
     """The same predictions, from item vectors that all have the same norm (paper 000, Proposition 3).
 
     With C the largest norm of an item vector: `Q~ = [Q v]`, `v_i = sqrt(C^2 - |q_i|^2)`, and `P~ = [P 0]`. Every item
@@ -205,12 +258,12 @@ def reachable_factors(model: FactorModel) -> FactorModel:
     and whose ratings are not limited can then make any item the top one, whatever the biases; inside a rating scale a
     vertex may still be out of reach, and items with equal vectors can only tie. The update rule stays.
     """
-    if not isinstance(model, FactorModel):
+    if not isinstance(model, FactorVectors):
         raise InputError(
             "model",
             received=type(model).__name__,
-            expected="a FactorModel",
-            remedy=f"Models of that kind: {makers(lambda made: made is FactorModel)}.",
+            expected="a factor model",
+            remedy=f"Models of that kind: {makers(lambda made: issubclass(made, FactorVectors))}.",
         )
     missing = _missing_norms(model.item_factors)
     if not missing.any():
@@ -222,7 +275,7 @@ def reachable_factors(model: FactorModel) -> FactorModel:
     )
 
 
-def rich_actions(model: FactorModel, items: IntArray) -> bool:
+def rich_actions(model: FactorVectors, items: IntArray) -> bool:
     """Whether rating `items` (actions,), positions, can move the user in every direction in which items differ.
 
     `rank [q_i, v_i] over the acted-on items = rank over all items`, v as in `reachable_factors`. The right side is

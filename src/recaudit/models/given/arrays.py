@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import polars as pl
@@ -17,15 +16,15 @@ from pydantic import computed_field, field_serializer
 from scipy import sparse
 
 from recaudit.arguments import checked
-from recaudit.arrays import IntArray
-from recaudit.data.checks import same_type
+from recaudit.arrays import FloatArray, IntArray
+from recaudit.data.checks import listed_ids
 from recaudit.data.interactions import Interactions
-from recaudit.errors import DataError, InputError, did_you_mean
+from recaudit.errors import DataError, InputError, did_you_mean, reading_from
 from recaudit.models.base import Recommender
 from recaudit.models.checks import checked_array
-from recaudit.models.factor.model import FactorModel
+from recaudit.models.factor.model import FactorVectors
 from recaudit.models.linear.model import HeldWeights, LinearModel
-from recaudit.models.updates import AlsSolve, SgdStep
+from recaudit.models.updates import Update, UpdateRule
 from recaudit.specification import InputFile
 
 _REQUIRED = ("user_factors", "item_factors")
@@ -39,36 +38,30 @@ def from_factors(
     item_factors: ArrayLike,
     data: Interactions,
     *,
+    predicts_ratings: bool,
     user_bias: ArrayLike | None = None,
     item_bias: ArrayLike | None = None,
     mean: float = 0.0,
-    update: SgdStep | AlsSolve | None = None,
-    predicts_ratings: bool | None = None,
-) -> FactorModel:
-    """A model from arrays that you already have, rows in the order of `data.user_ids` and `data.item_ids`.
+    update: UpdateRule | None = None,
+    user_ids: Iterable[object] | None = None,
+    item_ids: Iterable[object] | None = None,
+) -> FactorVectors:
+    """A model from vectors that you already have: scores are `mean + user_bias + item_bias + user . item`.
 
-    `data` is the log that the model was trained on. `update` says how your system moves a vector when new ratings come
-    in; by default one gradient step of 0.1. `predicts_ratings` says whether scores estimate ratings on the scale of
-    `data`; by default, if they lie closer to its ratings, in squared error, than the mean of the ratings does.
+    `data` is the log that the model was trained on. Rows follow `user_ids` and `item_ids`, in any order and perhaps
+    more than the log has; without them, `data.user_ids` and `data.item_ids`. `predicts_ratings` says whether scores
+    estimate ratings on the scale of `data`, or only rank. `update` says how your system moves a vector when new ratings
+    come in (`SgdStep`, `AlsSolve`); without it nothing is assumed, and what depends on it is refused.
     """
-    P = checked_array("user_factors", user_factors, (data.n_users, "factors"))
-    Q = checked_array("item_factors", item_factors, (data.n_items, P.shape[1]))
-    f = np.zeros(data.n_users) if user_bias is None else checked_array("user_bias", user_bias, (data.n_users,))
-    g = np.zeros(data.n_items) if item_bias is None else checked_array("item_bias", item_bias, (data.n_items,))
+    users, items = order_of("user_ids", user_ids, data.user_ids), order_of("item_ids", item_ids, data.item_ids)
+    P = _rows("user_factors", user_factors, users, data.n_users, "factors")
+    Q = _rows("item_factors", item_factors, items, data.n_items, P.shape[1])
+    f = np.zeros(data.n_users) if user_bias is None else _rows("user_bias", user_bias, users, data.n_users)
+    g = np.zeros(data.n_items) if item_bias is None else _rows("item_bias", item_bias, items, data.n_items)
     if not np.isfinite(mean):
         raise InputError("mean", received=mean, expected="a finite number")
-    model = FactorModel(data, P, Q, f, g, float(mean), update or SgdStep(), predicts_ratings is True)
-    return replace(model, predicts_ratings=_is_near_ratings(model)) if predicts_ratings is None else model
-
-
-def _is_near_ratings(model: FactorModel) -> bool:
-    """Whether the scores of the log's pairs are closer to its ratings than the mean rating is."""
-    ratings = model.data.ratings
-    if len(ratings) == 0 or ratings.min() == ratings.max():
-        return False
-    scores = model.pair_scores(model.data.users.astype(np.int64), model.data.items.astype(np.int64))
-    # By more than rounding: scores that are the mean itself have proved nothing.
-    return bool(np.mean((scores - ratings) ** 2) < (1 - 1e-9) * np.var(ratings))
+    model = FactorVectors(data, P, Q, f, g, float(mean), predicts_ratings=predicts_ratings)
+    return model if update is None else model.with_update(update)
 
 
 @checked
@@ -76,19 +69,62 @@ def from_weights(
     weights: ArrayLike | sparse.sparray | sparse.spmatrix,
     data: Interactions,
     *,
+    predicts_ratings: bool,
     offset: ArrayLike | None = None,
-    predicts_ratings: bool = False,
+    item_ids: Iterable[object] | None = None,
 ) -> LinearModel:
-    """A linear model from weights that you already have, rows and columns in the order of `data.item_ids`.
+    """A linear model from weights that you already have: scores are the user's ratings times the weights.
 
     `weights` (items, items), dense or sparse: `weights[j, i]` is what a rating of j adds to the score of i. `offset`
-    (items,) is taken off the ratings and added to the scores. `predicts_ratings`: scores are on the scale of `data`.
+    (items,) is taken off the ratings and added to the scores. Rows and columns follow `item_ids`, or else
+    `data.item_ids`. `predicts_ratings` says whether scores estimate ratings on the scale of `data`, or only rank.
     """
     sparse_ones = isinstance(weights, sparse.sparray | sparse.spmatrix)
     dense: ArrayLike = weights.toarray() if sparse_ones else weights  # type: ignore[union-attr, assignment]
-    W = checked_array("weights", dense, (data.n_items, data.n_items))
-    g = np.zeros(data.n_items) if offset is None else checked_array("offset", offset, (data.n_items,))
+    items = order_of("item_ids", item_ids, data.item_ids)
+    rows = data.n_items if items is None else items.given
+    W = checked_array("weights", dense, (rows, rows))
+    W = W if items is None else np.ascontiguousarray(W[np.ix_(items.rows, items.rows)])
+    g = np.zeros(data.n_items) if offset is None else _rows("offset", offset, items, data.n_items)
     return LinearModel(data, HeldWeights(W), g, predicts_ratings=predicts_ratings)
+
+
+class RowOrder(NamedTuple):
+    """Where the rows of an array are, for the ids of a log in their order."""
+
+    rows: IntArray
+    """(ids of the log,)"""
+    given: int
+    """How many rows there are."""
+
+
+def order_of(argument: str, ids: Iterable[object] | None, known: pl.Series) -> RowOrder | None:
+    """Where each of the log's ids is among those given, each once and none missing; None where none are given."""
+    if ids is None:
+        return None
+    given = listed_ids(ids.tolist() if isinstance(ids, np.ndarray) else ids, known, argument)
+    if given.is_duplicated().any():
+        twice = given.filter(given.is_duplicated())[0]
+        raise InputError(argument, received=f"{twice!r} more than once", expected="each id once")
+    rows = pl.DataFrame({"id": given, "row": np.arange(len(given))})
+    found = pl.DataFrame({"id": known}).join(rows, on="id", how="left", maintain_order="left")["row"]
+    if found.null_count():
+        lost = known.filter(found.is_null())
+        first = ", ".join(map(repr, lost[:3]))
+        raise InputError(
+            argument,
+            received=f"no row for {first} ({len(lost):,} of {len(known):,} ids)",
+            expected="a row for every id in the data",
+            remedy="Add the missing rows, or leave those ids out of the data.",
+        )
+    return RowOrder(found.to_numpy().astype(np.int64), len(given))
+
+
+def _rows(name: str, values: ArrayLike, order: RowOrder | None, known: int, *shape: int | str) -> FloatArray:
+    """The rows of an array in the order of the log's ids."""
+    if order is None:
+        return checked_array(name, values, (known, *shape))
+    return np.ascontiguousarray(checked_array(name, values, (order.given, *shape))[order.rows])
 
 
 @final
@@ -100,10 +136,14 @@ class Factors(Recommender):
     these are in the file, else the ids of the data in ascending order.
     """
 
+    given: ClassVar[bool] = True
+
     path: InputFile
     """The .npz file."""
-    predicts_ratings: bool | None = None
-    """Whether scores estimate ratings; where nothing is said, if they do so on the training ratings."""
+    predicts_ratings: bool
+    """Whether scores estimate ratings on the log's scale, or only rank."""
+    update: Update | None = None
+    """How the system moves a vector when new ratings come in; without it, what depends on it is not audited."""
 
     @computed_field(return_type=str)  # type: ignore[prop-decorator]  # pydantic's documented order
     @cached_property
@@ -116,20 +156,14 @@ class Factors(Recommender):
     def _name_only(self, path: Path) -> str:
         return path.name
 
-    def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
+    def fit(self, data: Interactions, rng: int = 0) -> FactorVectors:
         """The vectors, in the order of the data's ids."""
-        arrays = _read(self.path)
-        users = _order(arrays, "user", data.user_ids)
-        items = _order(arrays, "item", data.item_ids)
-        return from_factors(
-            arrays["user_factors"][users],
-            arrays["item_factors"][items],
-            data,
-            user_bias=arrays["user_bias"][users] if "user_bias" in arrays else None,
-            item_bias=arrays["item_bias"][items] if "item_bias" in arrays else None,
-            mean=float(arrays["mean"].item()) if "mean" in arrays else 0.0,
-            predicts_ratings=self.predicts_ratings,
-        )
+        arrays: dict[str, Any] = _read(self.path)
+        mean = float(arrays.pop("mean").item()) if "mean" in arrays else 0.0
+        with reading_from(self.path.name):
+            return from_factors(
+                data=data, mean=mean, update=self.update, predicts_ratings=self.predicts_ratings, **arrays
+            )
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
@@ -158,41 +192,11 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(
             "array 'mean'", received=f"shape {arrays['mean'].shape}", expected="one number, the global mean"
         )
-    return arrays
-
-
-def _order(arrays: Mapping[str, NDArray[Any]], who: str, known: pl.Series) -> IntArray | slice:
-    """The file's row for each id of the data, in order; all rows as they are where the file has no ids."""
-    name = f"{who}_ids"
-    if name not in arrays:
-        return slice(None)
-    for other in (f"{who}_factors", f"{who}_bias"):
-        if other in arrays and len(arrays[other]) != len(arrays[name]):
+    for name in ("user_ids", "item_ids"):
+        if name in arrays and (arrays[name].ndim != 1 or arrays[name].dtype.kind not in "iuU"):
             raise DataError(
                 f"array {name!r}",
-                received=f"{len(arrays[name]):,} ids for {len(arrays[other]):,} rows of {other}",
-                expected="an id for each row",
+                received=f"{arrays[name].dtype} of shape {arrays[name].shape}",
+                expected="a list of ids, whole numbers or text as in the data",
             )
-    ids = arrays[name]
-    if ids.ndim != 1 or ids.dtype.kind not in "iuU":
-        raise DataError(
-            f"array {name!r}",
-            received=f"{ids.dtype} of shape {ids.shape}",
-            expected="a list of ids, whole numbers or text as in the data",
-        )
-    given = same_type(pl.Series(name, ids), known, f"array {name!r}")
-    if given.is_duplicated().any():
-        twice = given.filter(given.is_duplicated())[0]
-        raise DataError(f"array {name!r}", received=f"{twice!r} more than once", expected="each id once")
-    rows = pl.DataFrame({"id": given, "row": np.arange(len(given))})
-    found = pl.DataFrame({"id": known}).join(rows, on="id", how="left", maintain_order="left")["row"]
-    if found.null_count():
-        lost = known.filter(found.is_null())
-        first = ", ".join(map(repr, lost[:3]))
-        raise DataError(
-            f"array {name!r}",
-            received=f"no row for {first} ({len(lost):,} of {len(known):,} ids)",
-            expected="a row for every id in the data",
-            remedy="Add the missing rows, or leave those ids out of the data.",
-        )
-    return found.to_numpy().astype(np.int64)
+    return arrays

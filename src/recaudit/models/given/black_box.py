@@ -64,6 +64,11 @@ class BlackBox(FittedModel):
     others_move: ClassVar = "any item"
 
     @property
+    def rule(self) -> str:
+        """See `FittedModel`."""
+        return "the system itself answers about the edited history"
+
+    @property
     def cost(self) -> int:
         """How many queries an answer takes, where the system does not fail."""
         return 1 if self.sampling is None else self.sampling.repeats

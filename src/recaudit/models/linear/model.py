@@ -146,6 +146,11 @@ class LinearModel(FittedModel):
     response: ClassVar[type[Response]] = AffineResponse
 
     @property
+    def rule(self) -> str:
+        """See `FittedModel`."""
+        return "the user's ratings are multiplied by the weights, which are held"
+
+    @property
     def weights(self) -> FloatArray:
         """(items, items): W_ji is what a rating of j adds to the score of i, so scores are `r_u W`."""
         return self.held.dense

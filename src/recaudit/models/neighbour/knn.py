@@ -136,6 +136,11 @@ class ItemKNNModel(FittedModel):
     response: ClassVar[type[Response]] = AffineResponse
 
     @property
+    def rule(self) -> str:
+        """See `FittedModel`."""
+        return "the user's ratings are averaged anew over neighbours; similarities and baselines are held"
+
+    @property
     def weights(self) -> sparse.csc_array:
         """(items, items): w_ij where j is a neighbour of i."""
         indptr, indices, values = self.counted_by

@@ -334,6 +334,11 @@ class RecurrentModel(FittedModel):
     response: ClassVar[type[Response]] = DifferentiableResponse
     others_move: ClassVar = "rated items"
 
+    @property
+    def rule(self) -> str:
+        """See `FittedModel`."""
+        return "the histories that are edited are read anew by the networks, which are held"
+
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
         return self._scores(aligned(self.users.vectors[users]))
@@ -359,7 +364,7 @@ class RecurrentModel(FittedModel):
         vectors[torch.from_numpy(edited)] = self.items.rated(owners, others, read)
         return EditedItems(
             vectors.reshape(*ratings.shape, -1),
-            torch.zeros(items.shape, dtype=torch.float64),
+            torch.zeros(ratings.shape, dtype=torch.float64),
             torch.from_numpy(self.users.vectors),
             torch.full((self.data.n_users,), self.level.mean, dtype=torch.float64),
         )

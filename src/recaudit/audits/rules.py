@@ -1,0 +1,58 @@
+"""Which rule an answer rests on, and how faithful that is: a few of its promises are tested by refits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from recaudit.audits.audit import Audit, Context, Subject
+from recaudit.audits.samples import resolve_users, subsample
+from recaudit.data.interactions import Interactions
+from recaudit.errors import RecauditError
+from recaudit.models.base import FittedModel
+from recaudit.registry import AUDITS
+
+if TYPE_CHECKING:
+    from recaudit.audits.instability.audit import Instability
+    from recaudit.audits.reachability.audit import Reachability
+
+
+class RuleAudit(Audit):
+    """An audit of what ratings bring about, by the model's own rule for new ratings."""
+
+    refits: Annotated[int, Field(ge=0)] = 3
+    """How many of its promises are tested by training the recommender again, where there is one to train; the result
+    says how many were kept. 0 for none."""
+
+
+def rule_facts(
+    audit: Reachability | Instability, subject: Subject, model: FittedModel, log: Interactions, context: Context
+) -> dict[str, Any]:
+    """The `rule` in words, and its `fidelity` on a sample: numbers as that audit defines them, or why there are none."""
+    return {"rule": model.rule, "fidelity": _sampled_fidelity(audit, subject, model, log, context)}
+
+
+def _sampled_fidelity(
+    audit: Reachability | Instability, subject: Subject, model: FittedModel, log: Interactions, context: Context
+) -> dict[str, Any]:
+    recommender = subject.recommender
+    if not audit.refits:
+        return {"not_measured": "no refits were asked for"}
+    if recommender is None:
+        return {"not_measured": "nothing is known here that fits the model anew"}
+    if recommender.given:
+        return {"not_measured": "the model was made elsewhere, and nothing here fits it anew"}
+    people = ("users",) if "users" in type(audit).model_fields else ("viewers", "editors")
+    some = {
+        side: tuple(log.user_ids.gather(subsample(chosen, audit.refits, log, context.rng, side)).to_list())
+        for side in people
+        for chosen in [resolve_users(getattr(audit, side), log, context.rng, side)]
+    }
+    try:
+        asked = AUDITS["fidelity"](audit=audit.model_copy(update={**some, "refits": 0}), top=1)
+        found = asked.measure(Subject(model, recommender, log), context)
+    except RecauditError as error:
+        return {"not_measured": str(error)}
+    tested = found.pairs.drop_nulls("realised")
+    return {"pairs": len(tested), **dict(found.frame.select("metric", "value").iter_rows())}
