@@ -52,7 +52,7 @@ class Block:
         return self.slope[user, inside].numpy(), self.intercept[user, inside].numpy(), place
 
 
-def problems(model: ra.models.FactorModel, count: int) -> Block:
+def problems(model: ra.models.FoldInModel, count: int) -> Block:
     data = model.data
     users = np.random.default_rng(0).choice(data.n_users, count, replace=False)
     items = NextK(10).items(model, users, 0)

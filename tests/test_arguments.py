@@ -118,4 +118,4 @@ def test_public_functions_check_their_arguments(tiny: Interactions) -> None:
 @pytest.mark.parametrize("array", ["a", [["x"]], [[1], [1, 2]], [[10**400]]])
 def test_arrays_that_hold_no_numbers_are_named(tiny: Interactions, array: Any) -> None:
     with pytest.raises(InputError, match=r"weights: received .*numbers of shape \(4, 4\)"):
-        ra.models.from_weights(array, tiny)
+        ra.models.from_weights(array, tiny, predicts_ratings=False)

@@ -14,7 +14,7 @@ import recaudit as ra
 from recaudit.audits.lists.accuracy import rated_ndcg
 from recaudit.data import Interactions
 from recaudit.interventions import NextK
-from recaudit.models import from_factors
+from recaudit.models import SgdStep, from_factors
 from recaudit.models.neighbour.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
 from recaudit.ranking import rank_of, ranks
@@ -50,7 +50,7 @@ def test_lists_and_places_follow_the_rule(scores: list[float], n: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def twins() -> ra.models.FactorModel:
+def twins() -> ra.models.FactorVectors:
     """Every item stands in the catalogue twice, 40 places apart, and nobody has rated either of half of them."""
     draw = np.random.default_rng(3)
     P, Q = draw.normal(0, 1, (300, 24)), np.tile(draw.normal(0, 1, (40, 24)), (2, 1))
@@ -59,15 +59,15 @@ def twins() -> ra.models.FactorModel:
     data = Interactions.from_frame(
         pl.DataFrame(rows + unseen, schema=["user", "item", "rating"], orient="row"), scale=(1, 5)
     )
-    return from_factors(np.vstack([P, np.zeros((1, 24))]), Q, data, mean=3.0)
+    return from_factors(np.vstack([P, np.zeros((1, 24))]), Q, data, mean=3.0, update=SgdStep(), predicts_ratings=True)
 
 
-def test_items_with_the_same_vectors_stand_in_the_order_of_the_catalogue(twins: ra.models.FactorModel) -> None:
+def test_items_with_the_same_vectors_stand_in_the_order_of_the_catalogue(twins: ra.models.FactorVectors) -> None:
     order = top_items(twins.scores(np.arange(300)), torch.ones(300, 80, dtype=torch.bool), 80)
     assert (np.argsort(order, axis=1)[:, 40:] == np.argsort(order, axis=1)[:, :40] + 1).all()
 
 
-def test_the_second_of_two_twins_is_never_the_top_item(twins: ra.models.FactorModel) -> None:
+def test_the_second_of_two_twins_is_never_the_top_item(twins: ra.models.FactorVectors) -> None:
     found = ra.reachability(twins, actions=NextK(3), policy=Top1(), users=["u000", "u001"], candidates="all").pairs
     value = {(row["user"], row["item"]): row for row in found.iter_rows(named=True)}
     compared = 0

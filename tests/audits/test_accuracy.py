@@ -103,7 +103,7 @@ def test_a_model_that_only_ranks_has_no_rmse(split: Split) -> None:
 
 def test_scores_that_are_no_ratings_have_no_rmse(split: Split) -> None:
     likes = np.full((split.train.n_users, 1), 30.0), np.ones((split.train.n_items, 1))
-    result = ra.accuracy(from_factors(*likes, split.train), split.test, samples=5)
+    result = ra.accuracy(from_factors(*likes, split.train, predicts_ratings=False), split.test, samples=5)
     rows = result.frame.filter(pl.col("metric").is_in(["rmse", "mae"]))
     assert rows["status"].to_list() == ["not_applicable"] * 2
     with pytest.raises(InputError, match="rmse, which is not_applicable"):

@@ -116,10 +116,15 @@ class TestNumbers:
             return fit(self, data, rng)
 
         monkeypatch.setattr(ALS, "fit", counted)
-        again = agency(subject, by=["history", "popularity"], **ASKED)
+        again = agency(subject, by=["history", "popularity"], refits=0, **ASKED)
         assert sorted(sizes) == [len(Past(1).before(log)), len(log)]
         assert again.frame.equals(result.frame)
         assert again.series.equals(result.series)
+
+    def test_the_rule_is_named_and_tested_by_refits(self, result: Result) -> None:
+        assert "least squares" in result.settings["rule"]
+        assert result.settings["fidelity"]["pairs"] == 3
+        assert result.settings["fidelity"]["refit_difference"] < 1e-9
 
     def test_it_is_read_back_as_it_was_saved(self, result: Result, tmp_path: Path) -> None:
         result.save(tmp_path / "kept")

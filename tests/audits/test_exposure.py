@@ -39,7 +39,7 @@ def test_a_case_worked_by_hand() -> None:
     """Scores a 4, b 3, c 2, d 1. u saw a; v saw a and b; w saw a, b and c."""
     frame = pl.DataFrame({"user": list("uvvwwwx"), "item": list("aababcd"), "rating": [3.0] * 7})
     data = Interactions.from_frame(frame, scale=(0, 5))
-    model = from_factors(np.ones((4, 1)), np.array([[4.0], [3], [2], [1]]), data)
+    model = from_factors(np.ones((4, 1)), np.array([[4.0], [3], [2], [1]]), data, predicts_ratings=False)
     result = ra.exposure(model, k=1, samples=2)
     # u gets b, v gets c, w gets d, x gets a; popularity a 3, b 2, c 1, d 1.
     assert result.items["recommended"].to_list() == [1, 1, 1, 1]
@@ -101,7 +101,7 @@ def test_numbers_do_not_depend_on_the_engine(model: Any) -> None:
 def test_users_who_have_seen_everything_are_excluded() -> None:
     frame = pl.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "a"], "rating": [1.0, 2.0, 3.0]})
     data = Interactions.from_frame(frame)
-    result = ra.exposure(from_factors(np.ones((2, 1)), np.ones((2, 1)), data), k=2, samples=20)
+    result = ra.exposure(from_factors(np.ones((2, 1)), np.ones((2, 1)), data, predicts_ratings=False), k=2, samples=20)
     row = result.frame.row(by_predicate=pl.col("metric") == "novelty", named=True)
     assert (row["users"], row["excluded"], row["value"]) == (1, 1, 1.0)
 

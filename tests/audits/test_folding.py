@@ -19,7 +19,7 @@ from recaudit.data import Interactions, synthetic
 from recaudit.data.splits import Split
 from recaudit.engines import Engine, Serial, Threads
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models import ALS, FactorModel, TopPop, from_factors
+from recaudit.models import ALS, FactorVectors, TopPop, from_factors
 
 
 class Travelling(Engine):
@@ -40,7 +40,7 @@ def whole(relatedness: Relatedness) -> Any:
     return np.clip(relatedness.user_vectors @ relatedness.item_vectors.T, 0, 1)
 
 
-def dense(model: FactorModel, relatedness: Relatedness, similarity: str = "cosine") -> Any:
+def dense(model: FactorVectors, relatedness: Relatedness, similarity: str = "cosine") -> Any:
     """The twin: every pair's overshoot as one matrix, in double precision."""
     U, V = model.user_factors, model.item_factors
     if similarity == "cosine":
@@ -56,10 +56,13 @@ def log_of(users: int, items: int) -> Interactions:
     return Interactions.from_frame(frame.with_columns(rating=pl.lit(3.0)), scale=(1, 5))
 
 
-def random_model(users: int, items: int, rng: int = 0, factors: int = 5) -> FactorModel:
+def random_model(users: int, items: int, rng: int = 0, factors: int = 5) -> FactorVectors:
     draw = np.random.default_rng(rng)
     return from_factors(
-        draw.standard_normal((users, factors)), draw.standard_normal((items, factors)), log_of(users, items)
+        draw.standard_normal((users, factors)),
+        draw.standard_normal((items, factors)),
+        log_of(users, items),
+        predicts_ratings=False,
     )
 
 
@@ -69,19 +72,19 @@ def random_relatedness(users: int, items: int, rng: int = 1) -> Relatedness:
 
 
 @pytest.fixture(scope="module")
-def model(split: Split) -> FactorModel:
+def model(split: Split) -> FactorVectors:
     return ALS(factors=4, iterations=5, regularization=0.1).fit(split.train)
 
 
 @pytest.fixture(scope="module")
-def result(model: FactorModel) -> FoldingResult:
+def result(model: FactorVectors) -> FoldingResult:
     return folding(model, samples=100)
 
 
 class TestKnownAnswers:
     def test_a_case_worked_by_hand(self) -> None:
         """u points along a, and half-way to b; v against a. Relatedness 0.2 everywhere but (u, a)."""
-        model = from_factors([[1.0, 0.0], [-2.0, 0.0]], [[3.0, 0.0], [1.0, 1.0]], log_of(2, 2))
+        model = from_factors([[1.0, 0.0], [-2.0, 0.0]], [[3.0, 0.0], [1.0, 1.0]], log_of(2, 2), predicts_ratings=False)
         found = folding(model, relatedness=Relatedness.given([[1.0, 0.2], [0.2, 0.2]]), k=1, samples=2)
         over = np.sqrt(0.5) - 0.2
         assert found["folding"] == pytest.approx(over / 4)
@@ -91,14 +94,14 @@ class TestKnownAnswers:
         assert found.users["overshoot_share"].to_list() == [0.5, 0]
 
     def test_dot_products_are_not_cut(self) -> None:
-        model = from_factors([[2.0], [0.5]], [[3.0], [-1.0]], log_of(2, 2))
+        model = from_factors([[2.0], [0.5]], [[3.0], [-1.0]], log_of(2, 2), predicts_ratings=False)
         found = folding(model, relatedness=Relatedness.given(np.full((2, 2), 0.5)), similarity="dot", k=1, samples=2)
         assert found["folding"] == pytest.approx((5.5 + 1.0) / 4)
 
     def test_the_largest_value_is_the_share_of_off_blocks(self) -> None:
         world = synthetic.blocks(users=200, items=240, rng=3)
         users, items = world.data.n_users, world.data.n_items
-        same = from_factors(np.ones((users, 2)), np.ones((items, 2)), world.data)
+        same = from_factors(np.ones((users, 2)), np.ones((items, 2)), world.data, predicts_ratings=False)
         truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
         found = folding(same, relatedness=truth, samples=2)
         assert found["folding"] == pytest.approx(world.off_share, abs=1e-6)
@@ -113,7 +116,7 @@ class TestKnownAnswers:
         assert anything["spurious_share"] == 0
 
     def test_negative_similarities_never_contribute(self) -> None:
-        model = from_factors(-np.ones((3, 2)), np.ones((5, 2)), log_of(3, 5))
+        model = from_factors(-np.ones((3, 2)), np.ones((5, 2)), log_of(3, 5), predicts_ratings=False)
         found = folding(model, relatedness=Relatedness.given(np.zeros((3, 5))), samples=2)
         assert (found["folding"], found["overshoot_share"], found["shown_folding"]) == (0, 0, 0)
 
@@ -125,7 +128,9 @@ class TestKnownAnswers:
         truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
         flat = folding(ALS(factors=2, iterations=30).fit(world.data), relatedness=truth, samples=2)["folding"]
         high = np.eye(6)[world.user_group], np.eye(6)[np.flatnonzero(world.related.T)[world.item_group] % 6]
-        apart = folding(from_factors(*high, world.data), relatedness=truth, samples=2)["folding"]
+        apart = folding(from_factors(*high, world.data, predicts_ratings=False), relatedness=truth, samples=2)[
+            "folding"
+        ]
         assert flat > 0.15
         assert apart == 0
 
@@ -200,11 +205,11 @@ class TestTheResult:
             assert result.users[name].mean() == pytest.approx(result[name], abs=1e-12)
             assert result.items[name].mean() == pytest.approx(result[name], abs=1e-8)
 
-    def test_it_is_that_of_the_log_where_nothing_is_said(self, result: FoldingResult, model: FactorModel) -> None:
+    def test_it_is_that_of_the_log_where_nothing_is_said(self, result: FoldingResult, model: FactorVectors) -> None:
         said = folding(model, relatedness=Relatedness.from_log(model.data), samples=100)
         assert all(said.tables[name].equals(table) for name, table in result.tables.items())
 
-    def test_what_is_shown_is_judged_by_its_own_pairs(self, result: FoldingResult, model: FactorModel) -> None:
+    def test_what_is_shown_is_judged_by_its_own_pairs(self, result: FoldingResult, model: FactorVectors) -> None:
         twin = dense(model, result.relatedness)
         lists = ra.recommend(model, n=10)
         row, column = model.data.users_at(lists["user"]), model.data.items_at(lists["item"])
@@ -221,12 +226,12 @@ class TestTheResult:
         row = result.frame.row(by_predicate=pl.col("metric") == "shown_folding", named=True)
         assert row["baseline"] == pytest.approx(result["folding"])
 
-    def test_groups_of_users_average_to_the_whole(self, result: FoldingResult, model: FactorModel) -> None:
+    def test_groups_of_users_average_to_the_whole(self, result: FoldingResult, model: FactorVectors) -> None:
         rows = result.by("region").filter(pl.col("metric") == "folding")
         sizes = [(model.data.attributes["region"] == group).sum() for group in rows["group"]]
         assert np.average(rows["value"], weights=sizes) == pytest.approx(result["folding"])
 
-    def test_groups_of_items_average_to_the_whole(self, result: FoldingResult, model: FactorModel) -> None:
+    def test_groups_of_items_average_to_the_whole(self, result: FoldingResult, model: FactorVectors) -> None:
         rows = result.by("genre").filter(pl.col("metric") == "folding")
         sizes = model.data.categories["genre"].weights.sum(axis=0)
         assert np.average(rows["value"], weights=sizes) == pytest.approx(result["folding"], abs=1e-6)
@@ -249,7 +254,9 @@ class TestTheResult:
             assert row["lower"] < truth < row["upper"]
             assert row["value"] != truth
 
-    def test_sampled_users_have_the_values_they_have_among_all(self, model: FactorModel, result: FoldingResult) -> None:
+    def test_sampled_users_have_the_values_they_have_among_all(
+        self, model: FactorVectors, result: FoldingResult
+    ) -> None:
         few = folding(model, sample=20, samples=2)
         both = few.users.join(result.users, on="user", how="left", suffix="_all")
         assert len(both) == 20
@@ -257,7 +264,7 @@ class TestTheResult:
 
     def test_users_who_have_seen_everything_have_no_list(self) -> None:
         frame = pl.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "a"], "rating": [1.0, 2.0, 3.0]})
-        model = from_factors(np.ones((2, 1)), np.ones((2, 1)), Interactions.from_frame(frame))
+        model = from_factors(np.ones((2, 1)), np.ones((2, 1)), Interactions.from_frame(frame), predicts_ratings=False)
         found = folding(model, relatedness=Relatedness.given(np.zeros((2, 2))), k=2, samples=20)
         row = found.frame.row(by_predicate=pl.col("metric") == "spurious_share", named=True)
         assert (row["users"], row["excluded"], row["value"]) == (1, 1, 1.0)
@@ -288,6 +295,6 @@ class TestWhatIsRefused:
             ({"relatedness": Relatedness.given(np.ones((2, 2)))}, "users and 80 items"),
         ],
     )
-    def test_arguments(self, model: FactorModel, wrong: dict[str, Any], named: str) -> None:
+    def test_arguments(self, model: FactorVectors, wrong: dict[str, Any], named: str) -> None:
         with pytest.raises(InputError, match=named):
             folding(model, **wrong)

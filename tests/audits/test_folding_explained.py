@@ -13,7 +13,7 @@ from recaudit.audits.folding.explanations import kmeans
 from recaudit.data import Interactions, synthetic
 from recaudit.data.blocks import BlockWorld
 from recaudit.errors import DataError, InputError, NotSupportedError
-from recaudit.models import FactorModel, TopPop, from_factors
+from recaudit.models import FactorVectors, TopPop, from_factors
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +37,22 @@ def two_kinds() -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def folded(two_kinds: Interactions) -> FactorModel:
+def folded(two_kinds: Interactions) -> FactorVectors:
     """One dimension for two kinds: everybody points the same way, but the last chiller the other."""
     items = np.array([[1.0, 0.0]] * 7 + [[-1.0, 0.0]])
     items[:, 1] = [0, 0, 0, 0.1, 0, 0, 0.3, 0]
-    return from_factors(np.tile([1.0, 0.0], (4, 1)), items, two_kinds)
+    return from_factors(np.tile([1.0, 0.0], (4, 1)), items, two_kinds, predicts_ratings=False)
 
 
 @pytest.fixture(scope="module")
-def apart(two_kinds: Interactions) -> FactorModel:
+def apart(two_kinds: Interactions) -> FactorVectors:
     """Two dimensions: cartoons along the first, chillers along the second."""
     items = np.array([[1.0, 0.0], [2.0, 0.2], [1.0, 0.3], [1.0, 0.4]] + [[0.0, 1.0]] * 4)
-    return from_factors(np.ones((4, 2)), items, two_kinds)
+    return from_factors(np.ones((4, 2)), items, two_kinds, predicts_ratings=False)
 
 
 @pytest.fixture(scope="module")
-def result(folded: FactorModel) -> FoldingResult:
+def result(folded: FactorVectors) -> FoldingResult:
     return folding(folded, relatedness=Relatedness.from_categories(folded.data), k=4, samples=2)
 
 
@@ -83,7 +83,7 @@ class TestSpurious:
         assert (last["item"], last["spurious"], last["in_common"]) == ("d", False, 1)
         assert last["relatedness"] == pytest.approx(last["relatedness_of_rated"])
 
-    def test_a_user_outside_the_sample_can_be_asked_about(self, folded: FactorModel, result: FoldingResult) -> None:
+    def test_a_user_outside_the_sample_can_be_asked_about(self, folded: FactorVectors, result: FoldingResult) -> None:
         sampled = folding(folded, relatedness=result.relatedness, k=4, sample=2, samples=2)
         for user in ("mia", "max", "zoe", "zed"):
             assert sampled.spurious(user).equals(result.spurious(user))
@@ -95,15 +95,15 @@ class TestSpurious:
         assert rows["user"].n_unique() == rows["item"].n_unique() == 4
         assert (rows["in_common"] == 0).all()
 
-    def test_unrelated_both_ways_is_clearer_than_unrelated_by_the_log_alone(self, folded: FactorModel) -> None:
+    def test_unrelated_both_ways_is_clearer_than_unrelated_by_the_log_alone(self, folded: FactorVectors) -> None:
         # By this relatedness d is as foreign to mia as the chillers; what it is about says otherwise.
         strangers = folding(folded, relatedness=Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
         assert "d" in strangers.spurious("mia", n=4).filter("spurious")["item"].to_list()
         assert strangers.worst(1, min_ratings=1)["in_common"].to_list() == [0]
 
-    def test_without_titles_and_categories_there_are_ids(self, two_kinds: Interactions, folded: FactorModel) -> None:
+    def test_without_titles_and_categories_there_are_ids(self, two_kinds: Interactions, folded: FactorVectors) -> None:
         bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
-        model = from_factors(folded.user_factors, folded.item_factors, bare)
+        model = from_factors(folded.user_factors, folded.item_factors, bare, predicts_ratings=False)
         row = (
             folding(model, relatedness=Relatedness.given(np.zeros((4, 8))), k=4, samples=2)
             .worst(1, min_ratings=1)
@@ -112,9 +112,9 @@ class TestSpurious:
         assert row["title"] == row["item"]
         assert (row["categories"], row["user_rates"], row["in_common"]) == (None, None, None)
 
-    def test_a_user_without_ratings_has_no_evidence(self, two_kinds: Interactions, folded: FactorModel) -> None:
+    def test_a_user_without_ratings_has_no_evidence(self, two_kinds: Interactions, folded: FactorVectors) -> None:
         without = two_kinds.subset(two_kinds.users != two_kinds.users_at(["mia"])[0])
-        model = from_factors(folded.user_factors, folded.item_factors, without)
+        model = from_factors(folded.user_factors, folded.item_factors, without, predicts_ratings=False)
         row = (
             folding(model, relatedness=Relatedness.from_categories(without), k=4, samples=2)
             .spurious("mia", 1)
@@ -130,7 +130,7 @@ class TestSpurious:
         row = result.spurious("mia", n=1, min_ratings=2).row(0, named=True)
         assert row["nearest_by_model"] == [f"Cartoon {c} [Animation|Children]" for c in "BC"]
 
-    def test_without_any_there_are_no_rows(self, folded: FactorModel) -> None:
+    def test_without_any_there_are_no_rows(self, folded: FactorVectors) -> None:
         found = folding(folded, relatedness=Relatedness.given(np.ones((4, 8))), samples=2)
         assert found.worst().is_empty()
         assert found.worst().columns == found.spurious("mia").columns
@@ -172,7 +172,7 @@ class TestCoClusters:
         data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
         apart = (data.item_ids == "comedy").to_numpy().astype(np.int64)
         who = (data.user_ids == "v").to_numpy().astype(np.int64)
-        model = from_factors(np.ones((13, 1)), np.ones((12, 1)), data)
+        model = from_factors(np.ones((13, 1)), np.ones((12, 1)), data, predicts_ratings=False)
         found = folding(model, relatedness=Relatedness.from_blocks(who, apart, np.eye(2)), samples=2).co_clusters(2, 2)
         row = found.filter(pl.col("n_items") == 11).row(0, named=True)
         assert row["items"].split("|")[0] == "Thriller"
@@ -188,7 +188,7 @@ class TestCoClusters:
         data = Interactions.from_frame(frame, scale=(1, 5)).with_items(genres, categories={"genre": "genre"})
         group = data.item_ids.is_in(["mixed", "foreign"]).to_numpy().astype(np.int64)
         who = data.user_ids.str.starts_with("v").to_numpy().astype(np.int64)
-        model = from_factors(np.ones((10, 1)), np.ones((4, 1)), data)
+        model = from_factors(np.ones((10, 1)), np.ones((4, 1)), data, predicts_ratings=False)
         rows_found = folding(model, relatedness=Relatedness.from_blocks(who, group, np.eye(2)), samples=2).co_clusters(
             2, 2
         )
@@ -214,9 +214,9 @@ class TestCoClusters:
     def test_there_are_no_more_clusters_than_kinds(self, result: FoldingResult) -> None:
         assert len(result.co_clusters(5, 7)) == 4
 
-    def test_without_categories_clusters_are_numbered(self, two_kinds: Interactions, folded: FactorModel) -> None:
+    def test_without_categories_clusters_are_numbered(self, two_kinds: Interactions, folded: FactorVectors) -> None:
         bare = Interactions.from_frame(two_kinds.frame(), scale=(1, 5))
-        model = from_factors(folded.user_factors, folded.item_factors, bare)
+        model = from_factors(folded.user_factors, folded.item_factors, bare, predicts_ratings=False)
         rows = folding(model, relatedness=Relatedness.from_categories(two_kinds), k=4, samples=2).co_clusters(2, 2)
         assert set(rows["users"]) == {"group 1", "group 2"}
 
@@ -238,11 +238,11 @@ def of_toy(world: BlockWorld) -> FoldingResult:
     draw = np.random.default_rng(4)
     vectors = draw.standard_normal((world.data.n_users, 3)), draw.standard_normal((world.data.n_items, 3))
     truth = Relatedness.from_blocks(world.user_group, world.item_group, world.related)
-    return folding(from_factors(*vectors, world.data), relatedness=truth, samples=2)
+    return folding(from_factors(*vectors, world.data, predicts_ratings=False), relatedness=truth, samples=2)
 
 
 class TestNeighbours:
-    def test_two_models_side_by_side(self, folded: FactorModel, apart: FactorModel) -> None:
+    def test_two_models_side_by_side(self, folded: FactorVectors, apart: FactorVectors) -> None:
         rows = neighbours(folded, apart, "a", n=3, min_ratings=1)
         assert rows["rank"].to_list() == [0, 1, 2, 3]
         assert rows["first_title"].to_list() == ["Cartoon A", "Cartoon B", "Cartoon C", "Chiller W"]
@@ -251,17 +251,17 @@ class TestNeighbours:
         expected = [1, 2 / np.hypot(2, 0.2), 1 / np.hypot(1, 0.3), 1 / np.hypot(1, 0.4)]
         assert rows["second_cosine"].to_list() == pytest.approx(expected)
 
-    def test_items_with_few_ratings_are_no_neighbours(self, folded: FactorModel, apart: FactorModel) -> None:
+    def test_items_with_few_ratings_are_no_neighbours(self, folded: FactorVectors, apart: FactorVectors) -> None:
         """b, c, x and y have two ratings, the others one."""
         rows = neighbours(folded, apart, "a", n=7, min_ratings=2)
         assert set(rows["first_item"]) == set(rows["second_item"]) == set("abcxy")
         assert len(neighbours(folded, apart, "a")) == 1
 
-    def test_a_small_catalogue_gives_what_it_has(self, folded: FactorModel, apart: FactorModel) -> None:
+    def test_a_small_catalogue_gives_what_it_has(self, folded: FactorVectors, apart: FactorVectors) -> None:
         assert len(neighbours(folded, apart, "z", n=50, min_ratings=1)) == 8
 
-    def test_what_is_refused(self, folded: FactorModel, tiny: Interactions) -> None:
-        other: Any = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny)
+    def test_what_is_refused(self, folded: FactorVectors, tiny: Interactions) -> None:
+        other: Any = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny, predicts_ratings=False)
         with pytest.raises(InputError, match="same 8 items"):
             neighbours(folded, other, "a")
         with pytest.raises(DataError, match="items"):

@@ -18,7 +18,7 @@ from recaudit.audits.reachability.solve import SolveFuture
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future, Interval, Stars
-from recaudit.models import ALS, EASE, BiasedMF, FactorModel, SgdStep, UserKNN
+from recaudit.models import ALS, EASE, BiasedMF, FoldInModel, SgdStep, UserKNN
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings
 
@@ -27,7 +27,7 @@ POLICY = Softmax(beta=3.0)
 
 
 @pytest.fixture(scope="module")
-def model(split: Split) -> FactorModel:
+def model(split: Split) -> FoldInModel:
     """With long steps, so that ratings decide what is shown next."""
     return BiasedMF(factors=4, epochs=20).fit(split.train).with_update(SgdStep(step=0.8))
 
@@ -40,7 +40,7 @@ def follow(model: Any, future: Future, policy: Policy = POLICY, targets: Any = N
     return method
 
 
-def rolled(model: FactorModel, user: int, items: list[str], ratings: list[float]) -> tuple[NDArray[np.float64], float]:
+def rolled(model: FoldInModel, user: int, items: list[str], ratings: list[float]) -> tuple[NDArray[np.float64], float]:
     """Scores after these ratings, -inf for what is rated, and the least margin by which an item was on top."""
     places = model.data.items_at(items).tolist()
     state, margin = model.rollout(user), np.inf
@@ -55,7 +55,7 @@ def rolled(model: FactorModel, user: int, items: list[str], ratings: list[float]
     return scores, margin
 
 
-def test_a_row_says_how_its_value_comes_about(model: FactorModel) -> None:
+def test_a_row_says_how_its_value_comes_about(model: FoldInModel) -> None:
     frame = follow(model, Future(3))(USERS)
     data = model.data
     scores = model.scores(USERS).numpy()
@@ -80,7 +80,7 @@ def test_a_row_says_how_its_value_comes_about(model: FactorModel) -> None:
             assert row["rank_gain"] == gain
 
 
-def test_the_first_item_shown_is_no_target(model: FactorModel) -> None:
+def test_the_first_item_shown_is_no_target(model: FoldInModel) -> None:
     frame = follow(model, Future(1))(USERS)
     for place, user in enumerate(USERS):
         scores = np.where(model.data.seen(USERS)[place], -np.inf, model.scores(USERS)[place].numpy())
@@ -88,7 +88,7 @@ def test_the_first_item_shown_is_no_target(model: FactorModel) -> None:
         assert rows["item"].to_list() == [model.data.item_ids[int(scores.argmax())]]
 
 
-def test_more_freedom_reaches_more_and_stars_less(model: FactorModel) -> None:
+def test_more_freedom_reaches_more_and_stars_less(model: FoldInModel) -> None:
     narrow, wide = (follow(model, Future(2, Interval(low, high)))(USERS) for low, high in ((2, 4), (1, 5)))
     stars = follow(model, Future(2, Stars(1, 5)))(USERS)
     both = narrow["value"].is_not_null() & wide["value"].is_not_null()
@@ -99,7 +99,7 @@ def test_more_freedom_reaches_more_and_stars_less(model: FactorModel) -> None:
     assert set(stars["action_ratings"].explode().drop_nulls()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
 
 
-def test_one_rating_is_no_choice(model: FactorModel) -> None:
+def test_one_rating_is_no_choice(model: FoldInModel) -> None:
     frame = follow(model, Future(2, Interval(4, 4)))(USERS)
     row = frame.filter(pl.col("value").is_not_null()).row(0, named=True)
     assert row["action_ratings"] == [4.0, 4.0]
@@ -108,7 +108,7 @@ def test_one_rating_is_no_choice(model: FactorModel) -> None:
     assert np.log(row["value"]) == pytest.approx(3 * after[target] - np.logaddexp.reduce(3 * after))
 
 
-def test_the_gradient_is_never_above_the_exact_answer(model: FactorModel) -> None:
+def test_the_gradient_is_never_above_the_exact_answer(model: FoldInModel) -> None:
     future = Future(3)
     targets = model.data.item_ids[:12]
     exact = follow(model, future, targets=targets)(USERS)
@@ -121,7 +121,7 @@ def test_the_gradient_is_never_above_the_exact_answer(model: FactorModel) -> Non
 
 
 @pytest.mark.parametrize("policy", [Top1(), EpsilonGreedy(epsilon=0.2)])
-def test_the_last_recommendation_can_be_the_top_item(model: FactorModel, policy: Policy) -> None:
+def test_the_last_recommendation_can_be_the_top_item(model: FoldInModel, policy: Policy) -> None:
     frame = follow(model, Future(2), policy)(USERS)
     often = 1.0 if isinstance(policy, Top1) else 0.8
     shown = frame.filter((pl.col("value") - often).abs() < 1e-12)
@@ -133,7 +133,7 @@ def test_the_last_recommendation_can_be_the_top_item(model: FactorModel, policy:
     assert set(frame["status"]) == {"solved", "not_applicable"}
 
 
-def test_a_budget_bounds_the_answer(model: FactorModel) -> None:
+def test_a_budget_bounds_the_answer(model: FoldInModel) -> None:
     exact = follow(model, Future(3))
     frame = replace(exact, max_sequences=1)(USERS)
     rows = frame.filter(pl.col("status") == "bounded")
@@ -158,7 +158,7 @@ def test_seen_items_are_recommended_at_the_end_where_they_may_be(split: Split) -
 
 
 @pytest.mark.parametrize("follows", [Softmax(beta=2.0), EpsilonGreedy(epsilon=0.5)])
-def test_items_drawn_on_the_way(model: FactorModel, follows: Policy) -> None:
+def test_items_drawn_on_the_way(model: FoldInModel, follows: Policy) -> None:
     targets = model.data.item_ids[:4]
     one = follow(model, Future(1, follows=follows), targets=targets)(USERS)
     known = one.filter(pl.col("value").is_not_null())
@@ -176,7 +176,7 @@ def test_items_drawn_on_the_way(model: FactorModel, follows: Policy) -> None:
     assert_alike(alone, two.head(len(alone)))
 
 
-def test_blocks_threads_and_pickles_do_not_matter(model: FactorModel) -> None:
+def test_blocks_threads_and_pickles_do_not_matter(model: FoldInModel) -> None:
     work = follow(model, Future(3))
     together = work(USERS)
     again = pickle.loads(pickle.dumps(work))
@@ -209,13 +209,13 @@ def test_a_user_who_has_seen_nearly_everything_has_no_future(split: Split) -> No
     ],
 )
 def test_what_has_no_solver_is_refused(
-    model: FactorModel, future: Future, changes: dict[str, Any], solver: Any, message: str
+    model: FoldInModel, future: Future, changes: dict[str, Any], solver: Any, message: str
 ) -> None:
     with pytest.raises(NotSupportedError, match=message):
         follow(model, future, **changes, solver=solver)
 
 
-def test_wrong_words_are_refused(model: FactorModel) -> None:
+def test_wrong_words_are_refused(model: FoldInModel) -> None:
     with pytest.raises(InputError, match="'exact' or 'gradient'"):
         follow(model, Future(2), solver="magic")
     with pytest.raises(InputError, match="baseline"):

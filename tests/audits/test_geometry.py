@@ -14,15 +14,15 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import DataError, InputError, NotSupportedError
 from recaudit.interventions import GivenItems, HistoryEdits, Interval, NextK, Stars
-from recaudit.models import ALS, EASE, FactorModel, TopPop, from_factors
+from recaudit.models import ALS, EASE, FoldInModel, SgdStep, TopPop, from_factors
 
 
 @pytest.fixture(scope="module")
-def model(split: Split) -> FactorModel:
+def model(split: Split) -> FoldInModel:
     return ALS(factors=3, iterations=4, regularization=0.1).fit(split.train)
 
 
-def by_hand() -> FactorModel:
+def by_hand() -> FoldInModel:
     """User u, vector 0, may rate item a (vector 1) from -2 to 2; a rating r gives the vector r and the scores r q.
 
     Items b, c, d, e have q = -1, 0, 2, 2 and biases 0, 1, 0, -9: b is on top for r <= -1, c for -1 <= r <= 1/2, d
@@ -31,7 +31,9 @@ def by_hand() -> FactorModel:
     frame = pl.DataFrame({"user": ["u", "u", "v", "v", "v"], "item": list("aebcd"), "rating": [0.0] * 5})
     data = Interactions.from_frame(frame, scale=(-2, 2))
     Q = np.array([[1.0], [-1.0], [0.0], [2.0], [2.0]])
-    model = from_factors(np.zeros((2, 1)), Q, data, item_bias=[0, 0, 1, 0, -9])
+    model = from_factors(
+        np.zeros((2, 1)), Q, data, item_bias=[0, 0, 1, 0, -9], update=SgdStep(), predicts_ratings=False
+    )
     return model.with_update(ra.models.SgdStep(step=1.0))
 
 
@@ -55,7 +57,7 @@ def test_within_narrower_bounds_less_is_reachable_but_vertices_stay() -> None:
 
 
 @pytest.mark.parametrize("actions", [NextK(3), HistoryEdits(3)])
-def test_it_agrees_with_the_definitions(model: FactorModel, actions: Any) -> None:
+def test_it_agrees_with_the_definitions(model: FoldInModel, actions: Any) -> None:
     """Both questions as feasibility problems over all candidates, straight from the paper."""
     data, user = model.data, 7
     name = data.user_ids[user]
@@ -76,14 +78,14 @@ def test_it_agrees_with_the_definitions(model: FactorModel, actions: Any) -> Non
         assert rows["hull_vertex"] == (not mixture.success)
 
 
-def test_it_says_what_top1_reachability_says(model: FactorModel) -> None:
+def test_it_says_what_top1_reachability_says(model: FoldInModel) -> None:
     users = model.data.user_ids[[2, 9]].to_list()
     found = geometry(model, users=users, actions=NextK(4)).frame
     value = ra.reachability(model, actions=NextK(4), policy=ra.policies.Top1(), users=users).pairs["value"]
     assert found["top1_reachable"].to_list() == (value == 1).to_list()
 
 
-def test_the_rank_condition_of_rich_actions(model: FactorModel) -> None:
+def test_the_rank_condition_of_rich_actions(model: FoldInModel) -> None:
     """Three factors: four actions can be rich, three cannot; a linear model has no factors."""
     users = model.data.user_ids[[2, 9]].to_list()
     targets = model.data.item_ids[[0]].to_list()
@@ -103,7 +105,7 @@ def test_what_cannot_be_asked_is_not_applicable_and_stops_nobody(tiny: Interacti
     """bob has rated a and b: b is no candidate. cem, cut from the log, has no history to edit."""
     data = tiny.subset(tiny.users != 2)
     P, Q = np.ones((3, 1)), np.array([[1.0], [0.5], [-1.0], [2.0]])
-    model = from_factors(P, Q, data)
+    model = from_factors(P, Q, data, update=SgdStep(), predicts_ratings=False)
     found = geometry(model, users=["bob", "cem"], targets=["d", "b"], actions=HistoryEdits(1))
     assert found.frame["status"].to_list() == ["solved", "not_applicable", "not_applicable", "not_applicable"]
     assert found.frame["top1_reachable"].to_list() == [True, None, None, None]
@@ -113,7 +115,9 @@ def test_what_cannot_be_asked_is_not_applicable_and_stops_nobody(tiny: Interacti
 
 def test_nothing_applies_to_a_user_without_candidates(tiny: Interactions) -> None:
     """ada has rated all but d, and d is acted on."""
-    model = from_factors(np.ones((3, 1)), np.array([[1.0], [0.5], [-1.0], [2.0]]), tiny)
+    model = from_factors(
+        np.ones((3, 1)), np.array([[1.0], [0.5], [-1.0], [2.0]]), tiny, update=SgdStep(), predicts_ratings=False
+    )
     found = geometry(model, users=["ada", "bob"], actions=NextK(1))
     statuses = dict(found.frame.group_by("user").agg(pl.col("status").unique()).iter_rows())
     assert statuses["ada"] == ["not_applicable"]
@@ -121,7 +125,7 @@ def test_nothing_applies_to_a_user_without_candidates(tiny: Interactions) -> Non
     assert found.users["actions"].to_list() == [1, 1]
 
 
-def test_numbers_do_not_depend_on_the_engine(model: FactorModel) -> None:
+def test_numbers_do_not_depend_on_the_engine(model: FoldInModel) -> None:
     users = model.data.user_ids[:3].to_list()
     targets = model.data.item_ids[:5].to_list()
     first = geometry(model, users=users, targets=targets)
@@ -130,14 +134,14 @@ def test_numbers_do_not_depend_on_the_engine(model: FactorModel) -> None:
     assert again.users.equals(first.users)
 
 
-def test_the_result_prints(model: FactorModel) -> None:
+def test_the_result_prints(model: FoldInModel) -> None:
     found = geometry(model, users=model.data.user_ids[:1], actions=NextK(4))
     share = found.frame["top1_reachable"].to_numpy().mean()
     assert f"top-1 reachable  {share:.1%}" in repr(found)
     assert "1 of 1 users" in found.summary()
 
 
-def test_bad_arguments(model: FactorModel, split: Split) -> None:
+def test_bad_arguments(model: FoldInModel, split: Split) -> None:
     first = model.data.user_ids[:1].to_list()
     with pytest.raises(DataError, match="users: received row 0: 'nobody'"):
         geometry(model, users=["nobody"])
@@ -161,7 +165,7 @@ class TestBestBeta:
         assert never.select("beta", "reachable").rows() == [(0.0, False)]
         assert never["value"][0] == pytest.approx(1 / 4)
 
-    def test_no_softmax_policy_does_better(self, model: FactorModel) -> None:
+    def test_no_softmax_policy_does_better(self, model: FoldInModel) -> None:
         user = model.data.user_ids[7]
         found = geometry(model, users=[user], actions=NextK(3)).frame
         item = found.filter(~pl.col("top1_reachable")).sort("margin_upper")["item"][-1]
@@ -175,13 +179,15 @@ class TestBestBeta:
             if factor == 1:
                 assert row["value"][0] == pytest.approx(best["value"], rel=1e-6)
 
-    def test_what_has_no_answer_is_an_error(self, model: FactorModel, tiny: Interactions) -> None:
+    def test_what_has_no_answer_is_an_error(self, model: FoldInModel, tiny: Interactions) -> None:
         user = model.data.user_ids[7]
         seen = model.data.item_ids[int(model.data.history(7)[0][0])]
         with pytest.raises(InputError, match=f"item: received {seen}; expected a candidate"):
             best_beta(model, user=user, item=seen)
         with pytest.raises(DataError, match="items"):
             best_beta(model, user=user, item="nothing")
-        alone = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny.subset(tiny.users != 2))
+        alone = from_factors(
+            np.ones((3, 1)), np.ones((4, 1)), tiny.subset(tiny.users != 2), update=SgdStep(), predicts_ratings=False
+        )
         with pytest.raises(InputError, match="user: received cem; expected a user with at least one rating"):
             best_beta(alone, user="cem", item="a", actions=HistoryEdits(1))

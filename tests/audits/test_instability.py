@@ -21,7 +21,7 @@ from recaudit.models import (
     ALS,
     AlsSolve,
     DifferentiableResponse,
-    FactorModel,
+    FactorVectors,
     FittedModel,
     ItemKNN,
     SgdStep,
@@ -38,7 +38,7 @@ EDITORS = ["user-001", "user-050", "user-080", "user-090"]
 
 
 @pytest.fixture(scope="module")
-def model(world: World) -> FactorModel:
+def model(world: World) -> FactorVectors:
     return ALS(factors=4, iterations=4, regularization=0.05).fit(Past(3).before(world.data))
 
 
@@ -85,7 +85,7 @@ def row(frame: pl.DataFrame, viewer: str, editor: str) -> dict[str, Any]:
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("update", [AlsSolve(regularization=0.3), SgdStep(step=0.5)], ids=["als", "sgd"])
 def test_past_edits_agree_with_the_whole_softmax(
-    model: FactorModel, world: World, update: AlsSolve | SgdStep, distance: Distance
+    model: FactorVectors, world: World, update: AlsSolve | SgdStep, distance: Distance
 ) -> None:
     data = world.data
     moved = model.with_update(update)
@@ -111,7 +111,7 @@ def test_past_edits_agree_with_the_whole_softmax(
     "edits", [NextK(2), HistoryEdits(2), FutureEdits(2), GivenItems(("film-001", "film-040")), Future(2)], ids=repr
 )
 def test_every_kind_of_edit_is_measured_from_the_models_scores(
-    model: FactorModel, edits: NextK | HistoryEdits | FutureEdits | GivenItems | Future
+    model: FactorVectors, edits: NextK | HistoryEdits | FutureEdits | GivenItems | Future
 ) -> None:
     data = model.data
     result = instability(model, edits=edits, viewers=VIEWERS[:1], editors=EDITORS[:2], policy=Softmax(beta=2), rng=3)
@@ -122,7 +122,7 @@ def test_every_kind_of_edit_is_measured_from_the_models_scores(
         assert row(result.pairs, VIEWERS[0], editor)["value"] == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_baseline_may_be_what_is_predicted(model: FactorModel) -> None:
+def test_the_baseline_may_be_what_is_predicted(model: FactorVectors) -> None:
     data = model.data
     result = instability(
         model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:1], baseline="predicted", policy=Softmax()
@@ -134,7 +134,7 @@ def test_the_baseline_may_be_what_is_predicted(model: FactorModel) -> None:
     assert result.pairs["value"][0] == pytest.approx(expected, abs=1e-9)
 
 
-def two_users() -> tuple[FactorModel, Interactions]:
+def two_users() -> tuple[FactorVectors, Interactions]:
     """Ada is the viewer, bob the editor; three items, of which bob has rated the first two."""
     frame = pl.DataFrame(
         {
@@ -145,7 +145,9 @@ def two_users() -> tuple[FactorModel, Interactions]:
         }
     )
     data = Interactions.from_frame(frame, time="time", scale=(1, 5))
-    model = from_factors(np.array([[1.0], [0.5]]), np.zeros((3, 1)), data, update=SgdStep(step=0.4))
+    model = from_factors(
+        np.array([[1.0], [0.5]]), np.zeros((3, 1)), data, update=SgdStep(step=0.4), predicts_ratings=False
+    )
     return model, data
 
 
@@ -171,7 +173,7 @@ def test_two_users_and_three_items_by_hand() -> None:
     assert both.pairs["value"][0] == pytest.approx(1 / (1 + np.exp(-0.2)) - 1 / (1 + np.exp(0.8)))
 
 
-def test_one_item_is_looked_at_as_shown_or_not(model: FactorModel, world: World) -> None:
+def test_one_item_is_looked_at_as_shown_or_not(model: FactorVectors, world: World) -> None:
     data = world.data
     v, e = (int(x) for x in data.users_at([VIEWERS[0], EDITORS[0]]))
     items = Past(3).items(model, np.array([e]), 0, data)
@@ -199,7 +201,7 @@ def test_one_item_is_looked_at_as_shown_or_not(model: FactorModel, world: World)
         assert result.pairs["value"][0] == pytest.approx(max(abs(q - before) for q in after), abs=1e-9)
 
 
-def test_an_item_that_the_viewer_has_seen_is_not_applicable(model: FactorModel) -> None:
+def test_an_item_that_the_viewer_has_seen_is_not_applicable(model: FactorVectors) -> None:
     seen = model.data.history(int(model.data.users_at(VIEWERS[:1])[0]))[0][0]
     result = instability(
         model, edits=NextK(2), viewers=VIEWERS[:1], editors=EDITORS[:2], item=model.data.item_ids[int(seen)]
@@ -209,7 +211,7 @@ def test_an_item_that_the_viewer_has_seen_is_not_applicable(model: FactorModel) 
     assert result.counts()["not_applicable"] == 2
 
 
-def test_who_edits_only_what_viewers_have_seen_changes_nothing(model: FactorModel) -> None:
+def test_who_edits_only_what_viewers_have_seen_changes_nothing(model: FactorVectors) -> None:
     data = model.data
     counts = data.seen(data.users_at(VIEWERS)).all(axis=0)
     known_to_all = data.item_ids.gather(np.flatnonzero(counts)).to_list()
@@ -224,7 +226,7 @@ def test_who_edits_only_what_viewers_have_seen_changes_nothing(model: FactorMode
     assert (again.pairs["value"] > 0).all()
 
 
-def test_stars_reach_what_the_interval_reaches(model: FactorModel, world: World) -> None:
+def test_stars_reach_what_the_interval_reaches(model: FactorVectors, world: World) -> None:
     frames = [
         instability(model, world.data, edits=Past(3, ratings=ratings), viewers=VIEWERS, editors=EDITORS).pairs
         for ratings in (Stars(1, 5), Stars(1, 5, 0.5), Interval(1, 5), None)
@@ -239,7 +241,7 @@ def test_an_editor_who_may_only_rate_as_before_changes_nothing() -> None:
     assert only.pairs["value"].to_list() == [0.0]
 
 
-def test_a_wider_choice_of_ratings_or_edits_never_moves_less(model: FactorModel, world: World) -> None:
+def test_a_wider_choice_of_ratings_or_edits_never_moves_less(model: FactorVectors, world: World) -> None:
     def values(k: int, low: float, high: float, changes: int | None = None) -> np.ndarray:
         ratings = Stars(low, high)
         edits = Past(k, ratings=ratings, changes=changes)
@@ -254,7 +256,7 @@ def test_a_wider_choice_of_ratings_or_edits_never_moves_less(model: FactorModel,
     np.testing.assert_allclose(limited[2], values(3, 1, 5), atol=1e-12)
 
 
-def test_the_best_ratings_reach_the_value(model: FactorModel, world: World) -> None:
+def test_the_best_ratings_reach_the_value(model: FactorVectors, world: World) -> None:
     data = world.data
     result = instability(
         model, data, edits=Past(3), viewers=VIEWERS, editors=EDITORS, policy=Softmax(beta=2), best_ratings=True
@@ -318,7 +320,7 @@ def test_an_editor_without_actions_is_not_applicable(tiny: Interactions) -> None
     assert row(frame, "ada", "cem")["value"] is None
 
 
-def test_with_a_recommender_the_past_is_asked_of_a_model_without_it(model: FactorModel, world: World) -> None:
+def test_with_a_recommender_the_past_is_asked_of_a_model_without_it(model: FactorVectors, world: World) -> None:
     recommender = ALS(factors=4, iterations=4, regularization=0.05)
     train = recommender.fit(Past(1).before(world.data))
     subject = Subject(model=train, recommender=recommender, data=world.data)
@@ -334,7 +336,7 @@ def test_with_a_recommender_the_past_is_asked_of_a_model_without_it(model: Facto
 
 
 @pytest.mark.parametrize("engine", [Threads(2), Processes(1)], ids=repr)
-def test_no_engine_changes_a_number(model: FactorModel, world: World, engine: Threads | Processes) -> None:
+def test_no_engine_changes_a_number(model: FactorVectors, world: World, engine: Threads | Processes) -> None:
     editors = EDITORS[:2] if isinstance(engine, Processes) else None
     here = instability(model, world.data, edits=Past(3), editors=editors)
     there = instability(model, world.data, edits=Past(3), editors=editors, engine=engine)
@@ -343,13 +345,13 @@ def test_no_engine_changes_a_number(model: FactorModel, world: World, engine: Th
     assert there.editors.equals(here.editors)
 
 
-def test_a_viewers_values_do_not_depend_on_who_else_is_asked(model: FactorModel, world: World) -> None:
+def test_a_viewers_values_do_not_depend_on_who_else_is_asked(model: FactorVectors, world: World) -> None:
     everybody = instability(model, world.data, edits=Past(3)).pairs
     alone = instability(model, world.data, edits=Past(3), viewers=["user-117"]).pairs
     assert_alike(alone, everybody.filter(pl.col("viewer") == "user-117"))
 
 
-def test_what_cannot_be_answered_says_why(model: FactorModel, world: World) -> None:
+def test_what_cannot_be_answered_says_why(model: FactorVectors, world: World) -> None:
     data = world.data
     with pytest.raises(DataError, match="nobody"):
         instability(model, viewers=["nobody"])

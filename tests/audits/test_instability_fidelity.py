@@ -19,7 +19,7 @@ from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import FutureEdits, NextK, Past, Stars
-from recaudit.models import ALS, EASE, WALS, AlsSolve, FactorModel, Recommender, from_factors
+from recaudit.models import ALS, EASE, WALS, AlsSolve, FactorVectors, Recommender, from_factors
 from recaudit.policies import Softmax
 
 VIEWERS, EDITORS = ["user-003", "user-050"], ["user-007", "user-050", "user-100"]
@@ -28,14 +28,14 @@ VIEWERS, EDITORS = ["user-003", "user-050"], ["user-007", "user-050", "user-100"
 class FixedUsers(Recommender):
     """Users' vectors never move, and each item's is solved from its own ratings: what the rule assumes, made true."""
 
-    def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
+    def fit(self, data: Interactions, rng: int = 0) -> FactorVectors:
         users = np.random.default_rng(1).standard_normal((data.n_users, 3))
         items = np.zeros((data.n_items, 3))
         for item in range(data.n_items):
             rated = data.csc[:, [item]].tocoo()
             X = users[rated.row]
             items[item] = np.linalg.solve(X.T @ X + 2.0 * np.eye(3), X.T @ rated.data)
-        return from_factors(users, items, data, update=AlsSolve(regularization=2.0))
+        return from_factors(users, items, data, update=AlsSolve(regularization=2.0), predicts_ratings=False)
 
 
 class Fragile(Recommender):
@@ -43,13 +43,13 @@ class Fragile(Recommender):
 
     ratings: int
 
-    def fit(self, data: Interactions, rng: int = 0) -> FactorModel:
+    def fit(self, data: Interactions, rng: int = 0) -> FactorVectors:
         if len(data) != self.ratings:
             raise InputError("data", received=f"{len(data)} ratings", expected=f"{self.ratings} ratings")
         return FixedUsers().fit(data)
 
 
-def checked(recommender: Recommender, model: FactorModel, *, other_rng: int | None = None, **asked: Any) -> Result:
+def checked(recommender: Recommender, model: FactorVectors, *, other_rng: int | None = None, **asked: Any) -> Result:
     """Fidelity of the instability that the model promises."""
     return Fidelity(audit=Instability(**asked), other_rng=other_rng).run(Subject(model=model, recommender=recommender))
 

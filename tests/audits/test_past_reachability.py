@@ -31,7 +31,7 @@ def model(log: Interactions) -> Any:
 
 
 def test_the_last_ratings_in_the_order_of_time(tiny: Interactions) -> None:
-    model = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny)
+    model = from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny, predicts_ratings=False)
     ada, bob, cem = tiny.users_at(["ada", "bob", "cem"])
     items = Past(2).items(model, np.array([ada, bob, cem]), 0, tiny)
     assert tiny.item_ids.gather(items[0]).to_list() == ["b", "c"]
@@ -51,7 +51,7 @@ def test_nobody_acts_without_times() -> None:
     frame = pl.DataFrame({"user": [1, 1], "item": [1, 2], "rating": [1.0, 5.0]})
     data = Interactions.from_frame(frame)
     with pytest.raises(InputError, match="time='timestamp'"):
-        Past(1).items(from_factors(np.ones((1, 1)), np.ones((2, 1)), data), np.array([0]), 0)
+        Past(1).items(from_factors(np.ones((1, 1)), np.ones((2, 1)), data, predicts_ratings=False), np.array([0]), 0)
 
 
 def test_one_rating_and_two_items_by_hand() -> None:
@@ -65,7 +65,13 @@ def test_one_rating_and_two_items_by_hand() -> None:
     )
     data = Interactions.from_frame(frame, scale=(1, 5), time="time")
     before = Past(1).before(data)
-    model = from_factors(np.zeros((2, 1)), np.array([[0.0], [2], [1], [0]]), before, update=AlsSolve(regularization=1))
+    model = from_factors(
+        np.zeros((2, 1)),
+        np.array([[0.0], [2], [1], [0]]),
+        before,
+        update=AlsSolve(regularization=1),
+        predicts_ratings=False,
+    )
     asked: dict[str, Any] = {"users": [1], "targets": [3, 4], "policy": Softmax()}
     result = ra.reachability(model, data, actions=Past(1), **asked, best_actions=True)
     third, fourth = result.pairs.iter_rows(named=True)

@@ -100,7 +100,7 @@ def two_items(step: float = 1.0) -> Any:
     frame = pl.DataFrame({"user": ["u", "v", "v"], "item": ["a", "b", "c"], "rating": [3.0, 3.0, 3.0]})
     data = Interactions.from_frame(frame, scale=(1, 5))
     update = ra.models.SgdStep(step=step)
-    return from_factors(np.zeros((2, 1)), np.array([[1.0], [1.0], [0.0]]), data, update=update)
+    return from_factors(np.zeros((2, 1)), np.array([[1.0], [1.0], [0.0]]), data, update=update, predicts_ratings=False)
 
 
 def test_two_items_are_a_sigmoid() -> None:

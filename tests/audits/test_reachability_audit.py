@@ -41,7 +41,7 @@ def worked(rows: Rows) -> pl.DataFrame:
     schema = {"user": pl.String, "item": pl.String, "value": pl.Float64, "rank_gain": pl.Int32}
     pairs = pl.DataFrame(rows, schema, orient="row")
     log = Interactions.from_frame(pairs.select("user", "item", rating=pl.lit(3.0)), scale=(1, 5))
-    model = ra.models.from_factors(np.ones((log.n_users, 1)), np.ones((log.n_items, 1)), log)
+    model = ra.models.from_factors(np.ones((log.n_users, 1)), np.ones((log.n_items, 1)), log, predicts_ratings=False)
     return worked_example(Solved(Reachability(), model, log, None, 0), pairs)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from recaudit.data.splits import Split
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models import ALS, AlsSolve, BiasedMF, FactorModel, ItemKNN, SgdStep
+from recaudit.models import ALS, AlsSolve, BiasedMF, FactorVectors, ItemKNN, SgdStep
 
 UPDATES = [
     AlsSolve(regularization=0.3),
@@ -17,11 +17,11 @@ RATINGS = np.array([1.0, 2.5, 5.0])
 
 
 @pytest.fixture(scope="module")
-def fitted(split: Split) -> FactorModel:
+def fitted(split: Split) -> FactorVectors:
     return ALS(factors=5, iterations=4, regularization=0.1).fit(split.train)
 
 
-def edits(model: FactorModel, editors: np.ndarray, known: int, new: int) -> np.ndarray:
+def edits(model: FactorVectors, editors: np.ndarray, known: int, new: int) -> np.ndarray:
     """(editors, known + new): items that each editor has rated, and items that they have not."""
     rows = []
     for editor in editors:
@@ -32,7 +32,7 @@ def edits(model: FactorModel, editors: np.ndarray, known: int, new: int) -> np.n
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=repr)
-def test_the_scores_are_those_of_one_response_after_another(fitted: FactorModel, update: AlsSolve | SgdStep) -> None:
+def test_the_scores_are_those_of_one_response_after_another(fitted: FactorVectors, update: AlsSolve | SgdStep) -> None:
     model = fitted.with_update(update)
     editors, viewers = np.array([3, 40, 77, 5]), np.array([0, 9, 118])
     items = edits(model, editors, 2, 2)
@@ -57,7 +57,7 @@ def test_an_item_that_nobody_has_rated_follows_its_first_rater(split: Split) -> 
     np.testing.assert_allclose(block.vectors[0, 0, 0].numpy(), expected, atol=1e-12)
 
 
-def test_an_unfilled_place_changes_no_other(fitted: FactorModel) -> None:
+def test_an_unfilled_place_changes_no_other(fitted: FactorVectors) -> None:
     editors = np.array([3, 40])
     full = edits(fitted, editors, 1, 1)
     short = np.column_stack([np.full(2, -1), full])
@@ -68,7 +68,7 @@ def test_an_unfilled_place_changes_no_other(fitted: FactorModel) -> None:
     np.testing.assert_allclose(with_filler[:, :, 1:].numpy(), without.numpy(), rtol=1e-12)
 
 
-def test_shapes_that_do_not_fit_are_an_error(fitted: FactorModel) -> None:
+def test_shapes_that_do_not_fit_are_an_error(fitted: FactorVectors) -> None:
     with pytest.raises(InputError, match=r"items, ratings.*\(editors, actions\)"):
         fitted.edited_items(np.array([1, 2]), np.array([[0]]), np.ones((1, 1, 2)))
 

@@ -8,11 +8,23 @@ import numpy as np
 import polars as pl
 import pytest
 
+import recaudit as ra
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
-from recaudit.data.synthetic import World
-from recaudit.errors import InputError
-from recaudit.models import ALS, AlsSolve, BiasedMF, FactorModel, FittedModel, SgdStep, TopPop, from_factors
+from recaudit.errors import InputError, NotSupportedError
+from recaudit.interventions import NextK
+from recaudit.models import (
+    ALS,
+    AlsSolve,
+    BiasedMF,
+    FactorModel,
+    FactorVectors,
+    FittedModel,
+    FoldInModel,
+    SgdStep,
+    TopPop,
+    from_factors,
+)
 from recaudit.models.factor import sgd
 from recaudit.seeding import derive, generator
 from recaudit.testing.models import ModelContract, some_ratings
@@ -233,7 +245,7 @@ def model(split: Split) -> FactorModel:
     return ALS(factors=5, iterations=5, regularization=0.1).fit(split.train)
 
 
-def refit_user(model: FactorModel, user: int, ratings: dict[int, float]) -> np.ndarray:
+def refit_user(model: FactorVectors, user: int, ratings: dict[int, float]) -> np.ndarray:
     """Scores after truly solving the user's vector for an edited history, everything else held."""
     items = np.array(sorted(ratings))
     Q, level = model.item_factors, model.mean + model.user_bias[user]
@@ -247,7 +259,7 @@ def refit_user(model: FactorModel, user: int, ratings: dict[int, float]) -> np.n
 
 @pytest.mark.parametrize("update", [AlsSolve(regularization=0.1, per_rating=True), AlsSolve(regularization=2.0)])
 @pytest.mark.parametrize("which", ["history", "unseen", "mixed"])
-def test_als_response_is_a_true_refit_of_the_user(model: FactorModel, update: AlsSolve, which: str) -> None:
+def test_als_response_is_a_true_refit_of_the_user(model: FoldInModel, update: AlsSolve, which: str) -> None:
     model = model.with_update(update)
     user = 3
     seen, ratings = model.data.history(user)
@@ -316,32 +328,136 @@ def test_arrays_become_a_model(tiny: Interactions) -> None:
     assert model.predict(np.array([1]), np.array([3])).tolist() == [5.0]  # clipped to the scale
 
 
-class TestScoresThatAreRatings:
-    """Where nothing is said, scores count as ratings if they beat the mean rating on the log's own pairs."""
+class TestArraysWithIds:
+    """Rows in the library's own order, and the ids that say which is whose."""
 
-    def test_a_fitted_factorisation_of_ratings(self, world: World) -> None:
-        fitted = ALS(factors=4, iterations=4).fit(world.data)
-        P, Q, f, g = fitted.user_factors, fitted.item_factors, fitted.user_bias, fitted.item_bias
-        assert from_factors(P, Q, world.data, user_bias=f, item_bias=g, mean=fitted.mean).predicts_ratings
+    P, Q = np.arange(6.0).reshape(3, 2), np.arange(8.0).reshape(4, 2)
 
-    def test_scores_of_another_scale(self, world: World) -> None:
-        fitted = ALS(factors=4, iterations=4).fit(world.data)
-        assert not from_factors(10 * fitted.user_factors, fitted.item_factors, world.data, mean=3.0).predicts_ratings
-        assert not from_factors(fitted.user_factors, fitted.item_factors, world.data, mean=-20.0).predicts_ratings
+    def test_rows_in_any_order_are_the_same_model(self, tiny: Interactions) -> None:
+        users, items = [2, 0, 1], [3, 1, 0, 2]
+        straight = from_factors(
+            self.P, self.Q, tiny, item_bias=[1, 2, 3, 4], user_bias=[5, 6, 7], predicts_ratings=False
+        )
+        shuffled = from_factors(
+            self.P[users],
+            self.Q[items],
+            tiny,
+            user_bias=np.array([5, 6, 7])[users],
+            item_bias=np.array([1, 2, 3, 4])[items],
+            user_ids=tiny.user_ids.gather(users),
+            item_ids=tiny.item_ids.gather(items).to_numpy(),
+            predicts_ratings=False,
+        )
+        np.testing.assert_array_equal(shuffled.scores(np.arange(3)), straight.scores(np.arange(3)))
 
-    @pytest.mark.parametrize("constant", [0.0, 0.3])
-    def test_the_mean_itself_proves_nothing(self, world: World, constant: float) -> None:
-        P, Q = np.full((world.data.n_users, 2), constant), np.full((world.data.n_items, 2), constant)
-        mean = float(world.data.ratings.mean()) - 2 * constant**2
-        assert not from_factors(P, Q, world.data, mean=mean).predicts_ratings
+    def test_rows_that_the_log_does_not_know_are_left_out(self, tiny: Interactions) -> None:
+        ids = [*tiny.user_ids.to_list(), "somebody else"]
+        more = from_factors(np.vstack([self.P, [9, 9]]), self.Q, tiny, user_ids=ids, predicts_ratings=False)
+        np.testing.assert_array_equal(more.user_factors, self.P)
 
-    def test_a_log_of_one_rating_has_none_to_predict(self, tiny: Interactions) -> None:
-        ones = replace(tiny, ratings=np.ones(len(tiny)))
-        assert not from_factors(np.ones((3, 1)), np.ones((4, 1)), ones).predicts_ratings
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda ids: ids[:2], "user_ids: received no row for .* \\(1 of 3 ids"),
+            (lambda ids: [*ids[:2], ids[0]], "user_ids: received .* more than once"),
+            (lambda ids: [1, 2, 3], "user_ids: received 1, an id of type int"),
+        ],
+    )
+    def test_ids_that_do_not_fit_are_named(
+        self, tiny: Interactions, change: Callable[[list[str]], list[object]], message: str
+    ) -> None:
+        ids = change(tiny.user_ids.to_list())
+        with pytest.raises(InputError, match=message):
+            from_factors(self.P[: len(ids)], self.Q, tiny, user_ids=ids, predicts_ratings=False)
 
-    @pytest.mark.parametrize("said", [True, False])
-    def test_what_is_said_counts(self, tiny: Interactions, said: bool) -> None:
-        assert from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny, predicts_ratings=said).predicts_ratings == said
+
+class TestNoRule:
+    """Vectors alone do not say how new ratings move them."""
+
+    @pytest.fixture
+    @classmethod
+    def vectors(cls, tiny: Interactions) -> FactorVectors:
+        return from_factors(np.ones((3, 1)), np.arange(4.0)[:, None], tiny, predicts_ratings=False)
+
+    def test_what_needs_a_rule_is_refused_and_the_choices_are_named(self, vectors: FactorVectors) -> None:
+        told = r"SgdStep\(step=\.\.\.\).*AlsSolve\(regularization"
+        with pytest.raises(NotSupportedError, match=told):
+            ra.reachability(vectors, actions=NextK(1))
+        with pytest.raises(NotSupportedError, match=told):
+            ra.instability(vectors, edits=NextK(1))
+
+    def test_what_needs_none_is_answered(self, vectors: FactorVectors) -> None:
+        assert ra.exposure(vectors, k=1, samples=2).frame["value"].is_not_null().any()
+
+    def test_a_rule_can_be_given_later_and_is_named(self, vectors: FactorVectors) -> None:
+        result = ra.reachability(vectors.with_update(SgdStep(step=0.25)), actions=NextK(1))
+        assert "gradient step" in result.settings["rule"]
+        assert "0.25" in result.settings["rule"]
+        assert "not_measured" in result.settings["fidelity"]
+
+
+class TestRulesThatMoveBiases:
+    """Against plain loops, one user and one item at a time."""
+
+    @pytest.fixture
+    @classmethod
+    def arrays(cls) -> tuple[np.ndarray, ...]:
+        draw = np.random.default_rng(0)
+        return draw.normal(size=(30, 3)), draw.normal(size=(20, 3)), 0.1 * draw.normal(size=30), draw.normal(size=20)
+
+    items, given = np.array([3, 7, 1]), np.array([5.0, 1.0, 4.0])
+
+    def model(self, arrays: tuple[np.ndarray, ...], update: SgdStep | AlsSolve) -> FactorVectors:
+        P, Q, f, g = arrays
+        known = {"user_bias": f, "item_bias": g, "mean": 3.0, "update": update, "predicts_ratings": True}
+        return from_factors(P, Q, some_ratings(0), **known)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("in_turn", [True, False])
+    def test_gradient_steps(self, arrays: tuple[np.ndarray, ...], in_turn: bool) -> None:
+        rule = SgdStep(step=0.05, regularization=0.1, bias_step=0.03, bias_regularization=0.2, in_turn=in_turn)
+        P, Q, f, g = arrays
+        p, b = P[4].copy(), f[4]
+        before = [r - (3 + b + g[i] + p @ Q[i]) for i, r in zip(self.items, self.given, strict=True)]
+        moved = (1 - 0.05 * 0.1) * p + 0.05 * sum(e * Q[i] for e, i in zip(before, self.items, strict=True))
+        level = (1 - 0.03 * 0.2) * b + 0.03 * sum(before)
+        if in_turn:
+            for i, r in zip(self.items, self.given, strict=True):
+                error = r - (3 + b + g[i] + p @ Q[i])
+                p, b = p + 0.05 * (error * Q[i] - 0.1 * p), b + 0.03 * (error - 0.2 * b)
+            moved, level = p, b
+        response = self.model(arrays, rule).respond(4, 4, self.items)
+        np.testing.assert_allclose(response.scores(self.given), 3 + level + g + Q @ moved, atol=1e-12)
+        if in_turn:
+            followed = self.model(arrays, rule).rollout(4)
+            for item in self.items:
+                followed = followed.then(int(item))
+            slope, intercept = followed.affine()
+            np.testing.assert_allclose(slope @ self.given + intercept, 3 + level + g + Q @ moved, atol=1e-12)
+
+    def test_another_users_gradient_step_moves_the_items_bias(self, arrays: tuple[np.ndarray, ...]) -> None:
+        rule = SgdStep(step=0.05, regularization=0.1, bias_step=0.03, bias_regularization=0.2)
+        P, Q, f, g = arrays
+        error = 4.0 - (3 + f[9] + g[5] + P[9] @ Q[5])
+        q, b = Q[5] + 0.05 * (error * P[9] - 0.1 * Q[5]), g[5] + 0.03 * (error - 0.2 * g[5])
+        expected, model = 3 + f[2] + b + P[2] @ q, self.model(arrays, rule)
+        edited = model.edited_items(np.array([9]), np.array([[5]]), np.array([[[4.0]]]))
+        assert edited.scores(np.array([2])).item() == pytest.approx(expected, abs=1e-12)
+        response = model.respond(2, 9, np.array([5]))
+        assert response.scores(np.array([4.0]))[5].item() == pytest.approx(expected, abs=1e-12)
+
+    def test_a_solve_that_estimates_the_bias_anew(self, arrays: tuple[np.ndarray, ...]) -> None:
+        _, Q, _, g = arrays
+        model = self.model(arrays, AlsSolve(regularization=0.5, bias_damping=5.0))
+        seen, ratings = model.data.history(4)
+        kept = ~np.isin(seen, self.items)
+        rated, values = np.append(seen[kept], self.items), np.append(ratings[kept], self.given)
+        bias = (values - 3 - g[rated]).sum() / (len(rated) + 5)
+        X = Q[rated]
+        p = np.linalg.solve(X.T @ X + 0.5 * np.eye(3), X.T @ (values - 3 - g[rated] - bias))
+        response = model.respond(4, 4, self.items)
+        np.testing.assert_allclose(response.scores(self.given), 3 + bias + g + Q @ p, atol=1e-12)
+        with pytest.raises(NotSupportedError, match="items stay until the next training"):
+            model.respond(4, 5, self.items)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +474,11 @@ class TestScoresThatAreRatings:
     ],
 )
 def test_bad_arrays_are_named(tiny: Interactions, change: dict[str, object], message: str) -> None:
-    good: dict[str, object] = {"user_factors": np.ones((3, 2)), "item_factors": np.ones((4, 2))}
+    good: dict[str, object] = {
+        "user_factors": np.ones((3, 2)),
+        "item_factors": np.ones((4, 2)),
+        "predicts_ratings": False,
+    }
     with pytest.raises(InputError, match=message):
         from_factors(data=tiny, **{**good, **change})  # type: ignore[arg-type]
 

@@ -238,7 +238,7 @@ WEIGHTS = np.array([[0.0, 0.5, 0.0, 1.0], [0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0,
 
 
 def test_scores_are_ratings_times_weights(tiny: Interactions) -> None:
-    model = from_weights(WEIGHTS, tiny)
+    model = from_weights(WEIGHTS, tiny, predicts_ratings=False)
     expected = np.array([[0.75, 2.5, 0, 4], [1, 1, 0, 2], [0, 0, 10, 0]])
     np.testing.assert_allclose(model.scores(np.arange(3)), expected)
     assert model.predict(np.array([2]), np.array([2])).tolist() == [10.0]
@@ -253,24 +253,26 @@ def test_an_offset_is_taken_off_ratings_and_added_to_scores(tiny: Interactions) 
 
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, np.asfortranarray, list])
 def test_any_form_of_weights_will_do(tiny: Interactions, form: type) -> None:
-    expected = from_weights(WEIGHTS, tiny).scores(np.arange(3))
-    np.testing.assert_array_equal(from_weights(form(WEIGHTS), tiny).scores(np.arange(3)), expected)
+    expected = from_weights(WEIGHTS, tiny, predicts_ratings=False).scores(np.arange(3))
+    np.testing.assert_array_equal(
+        from_weights(form(WEIGHTS), tiny, predicts_ratings=False).scores(np.arange(3)), expected
+    )
 
 
 def test_changing_your_array_later_changes_no_model(tiny: Interactions) -> None:
     mine = WEIGHTS.copy()
-    model = from_weights(mine, tiny)
+    model = from_weights(mine, tiny, predicts_ratings=False)
     mine[:] = 9
     np.testing.assert_array_equal(model.weights, WEIGHTS)
 
 
 def test_bad_weights_are_named(tiny: Interactions) -> None:
     with pytest.raises(InputError, match=r"weights: received an array of shape \(3, 4\); expected shape \(4, 4\)"):
-        from_weights(WEIGHTS[:3], tiny)
+        from_weights(WEIGHTS[:3], tiny, predicts_ratings=False)
     with pytest.raises(InputError, match=r"weights: received 1 values that are NaN or infinite, the first at \[2, 3\]"):
-        from_weights(np.where(WEIGHTS < 0, np.nan, WEIGHTS), tiny)
+        from_weights(np.where(WEIGHTS < 0, np.nan, WEIGHTS), tiny, predicts_ratings=False)
     with pytest.raises(InputError, match=r"offset: received an array of shape \(2,\)"):
-        from_weights(WEIGHTS, tiny, offset=[1, 2])
+        from_weights(WEIGHTS, tiny, offset=[1, 2], predicts_ratings=False)
 
 
 def test_more_items_than_one_tile_agree_with_a_matrix_product() -> None:
@@ -281,7 +283,9 @@ def test_more_items_than_one_tile_agree_with_a_matrix_product() -> None:
     W, offset = draw.normal(size=(data.n_items, data.n_items)), draw.normal(size=data.n_items)
     R = data.csr.toarray()
     expected = offset + np.where(R != 0, R - offset, 0) @ W
-    np.testing.assert_allclose(from_weights(W, data, offset=offset).scores(np.arange(9)), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        from_weights(W, data, offset=offset, predicts_ratings=False).scores(np.arange(9)), expected, atol=1e-10
+    )
 
 
 # ---- responses -----------------------------------------------------------------------------------------------------
@@ -303,7 +307,7 @@ def model(request: pytest.FixtureRequest) -> LinearModel:
     if request.param == "SLIM, centred":
         return SLIM(l1=1.0, l2=1.0, center="item").fit(data)
     draw = np.random.default_rng(7)
-    return from_weights(draw.normal(size=(ITEMS, ITEMS)), data, offset=draw.normal(size=ITEMS))
+    return from_weights(draw.normal(size=(ITEMS, ITEMS)), data, offset=draw.normal(size=ITEMS), predicts_ratings=False)
 
 
 @pytest.mark.parametrize("which", ["history", "unseen", "mixed", "all of the history", "nothing"])

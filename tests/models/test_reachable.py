@@ -13,7 +13,7 @@ from recaudit.data import Interactions
 from recaudit.data.splits import Split
 from recaudit.errors import InputError
 from recaudit.interventions import GivenItems, Interval
-from recaudit.models import ALS, EASE, AlsSolve, FactorModel, SgdStep, from_factors, reachable_factors
+from recaudit.models import ALS, EASE, AlsSolve, FactorVectors, SgdStep, from_factors, reachable_factors
 from recaudit.models.factor.model import rich_actions
 
 ITEMS = 30
@@ -21,17 +21,17 @@ WIDE = Interval(-1e5, 1e5)
 """As good as no bounds: the proposition's ratings are any real numbers."""
 
 
-def random_model(update: SgdStep | AlsSolve, *, biased: bool) -> FactorModel:
+def random_model(update: SgdStep | AlsSolve, *, biased: bool) -> FactorVectors:
     """Two factors, 30 items, one user who has rated the last two."""
     draw = np.random.default_rng(4)
     frame = pl.DataFrame({"user": ["u"] * ITEMS, "item": list(range(ITEMS)), "rating": [3.0] * ITEMS})
     data = Interactions.from_frame(frame, scale=(1, 5)).subset(np.arange(ITEMS) >= ITEMS - 2)
     bias = draw.standard_normal(ITEMS) if biased else np.zeros(ITEMS)
     P, Q = draw.standard_normal((1, 2)), draw.standard_normal((ITEMS, 2))
-    return from_factors(P, Q, data, item_bias=bias, mean=3.0, update=update)
+    return from_factors(P, Q, data, item_bias=bias, mean=3.0, update=update, predicts_ratings=True)
 
 
-def margins(model: FactorModel, ids: tuple[int, ...]) -> np.ndarray:
+def margins(model: FactorVectors, ids: tuple[int, ...]) -> np.ndarray:
     """By how much the user can put each item ahead of all others."""
     return ra.audits.geometry(model, users=["u"], actions=GivenItems(ids, WIDE)).frame["margin"].to_numpy()
 
@@ -105,7 +105,9 @@ def test_of_items_with_equal_vectors_only_the_first_is_ever_on_top() -> None:
     model = random_model(SgdStep(), biased=False)
     twins = model.item_factors.copy()
     twins[5] = twins[6]
-    after = reachable_factors(from_factors(model.user_factors, twins, model.data))
+    after = reachable_factors(
+        from_factors(model.user_factors, twins, model.data, update=SgdStep(), predicts_ratings=False)
+    )
     frame = ra.audits.geometry(after, users=["u"], actions=GivenItems((0, 1, 2), WIDE), targets=[5, 6, 7]).frame
     assert frame["top1_reachable"].to_list() == [True, False, True]
     assert frame["hull_vertex"].to_list() == [False, False, True]
@@ -116,10 +118,10 @@ def test_richness_asks_no_more_than_the_items_span() -> None:
     """All items on a line and of equal norm but for the sign: one action spans what there is."""
     model = random_model(SgdStep(), biased=False)
     line = np.outer(np.where(np.arange(ITEMS) % 2, 1.0, -1.0), [3.0, 4.0])
-    assert rich_actions(from_factors(model.user_factors, line, model.data), np.array([9]))
+    assert rich_actions(from_factors(model.user_factors, line, model.data, predicts_ratings=False), np.array([9]))
 
 
 def test_other_models_are_refused(split: Split) -> None:
     model: Any = EASE().fit(split.train)
-    with pytest.raises(InputError, match=r"model: received LinearModel; expected a FactorModel.*from_factors"):
+    with pytest.raises(InputError, match=r"model: received LinearModel; expected a factor model.*from_factors"):
         reachable_factors(model)

@@ -41,7 +41,7 @@ def films() -> Any:
     order = data.items_at(names)
     factors = np.empty((41, 1))
     factors[order, 0] = scores
-    return from_factors(np.ones((3, 1)), factors, data)
+    return from_factors(np.ones((3, 1)), factors, data, predicts_ratings=False)
 
 
 def genres_of(lists: pl.DataFrame, user: str) -> list[str]:
@@ -126,7 +126,7 @@ class TestLists:
         assert ra.recommend(model, n=30, policy=policy).equals(ra.recommend(model, n=30))
 
     def test_a_transform_makes_the_size_of_scores_irrelevant(self, films: Any) -> None:
-        larger = from_factors(np.full((3, 1), 1000.0), films.item_factors, films.data)
+        larger = from_factors(np.full((3, 1), 1000.0), films.item_factors, films.data, predicts_ratings=False)
         raw = [ra.recommend(m, n=10, users=["ann"], policy=Calibrated(weight=0.9)) for m in (films, larger)]
         assert raw[0]["item"].to_list() != raw[1]["item"].to_list()
         for transform in ("rank", "zscore", "minmax"):
@@ -163,7 +163,7 @@ class TestLists:
         )
         genres = pl.DataFrame({"item": list("abcdefgh"), "genre": ["old", "old", "new", "new"] + ["old", "new"] * 2})
         data = Interactions.from_frame(frame, rating=None, time="time").with_items(genres, categories={"g": "genre"})
-        model = from_factors(np.ones((2, 1)), np.ones((8, 1)), data)
+        model = from_factors(np.ones((2, 1)), np.ones((8, 1)), data, predicts_ratings=False)
         even = ra.recommend(model, n=4, users=["u"], policy=Calibrated())
         recent = ra.recommend(model, n=1, users=["u"], policy=Calibrated(history_weights="recency", half_life=1))
         assert even["item"].to_list() == ["e", "f", "g", "h"]
@@ -196,7 +196,9 @@ class TestLists:
 
     def test_a_log_without_categories_is_refused(self, tiny: Interactions) -> None:
         with pytest.raises(InputError, match="with_items"):
-            ra.recommend(from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny), policy=Calibrated())
+            ra.recommend(
+                from_factors(np.ones((3, 1)), np.ones((4, 1)), tiny, predicts_ratings=False), policy=Calibrated()
+            )
 
 
 def test_several_systems_are_calibrated_side_by_side() -> None:
@@ -209,7 +211,7 @@ def test_several_systems_are_calibrated_side_by_side() -> None:
         kinds, categories={"age": "age", "language": "language"}
     )
     scores = np.array([[2.0 if name.startswith("ne") else 1.0] for name in data.item_ids])
-    model = from_factors(np.ones((2, 1)), scores, data)
+    model = from_factors(np.ones((2, 1)), scores, data, predicts_ratings=False)
     with pytest.raises(InputError, match="several category systems"):
         ra.recommend(model, policy=Calibrated(), users=["u"])
 

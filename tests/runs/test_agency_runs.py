@@ -44,6 +44,7 @@ targets = 6
 editors = 4
 samples = 5
 by = ["history"]
+refits = 0
 """
 PAST = """
 [audits.reachability]
@@ -95,6 +96,7 @@ def test_numbers_are_those_of_the_library_and_hindsight_needs_no_other_model(
         editors=4,
         samples=5,
         by=["history"],
+        refits=0,
         rng=3,
     )
     for name, table in result.tables.items():

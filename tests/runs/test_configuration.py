@@ -117,7 +117,7 @@ class TestHash:
         assert len({parsed(text).hash for text in [SMALLEST, *others]}) == 4
 
     def test_the_contents_of_a_factor_file_count(self, tmp_path: Path) -> None:
-        text = '[data]\nname = "demo"\n[[model]]\nkind = "factors"\npath = "own.npz"'
+        text = '[data]\nname = "demo"\n[[model]]\nkind = "factors"\npath = "own.npz"\npredicts_ratings = false'
         hashes = set()
         for value in (1.0, 2.0):
             np.savez(tmp_path / "own.npz", user_factors=np.full((2, 1), value), item_factors=np.ones((2, 1)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from recaudit.data import Interactions
 from recaudit.errors import DataError
@@ -20,7 +21,7 @@ EVERYONE = np.arange(3)
 
 def factors(folder: Path, **arrays: object) -> Factors:
     np.savez(folder / "own.npz", allow_pickle=False, **{name: np.asarray(array) for name, array in arrays.items()})
-    return Factors(path=folder / "own.npz")
+    return Factors(path=folder / "own.npz", predicts_ratings=False)
 
 
 def test_rows_follow_the_ids_of_the_data_where_the_file_has_none(tmp_path: Path, tiny: Interactions) -> None:
@@ -28,12 +29,20 @@ def test_rows_follow_the_ids_of_the_data_where_the_file_has_none(tmp_path: Path,
     assert scores.tolist() == [[1, 3, 5, 7], [2, 4, 6, 8], [3, 7, 11, 15]]
 
 
-@pytest.mark.parametrize(("said", "taken"), [(None, False), (True, True), (False, False)])
-def test_whether_scores_are_ratings_can_be_said(
-    tmp_path: Path, tiny: Interactions, said: bool | None, taken: bool
-) -> None:
+@pytest.mark.parametrize("said", [True, False])
+def test_whether_scores_are_ratings_must_be_said(tmp_path: Path, tiny: Interactions, said: bool) -> None:
     path = factors(tmp_path, **ARRAYS).path
-    assert Factors(path=path, predicts_ratings=said).fit(tiny).predicts_ratings == taken
+    assert Factors(path=path, predicts_ratings=said).fit(tiny).predicts_ratings == said
+    with pytest.raises(ValidationError, match="predicts_ratings"):
+        Factors(path=path)  # type: ignore[call-arg]
+
+
+def test_the_rule_for_new_ratings_is_none_or_what_is_said(tmp_path: Path, tiny: Interactions) -> None:
+    path = factors(tmp_path, **ARRAYS).path
+    assert Factors(path=path, predicts_ratings=False).fit(tiny).response is None
+    rule: dict[str, object] = {"rule": "sgd-step", "step": 0.25}
+    model = Factors.model_validate({"path": path, "predicts_ratings": False, "update": rule}).fit(tiny)
+    assert "0.25" in model.rule
 
 
 def test_rows_are_put_in_the_order_of_the_data(tmp_path: Path, tiny: Interactions) -> None:
@@ -58,7 +67,7 @@ def test_rows_are_put_in_the_order_of_the_data(tmp_path: Path, tiny: Interaction
         ({"user_ids": ["ada", "ada", "bob"]}, "'ada' more than once"),
         ({"user_factor": [[1.0]]}, "Did you mean 'user_factors'"),
         ({"user_factors": [[1.0, 2.0]]}, r"user_factors: received an array of shape \(1, 2\)"),
-        ({"user_ids": ["ada", "bob"]}, "2 ids for 3 rows of user_factors"),
+        ({"user_ids": ["ada", "bob", "cem", "dan"]}, "user_factors: received 3 rows; expected 4 rows, one for each id"),
         ({"mean": [1.0, 2.0]}, "one number"),
     ],
 )
@@ -78,13 +87,13 @@ def test_a_missing_array_is_named(tmp_path: Path, tiny: Interactions) -> None:
 def test_a_file_that_is_no_archive(tmp_path: Path, tiny: Interactions, content: bytes) -> None:
     (tmp_path / "own.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"own\.npz, which cannot be read"):
-        Factors(path=tmp_path / "own.npz").fit(tiny)
+        Factors(path=tmp_path / "own.npz", predicts_ratings=False).fit(tiny)
 
 
 def test_pickled_objects_are_refused(tmp_path: Path, tiny: Interactions) -> None:
     np.savez(tmp_path / "own.npz", user_factors=np.array([object()]), item_factors=np.ones((4, 2)))
     with pytest.raises(DataError, match="cannot be read"):
-        Factors(path=tmp_path / "own.npz").fit(tiny)
+        Factors(path=tmp_path / "own.npz", predicts_ratings=False).fit(tiny)
 
 
 def test_settings_tell_the_contents_and_no_folder(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def log(rng: int = 3) -> Interactions:
 def factor_model(update: SgdStep | AlsSolve, size: float = 1.0, rng: int = 0) -> FittedModel:
     data, draw = log(), np.random.default_rng(rng)
     P, Q = (size * draw.normal(size=(n, 3)) for n in (data.n_users, data.n_items))
-    return from_factors(P, Q, data, item_bias=0.1 * draw.normal(size=data.n_items), mean=3.0, update=update)
+    return from_factors(
+        P, Q, data, item_bias=0.1 * draw.normal(size=data.n_items), mean=3.0, update=update, predicts_ratings=True
+    )
 
 
 MODELS: dict[str, FittedModel] = {
@@ -159,7 +161,7 @@ def test_three_items_by_hand() -> None:
     by_name = {"a": 1.0, "b": 0.5, "c": -1.0, "d": 0.0}
     Q = np.array([[by_name[item]] for item in data.item_ids])
     P = np.array([[{"ada": 1.0, "bob": -1.0, "eve": 0.0}[user]] for user in data.user_ids])
-    model = from_factors(P, Q, data, mean=3.0, update=SgdStep(step=0.5))
+    model = from_factors(P, Q, data, mean=3.0, update=SgdStep(step=0.5), predicts_ratings=True)
     a, b, c = data.items_at(["a", "b", "c"]).tolist()
     ada, bob = (Naive(model, int(user)) for user in data.users_at(["ada", "bob"]))
 

@@ -8,7 +8,7 @@ import pytest
 
 from recaudit.data import Interactions
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models import ALS, EASE, AffineResponse, AlsSolve, FactorModel, ItemKNN, SgdStep, TopPop, from_factors
+from recaudit.models import ALS, EASE, AffineResponse, AlsSolve, FactorVectors, ItemKNN, SgdStep, TopPop, from_factors
 from recaudit.models.base import FittedModel
 
 USER = 3
@@ -25,12 +25,12 @@ def log(users: int = 12, items: int = 14, rng: int = 0) -> Interactions:
     return Interactions.from_frame(pl.DataFrame(rows, schema=["user", "item", "rating"], orient="row"), scale=(1, 5))
 
 
-def factor_model(update: SgdStep | AlsSolve) -> FactorModel:
+def factor_model(update: SgdStep | AlsSolve) -> FactorVectors:
     data, draw = log(), np.random.default_rng(7)
     P, Q, f, g = (
         draw.normal(size=shape) for shape in ((data.n_users, 3), (data.n_items, 3), data.n_users, data.n_items)
     )
-    return from_factors(P, Q, data, user_bias=f, item_bias=g, mean=3.0, update=update)
+    return from_factors(P, Q, data, user_bias=f, item_bias=g, mean=3.0, update=update, predicts_ratings=True)
 
 
 MODELS: dict[str, FittedModel] = {

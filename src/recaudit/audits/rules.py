@@ -29,7 +29,7 @@ class RuleAudit(Audit):
 def rule_facts(
     audit: Reachability | Instability, subject: Subject, model: FittedModel, log: Interactions, context: Context
 ) -> dict[str, Any]:
-    """The `rule` in words, and its `fidelity` on a sample: numbers as that audit defines them, or why there are none."""
+    """The `rule` in words, and its `fidelity` on a sample: numbers as that audit has them, or why there are none."""
     return {"rule": model.rule, "fidelity": _sampled_fidelity(audit, subject, model, log, context)}
 
 

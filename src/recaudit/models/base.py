@@ -60,7 +60,9 @@ class FittedModel(ABC):
     @property
     def rule(self) -> str:
         """How the model takes in new ratings, in words: what every answer of `respond` rests on."""
-        raise no_response(self)
+        if self.response is None:
+            raise no_response(self)
+        return f"as {type(self).__name__} says of itself"
 
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
@@ -162,6 +164,11 @@ def no_response(model: FittedModel) -> NotSupportedError:
     return NotSupportedError(f"{type(model).__name__}: {reason}. Models that have one: {known}.")
 
 
+def _kinds(model: type[FittedModel]) -> list[type[FittedModel]]:
+    """The class and all that are kinds of it: what a function with this return type may give back."""
+    return [model, *(kind for each in model.__subclasses__() for kind in _kinds(each))]
+
+
 def makers(fits: Callable[[type[FittedModel]], bool]) -> str:
     """What makes fitted models for which `fits` holds: recommenders, and functions that take your own arrays."""
     names = []
@@ -171,6 +178,10 @@ def makers(fits: Callable[[type[FittedModel]], bool]) -> str:
         if not (recommends or name.startswith("from_")):
             continue
         made = get_type_hints(public.fit if recommends else public).get("return")
-        if isinstance(made, type) and issubclass(made, FittedModel) and fits(made):
+        if (
+            isinstance(made, type)
+            and issubclass(made, FittedModel)
+            and any(map(fits, [made] if recommends else _kinds(made)))
+        ):
             names.append(name if recommends else f"models.{name}")
     return ", ".join(names)

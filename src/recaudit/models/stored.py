@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
@@ -33,6 +34,7 @@ def _classes() -> dict[str, type]:
         hints += get_args(kind)
         if isinstance(kind, type) and _name(kind) not in found and kind.__module__.startswith(f"{models.__name__}."):
             found[_name(kind)] = kind
+            hints += kind.__subclasses__() if inspect.isabstract(kind) else []
             if not issubclass(kind, nn.Module | BaseModel):
                 hints += [hint for hint in get_type_hints(kind).values() if get_origin(hint) is not ClassVar]
     return found

@@ -43,7 +43,7 @@ class UpdateRule(ABC):
 
     @abstractmethod
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
-        """(M, m), shapes (factors, actions) and (factors,): after ratings `a` of the acted-on the vector is `M @ a + m`.
+        """(M, m), shapes (factors, actions) and (factors,): after ratings `a` the vector is `M @ a + m`.
 
         With a row more where the bias moves too: the last one is the bias.
         """

@@ -124,6 +124,8 @@ def _rows(name: str, values: ArrayLike, order: RowOrder | None, known: int, *sha
     """The rows of an array in the order of the log's ids."""
     if order is None:
         return checked_array(name, values, (known, *shape))
+    if (rows := len(np.atleast_1d(values))) != order.given:
+        raise InputError(name, received=f"{rows:,} rows", expected=f"{order.given:,} rows, one for each id given")
     return np.ascontiguousarray(checked_array(name, values, (order.given, *shape))[order.rows])
 
 
