@@ -245,7 +245,7 @@ def model(split: Split) -> FactorModel:
     return ALS(factors=5, iterations=5, regularization=0.1).fit(split.train)
 
 
-def refit_user(model: FactorVectors, user: int, ratings: dict[int, float]) -> np.ndarray:
+def refit_user(model: FoldInModel, user: int, ratings: dict[int, float]) -> np.ndarray:
     """Scores after truly solving the user's vector for an edited history, everything else held."""
     items = np.array(sorted(ratings))
     Q, level = model.item_factors, model.mean + model.user_bias[user]

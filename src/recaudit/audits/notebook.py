@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from recaudit.audits.result import rule_lines
+
 if TYPE_CHECKING:
     from recaudit.audits.result import Result
 
@@ -29,7 +31,8 @@ def html(result: Result) -> str:
         about = escaping.escape(f"{metric.definition} Range: {metric.range}")
         rows.append(f'<tr title="{about}">{_cells("td", cells)}</tr>')
     head = f"<caption>{escaping.escape(result.kind)}</caption><thead><tr>{_cells('th', _HEADINGS)}</tr></thead>"
-    return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
+    rule = "".join(f"<p>{escaping.escape(line)}</p>" for line in rule_lines(result.settings))
+    return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>{rule}"
 
 
 def _cells(tag: str, texts: tuple[str, ...]) -> str:

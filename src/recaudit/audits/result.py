@@ -28,7 +28,22 @@ if TYPE_CHECKING:
 
 Table = pl.DataFrame | Callable[[], pl.DataFrame]
 """A table, or what makes it when it is first looked at."""
+_ALWAYS = ("k", "policy", "actions", "edits")
+"""Settings that are told even where they are the default."""
 _EMPTY = {"summary": SUMMARY_SCHEMA, "groups": GROUP_SCHEMA, "series": SERIES_SCHEMA}
+
+
+def rule_lines(settings: Mapping[str, Any]) -> list[str]:
+    """What the numbers of these settings rest on, for a person: the rule for new ratings, and how faithful it was."""
+    if "rule" not in settings:
+        return []
+    lines = [f"Rests on how the model takes in ratings: {settings['rule']}."]
+    tested = settings.get("fidelity", {"not_measured": "see fidelity"})
+    if why := tested.get("not_measured"):
+        return [*lines, f"How faithful that is was not measured: {why}."]
+    share = tested["realised_share"]
+    kept = "there was no gain to keep" if share is None else f"{share:.0%} of the promised gain came"
+    return [*lines, f"Tested by training again after {tested['pairs']:,} of the edits: {kept}."]
 
 
 class Result:
@@ -174,10 +189,20 @@ class Result:
         tables = {Path(file).stem: pl.read_parquet(folder.checked(file)) for file in folder.manifest.files}
         return audit.result(audit.model_validate(record["audit"]), tables, rng=record["rng"], facts=record["facts"])
 
+    def heading(self) -> list[str]:
+        """What was asked, as far as it is not the default, and what the answer rests on; `settings` has everything."""
+        fields = type(self.audit).model_fields
+        said = {
+            name: value
+            for name, value in self.audit
+            if name in _ALWAYS or value != fields[name].get_default(call_default_factory=True)
+        }
+        told = ", ".join(f"{name}={value!r:.80}" for name, value in {**said, "rng": self.rng}.items())
+        return [f"{self.kind} ({told})", *(f"  {line}" for line in rule_lines(self.settings))]
+
     def summary(self) -> str:
         """The overall values with their intervals, a line each."""
-        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        lines = [f"{self.kind} ({settings})"]
+        lines = self.heading()
         labels = {name: self.metrics[name].titled(self.settings.get("k", "k")) for name in self.frame["metric"]}
         width = max(map(len, labels.values()), default=0)
         for row in self.frame.iter_rows(named=True):

@@ -123,7 +123,11 @@ class Composed(Audit):
             [mean("composed", values["composed"], np.ones(len(means)))], self.bootstrap(context.rng)
         )
         tables = {"summary": frame, "groups": groups, "users": user_table(means["viewer"], values), "pairs": rows}
-        return Result(self, tables, rng=context.rng, facts={"question": str(self.recipe)})
+        facts = {"question": str(self.recipe)}
+        if isinstance(self.intervention, Own | Others):
+            model = subject.model or audited(subject, self.intervention.actions, context.rng)[0]
+            facts["rule"] = model.rule
+        return Result(self, tables, rng=context.rng, facts=facts)
 
     def _rows(self, subject: Subject, context: Context) -> pl.DataFrame:
         if not isinstance(self.intervention, Own | Others):
@@ -173,6 +177,7 @@ class Composed(Audit):
         return {
             **{name: getattr(self, name) for name in ("policy", "candidates", "confidence", "samples")},
             "by": (),
+            "refits": 0,
         }
 
     def _by_reachability(self, subject: Subject, context: Context) -> pl.DataFrame:

@@ -86,11 +86,9 @@ class ReachabilityResult(Result):
 
     def summary(self) -> str:
         """How many pairs there are, how they stand, and what is reached."""
-        asked = {**dict(self.audit), "rng": self.rng, **self.facts, "users": None, "targets": None, "statuses": None}
-        settings = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
         counts = ", ".join(f"{count:,} {status}" for status, count in self.counts().items() if count)
         known = answered(self.pairs)
-        lines = [f"reachability ({settings})", f"  {len(self.pairs):,} pairs: {counts}"]
+        lines = [*self.heading(), f"  {len(self.pairs):,} pairs: {counts}"]
         if len(known):
             value, baseline = (np.median(known[name].to_numpy()) for name in ("value", "baseline"))
             lifts = known.filter(pl.col("baseline") > 0)["lift"].to_numpy()
