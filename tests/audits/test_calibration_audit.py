@@ -97,7 +97,7 @@ class TestGivenLists:
     def test_smoothing_is_stated_and_matters(self, films: Interactions) -> None:
         results = [calibration(lists_of(ann=ROMANCE), films, smoothing=a, samples=2) for a in (0.01, 0.1)]
         assert results[0]["calibration_kl"] > results[1]["calibration_kl"]
-        assert "smoothing=0.01" in results[0].summary()
+        assert results[0].settings["smoothing"] == 0.01
 
     def test_a_file_gives_the_same(self, films: Interactions, tmp_path: Path) -> None:
         lists = lists_of(ann=ROMANCE, bob=SEVEN_THREE)

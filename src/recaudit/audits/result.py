@@ -30,6 +30,8 @@ Table = pl.DataFrame | Callable[[], pl.DataFrame]
 """A table, or what makes it when it is first looked at."""
 _ALWAYS = ("k", "policy", "actions", "edits")
 """Settings that are told even where they are the default."""
+_TOLD = ("causes", "left_out")
+"""Facts that nobody must miss."""
 _EMPTY = {"summary": SUMMARY_SCHEMA, "groups": GROUP_SCHEMA, "series": SERIES_SCHEMA}
 
 
@@ -197,8 +199,10 @@ class Result:
             for name, value in self.audit
             if name in _ALWAYS or value != fields[name].get_default(call_default_factory=True)
         }
+        said |= {name: value for name, value in self.facts.items() if name in said}
         told = ", ".join(f"{name}={value!r:.80}" for name, value in {**said, "rng": self.rng}.items())
-        return [f"{self.kind} ({told})", *(f"  {line}" for line in rule_lines(self.settings))]
+        notes = [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
+        return [f"{self.kind} ({told})", *(f"  {line}" for line in [*rule_lines(self.settings), *notes])]
 
     def summary(self) -> str:
         """The overall values with their intervals, a line each."""
