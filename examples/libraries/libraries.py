@@ -1,0 +1,107 @@
+"""A model of each library, trained on the log that it is given. `libraries.toml` names these functions.
+
+Nothing here knows of recaudit: each function trains as the library's own documentation does, and returns its model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def implicit_als(data: Any) -> Any:
+    from implicit.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(factors=32, alpha=2.0, random_state=0, num_threads=1)
+    model.fit(data.csr.astype("float32"), show_progress=False)
+    return model
+
+
+def implicit_bpr(data: Any) -> Any:
+    from implicit.bpr import BayesianPersonalizedRanking
+
+    model = BayesianPersonalizedRanking(factors=32, random_state=0, num_threads=1)
+    model.fit(data.csr.astype("float32"), show_progress=False)
+    return model
+
+
+def implicit_neighbours(data: Any) -> Any:
+    from implicit.nearest_neighbours import CosineRecommender
+
+    model = CosineRecommender(K=50)
+    model.fit(data.csr.astype("float32"), show_progress=False)
+    return model
+
+
+def surprise_svd(data: Any) -> Any:
+    return _surprise(data, "SVD", random_state=0)
+
+
+def surprise_knn(data: Any) -> Any:
+    return _surprise(data, "KNNBaseline", sim_options={"user_based": False}, verbose=False)
+
+
+def _surprise(data: Any, algorithm: str, **settings: Any) -> Any:
+    import surprise
+
+    rows = data.frame().select("user", "item", "rating").to_pandas()
+    ratings = surprise.Dataset.load_from_df(rows, surprise.Reader(rating_scale=data.scale))
+    return getattr(surprise, algorithm)(**settings).fit(ratings.build_full_trainset())
+
+
+def cornac_mf(data: Any) -> Any:
+    return _cornac(data, "MF", k=32, seed=0, verbose=False)
+
+
+def cornac_ease(data: Any) -> Any:
+    return _cornac(data, "EASE", seed=0, verbose=False)
+
+
+def _cornac(data: Any, algorithm: str, **settings: Any) -> Any:
+    import cornac
+
+    rows = data.frame().select("user", "item", "rating").rows()
+    return getattr(cornac.models, algorithm)(**settings).fit(cornac.data.Dataset.from_uir(rows, seed=0))
+
+
+def lightfm(data: Any) -> Any:
+    from lightfm import LightFM
+
+    model = LightFM(no_components=32, loss="warp", random_state=0)
+    model.fit(data.csr.astype("float32").tocoo(), epochs=20)
+    return model
+
+
+def river_mf(data: Any) -> Any:
+    from river import reco
+
+    model = reco.BiasedMF(n_factors=16, seed=0)
+    for user, item, rating in data.frame().select("user", "item", "rating").iter_rows():
+        model.learn_one(user, item, rating)
+    return model
+
+
+def sklearn_svd(data: Any) -> Any:
+    from sklearn.decomposition import TruncatedSVD
+
+    return TruncatedSVD(n_components=32, random_state=0).fit(data.csr)
+
+
+def sklearn_nmf(data: Any) -> Any:
+    from sklearn.decomposition import NMF
+
+    return NMF(n_components=16, random_state=0).fit(data.csr)
+
+
+def torch_autoencoder(data: Any) -> Any:
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(data.n_items, 64), torch.nn.Tanh(), torch.nn.Linear(64, data.n_items))
+    ratings = torch.tensor(data.csr.toarray(), dtype=torch.float32) / data.scale[1]
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-5)
+    for _ in range(100):
+        loss = ((model(ratings) - ratings) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
