@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from recaudit.audits import rerank
-from recaudit.audits.calibration.lists import given_lists
+from recaudit.data.lists import given_lists
 from recaudit.audits.samples import resolve_users
 from recaudit.data import Interactions, read
 from recaudit.data.readers import read_table

@@ -5,7 +5,7 @@ from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.calibration.audit import Calibration, calibration
-from recaudit.audits.calibration.lists import ListColumns
+from recaudit.data.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
 from recaudit.audits.calibration.reranking import (
     CalibrationCurve,

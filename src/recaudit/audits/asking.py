@@ -47,6 +47,7 @@ class PointValue:
     value: float  # what is to be as high as possible; -inf where there is nothing lower
     scores: torch.Tensor  # (items,), or more of them: what the system answered
     items: tuple[int, ...] = ()  # what was shown on the way to it, where something was
+    height: float | None = None  # what a search climbs, where the value alone does not say which way is up
 
 
 @final
@@ -120,7 +121,7 @@ class Visit:
             )
         with self.queries.holding_back(fresh * anew + spare):
             found = maximize_black_box(
-                lambda point: max(outcome(self.model, point).value, LOWEST), box, searched, start=start, rng=rng
+                lambda point: _height(outcome(self.model, point)), box, searched, start=start, rng=rng
             )
         point, tried = found.actions[0], int(found.evaluations[0])
         answer = outcome(self.model, point)
@@ -137,8 +138,19 @@ class Visit:
         return Best(point, tuple(again), len(again), tried)
 
 
+def _height(told: PointValue) -> float:
+    """What a search goes by."""
+    return max(told.value if told.height is None else told.height, LOWEST)
+
+
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=0, atol=_SAME * float(one.abs().max()))
+
+
+def system_facts(model: FittedModel) -> dict[str, object]:
+    """How many lists of a system of lists were an answer, and whether that was found out by asking twice."""
+    lists = model.lists if isinstance(model, BlackBox) else None
+    return {} if lists is None else {"repeats": lists.repeats, "asked_twice": lists.asked_twice}
 
 
 def check_budget(model: FittedModel, budget: int, answers: tuple[int, int] = (1, 1)) -> None:

@@ -134,7 +134,8 @@ class Audit(Specification, ABC):
         check_argument("model", subject.model, FittedModel | None)
         check_argument("rng", rng, int)
         for need in self.needs:
-            if getattr(subject, need) is None and not (self.takes_lists and subject.lists is not None):
+            instead = need == "model" and self.takes_lists and subject.lists is not None
+            if getattr(subject, need) is None and not instead:
                 raise InputError(
                     need, received="nothing", expected=f"{_NEEDED[need]}, which {type(self).__name__} needs"
                 )
@@ -237,7 +238,7 @@ class Verb(Generic[AnyResult]):
         audit = self.audit(**settings)
         if not isinstance(model, Subject):
             second: dict[str, Any] = {self.audit.second: data}
-            if self.audit.takes_lists and not isinstance(model, FittedModel):
+            if self.audit.takes_lists and not isinstance(model, FittedModel | Recommender):
                 model = Subject(lists=model, **second)
             else:
                 check_argument("model", model, FittedModel | Recommender)

@@ -10,6 +10,7 @@ from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
 from recaudit.models.given.arrays import from_factors, from_weights
 from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.models.given.lists import ShownLists, from_lists
 from recaudit.models.linear.model import EASE, SLIM, LinearModel
 from recaudit.models.neighbour.knn import ItemKNN, UserKNN
 from recaudit.models.neural.autorec import AutoRec
@@ -45,11 +46,13 @@ __all__ = [
     "RecurrentRecommender",
     "Response",
     "SgdStep",
+    "ShownLists",
     "TopPop",
     "UserKNN",
     "WalsSolve",
     "as_black_box",
     "from_factors",
+    "from_lists",
     "from_system",
     "from_weights",
     "reachable_factors",

@@ -21,6 +21,10 @@ from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Specification
 
 
+NO_LIST = -2
+"""In place of an item, in every place of a list: nobody knows what the user is shown. An empty list is known."""
+
+
 class Recommender(Specification, ABC):
     """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
 
@@ -49,6 +53,9 @@ class FittedModel(ABC):
     """Which of a viewer's scores another user's ratings move: those of the items that they rate (`edited_items`
     answers), of any item (`respond` answers), or nothing says which (`respond` answers for own edits only)."""
 
+    unanswered: ClassVar[str] = "no formula says how its scores follow edited ratings"
+    """Why a model has no `response`, where it has none."""
+
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision: the score of every item, seen ones too."""
@@ -56,6 +63,13 @@ class FittedModel(ABC):
     def may_show(self, scores: Tensor) -> Tensor:
         """(users, items): whether an item of these `scores` (users, items) is ever shown; here every item is."""
         return torch.ones_like(scores, dtype=torch.bool)
+
+    def own_lists(self, users: IntArray) -> IntArray | None:
+        """(len(users), longest): positions of the items that a system shows, in its order, -1 where there is none.
+
+        Every place of a user whose list is not known is `NO_LIST`. None for models that rank by their scores.
+        """
+        return None
 
     def predict(self, users: IntArray, items: IntArray) -> FloatArray:
         """(len(users),): the score of each pair; a model whose scores are ratings stays inside the scale."""
@@ -138,7 +152,7 @@ def no_response(model: FittedModel) -> NotSupportedError:
     """The error of a model without a response, or with one that exact solvers cannot use."""
     reason = "its scores are no affine function of the ratings, so that this question has no exact solver"
     if model.response is None:
-        reason = "no formula says how its scores follow edited ratings"
+        reason = model.unanswered
     known = makers(lambda made: made.response is AffineResponse)
     return NotSupportedError(f"{type(model).__name__}: {reason}. Models that have one: {known}.")
 

@@ -16,7 +16,7 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
-from recaudit.audits.calibration.lists import ListColumns, given_lists
+from recaudit.data.lists import ListColumns, given_lists
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE

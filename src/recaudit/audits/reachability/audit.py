@@ -14,6 +14,7 @@ from pydantic import Field
 
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
+from recaudit.audits.asking import system_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method
@@ -115,6 +116,7 @@ class Reachability(Audit):
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
+        facts |= system_facts(model)
         size = USERS if context.device == "cpu" else 16 * USERS
         parts = list(context.engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)

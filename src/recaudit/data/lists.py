@@ -50,8 +50,13 @@ class GivenLists:
     """(rows,): None without a column of them."""
     left_out: int
     """How many rows were ignored, because the log does not know their items."""
-    emptied: int
-    """How many users have no list any more, because none of its rows was left."""
+    emptied_ids: pl.Series
+    """Users who have no list any more, because none of its rows was left."""
+
+    @property
+    def emptied(self) -> int:
+        """How many users have no list any more."""
+        return len(self.emptied_ids)
 
     @cached_property
     def against_rank(self) -> BoolArray:
@@ -109,7 +114,7 @@ def given_lists(
         places_in(rows)[kept],
         None if scores is None else scores[kept],
         int(missing.sum()),
-        len(everybody) - len(left),
+        everybody.gather(np.setdiff1d(rows, left)),
     )
 
 
