@@ -279,7 +279,9 @@ class TestRankedLists:
         """Only a rating above 4.9 makes c the first of 60; on the way up it is ever nearer."""
         frame = pl.DataFrame({"user": ["u"] * 2 + ["v"] * 60, "rating": [3.0] * 62})
         data = Interactions.from_frame(
-            frame.with_columns(item=pl.Series([0, 1, *range(2, 62)]), time=pl.Series(range(62))), time="time", scale=(1, 5)
+            frame.with_columns(item=pl.Series([0, 1, *range(2, 62)]), time=pl.Series(range(62))),
+            time="time",
+            scale=(1, 5),
         )
 
         def system(history: History) -> list[int]:

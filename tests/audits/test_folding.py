@@ -270,9 +270,11 @@ class TestTheResult:
 
 
 class TestWhatIsRefused:
-    def test_models_without_vectors(self, split: Split) -> None:
-        with pytest.raises(NotSupportedError, match="ALS, WALS"):
-            folding(TopPop().fit(split.train))
+    def test_what_needs_the_vectors_of_models_without_them(self, split: Split) -> None:
+        found = folding(TopPop().fit(split.train), samples=2)
+        for asked in (found.worst, found.co_clusters, lambda: found.spurious(split.train.user_ids[0])):
+            with pytest.raises(NotSupportedError, match="ALS, WALS"):
+                asked()
 
     @pytest.mark.parametrize(
         ("wrong", "named"),

@@ -140,6 +140,8 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
             remedy="Say which column is meant, for example rank = 'position'.",
         )
     table = as_polars(lists, [columns.user, columns.item, *numbers], argument="lists")
+    if len(numbers) == 2 and table[columns.score].is_null().all():
+        table = table.drop(numbers.pop())  # the lists of a system that gave no scores
     for name in numbers:
         values = as_numbers(table[name])
         if (wrong := ~np.isfinite(values)).any():

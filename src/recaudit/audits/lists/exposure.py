@@ -52,9 +52,7 @@ class Exposure(ListAudit):
         found.facts |= list_facts(model, np.arange(model.data.n_users), lists)
         return found
 
-    def of_lists(
-        self, data: Interactions, lists: IntArray, rng: int = 0, answered: BoolArray | None = None
-    ) -> Result:
+    def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, answered: BoolArray | None = None) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none.
 
         `answered` (users,): who has a list, an empty one too; where nothing is said, who has one that is not empty.

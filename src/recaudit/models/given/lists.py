@@ -40,9 +40,9 @@ class ShownLists(FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """Refused: lists have none."""
         raise NotSupportedError(
-            f"{type(self).__name__}: lists that were shown have no scores. They can be asked for accuracy (of lists), "
-            "exposure, calibration and folding (of what is shown); not for predicted ratings, another policy or order, "
-            "or what would follow other ratings. Ask the system itself, with models.from_system."
+            f"{type(self).__name__}: lists that were shown have no scores. Accuracy of lists, exposure, calibration and "
+            f"folding of what is shown can be asked, predicted ratings and another policy or order cannot; and "
+            f"{self.unanswered}."
         )
 
     def own_lists(self, users: IntArray) -> IntArray:
@@ -58,7 +58,7 @@ class ShownLists(FittedModel):
         emptied = found(self.data.user_ids, given.emptied_ids, "users")
         table[emptied[emptied >= 0]] = -1
         known = given.at >= 0
-        table[given.at[known]] = lists[known]
+        table[given.at[known], : lists.shape[1]] = lists[known]
         return table
 
     def __repr__(self) -> str:
