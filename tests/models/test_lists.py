@@ -102,9 +102,9 @@ class TestTheModel:
 
     def test_there_are_no_scores_and_no_other_order(self, tiny: Interactions) -> None:
         model = from_lists(SHOWN, tiny)
-        with pytest.raises(NotSupportedError, match="have no scores.*accuracy.*from_system"):
+        with pytest.raises(NotSupportedError, match=r"have no scores\. Accuracy.*from_system"):
             model.scores(np.array([0]))
-        with pytest.raises(NotSupportedError, match="taken as they are.*Softmax"):
+        with pytest.raises(NotSupportedError, match=r"taken as they are.*Softmax"):
             ra.recommend(model, policy=Softmax())
 
 

@@ -20,7 +20,6 @@ from recaudit.models.response import AffineResponse, AffineResponses, EditedItem
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Specification
 
-
 NO_LIST = -2
 """In place of an item, in every place of a list: nobody knows what the user is shown. An empty list is known."""
 

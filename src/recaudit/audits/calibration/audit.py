@@ -16,7 +16,6 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
-from recaudit.data.lists import ListColumns, given_lists
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
@@ -25,6 +24,7 @@ from recaudit.audits.lists.recommend import list_facts, lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions, Unknown
+from recaudit.data.lists import ListColumns, given_lists
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError

@@ -123,9 +123,10 @@ class Folding(ListAudit):
 
     Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores, the
     share of those that are spurious, and how related they are at all. The last needs no vectors: models without them,
-    and systems that give lists, have it alone, and the others are "not_applicable". `pairs` has each shown item, "spurious" the clearest cases with the
-    evidence, "co_clusters" which kinds of users fold onto which kinds of items. Of several relatednesses, `groups`
-    has the overall numbers by "relatedness".
+    and systems that give lists, have it alone, and the others are "not_applicable".
+
+    `pairs` has each shown item, "spurious" the clearest cases with the evidence, "co_clusters" which kinds of users
+    fold onto which kinds of items. Of several relatednesses, `groups` has the overall numbers by "relatedness".
     """
 
     metrics = FOLDING

@@ -255,7 +255,7 @@ class BlackBoxSolver(PairSolver):
         system = self.model if isinstance(self.model, BlackBox) else None
         if system is not None and system.lists is not None:
             raise NotSupportedError(
-                "Instability is a distance of probabilities. A system that gives lists has none, or, where the lists are "
+                "Instability is a distance of probabilities. A system that gives lists has none, or, where they are "
                 "random, would be asked for far more of them than anybody does. Build it with probabilities=... or "
                 "scores=..."
             )

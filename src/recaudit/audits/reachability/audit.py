@@ -12,9 +12,9 @@ from typing import Annotated, Literal, final
 import polars as pl
 from pydantic import Field
 
+from recaudit.audits.asking import system_facts
 from recaudit.audits.audit import Audit, Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
-from recaudit.audits.asking import system_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method

@@ -40,8 +40,8 @@ class ShownLists(FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """Refused: lists have none."""
         raise NotSupportedError(
-            f"{type(self).__name__}: lists that were shown have no scores. Accuracy of lists, exposure, calibration and "
-            f"folding of what is shown can be asked, predicted ratings and another policy or order cannot; and "
+            f"{type(self).__name__}: lists that were shown have no scores. Accuracy of lists, exposure, calibration "
+            "and folding of what is shown can be asked, predicted ratings and another policy or order cannot; and "
             f"{self.unanswered}."
         )
 
