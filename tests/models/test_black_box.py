@@ -207,7 +207,7 @@ class TestWhetherItRepeatsItself:
         assert copy.queries.asked == model.queries.asked == 2
 
     def test_a_user_for_whom_it_fails_is_not_asked_about(self, tiny: Interactions) -> None:
-        model = from_system(tiny, lists=lambda history: ["b"] if history.user == "bob" else None, retries=0)
+        model = from_system(tiny, lists=lambda history: ["b" if history.user == "bob" else "nothing"], retries=0)
         assert model.gives_ranks
         assert model.queries.asked == 3
 

@@ -139,7 +139,7 @@ class TestAccuracy:
             ra.accuracy(SHOWN, later)
         with pytest.raises(InputError, match="test"):
             ra.accuracy(SHOWN, None)
-        settings = {"k": 2, "samples": 2, "by": ()}
+        settings: dict[str, Any] = {"k": 2, "samples": 2, "by": ()}
         subject = Subject(lists=SHOWN, data=tiny, test=later)
         expected = ra.accuracy(from_lists(SHOWN, tiny), later, **settings)
         assert_frame_equal(ra.accuracy(subject, **settings).frame, expected.frame)

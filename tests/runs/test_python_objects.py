@@ -64,7 +64,7 @@ class TestWhatItReturns:
         found = named(folder, "own_models:recommender", "arguments = {factors = 2}").fit(world_log, rng=5)
         expected = ALS(factors=2, iterations=2).fit(world_log, rng=5)
         assert type(found) is type(expected)
-        assert (found.user_factors == expected.user_factors).all()  # type: ignore[attr-defined]
+        assert (found.user_factors == expected.user_factors).all()
 
     def test_a_fitted_model_is_taken_as_it_is(self, folder: Path, tiny: Interactions) -> None:
         found = named(folder, "own_parts.deep:fitted").fit(tiny)

@@ -94,7 +94,7 @@ class PythonObject(Recommender):
             received = f"{self.object}, which returned {type(made).__name__}: {error}"
             raise InputError("object", received=received, expected=_EXPECTED) from error
 
-    def _function(self) -> Callable[..., object]:
+    def _function(self) -> Callable[..., Any]:
         module, name = self._names
         loaded = self._module()
         if not hasattr(loaded, name):
