@@ -136,14 +136,14 @@ def of_items(
 
     `answered` (users,): who counts; those with items in their lists, where nothing is said.
     """
+    population = shown.shape[0]
+    users = int((np.diff(shown.indptr) > 0 if answered is None else answered).sum())
+    shown = shown if answered is None or not answered.any() else shown[answered]
     values = functional(shown.sum(axis=0).astype(np.float64)[None])[0]
     by_item = shown.T.tocsr()
     drawn = [functional(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(shown.shape[0])]
     lower, upper = np.clip(bootstrap.around(values, np.concatenate(drawn)), *bounds)
-    users = int((np.diff(shown.indptr) > 0 if answered is None else answered).sum())
-    rows = [
-        {"metric": name, **row(values[i], lower[i], upper[i], users, shown.shape[0])} for i, name in enumerate(metrics)
-    ]
+    rows = [{"metric": name, **row(values[i], lower[i], upper[i], users, population)} for i, name in enumerate(metrics)]
     return pl.DataFrame(rows, SUMMARY_SCHEMA)
 
 
