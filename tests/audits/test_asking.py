@@ -266,6 +266,7 @@ class TestRankedLists:
         assert rows["d"]["action_ratings"][0] >= 4
         assert rows["d"]["rank_gain"] == 1
         assert rows["d"]["fresh"] == 0
+        assert rows["b"]["queries"] < rows["c"]["queries"]  # at the top there is nothing more to ask
 
     def test_what_is_never_listed_is_never_shown_and_has_no_rank(self, log: Interactions) -> None:
         row = self.found(log)["c"]

@@ -145,6 +145,13 @@ class TestAccuracy:
         assert_frame_equal(ra.accuracy(subject, **settings).frame, expected.frame)
 
 
+@pytest.mark.parametrize("audit", [ra.accuracy, ra.exposure, ra.calibration, ra.folding])
+def test_what_is_neither_a_model_nor_lists_is_told(tiny: Interactions, audit: Any) -> None:
+    for wrong in (object(), 3, None):
+        with pytest.raises(InputError, match=r"model: received .* expected a FittedModel.* lists that were shown"):
+            audit(wrong, tiny)
+
+
 class TestTheSameAsTheModel:
     """The lists of a model, as a frame, have its numbers."""
 

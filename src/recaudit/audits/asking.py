@@ -47,7 +47,7 @@ class PointValue:
     value: float  # what is to be as high as possible; -inf where there is nothing lower
     scores: torch.Tensor  # (items,), or more of them: what the system answered
     items: tuple[int, ...] = ()  # what was shown on the way to it, where something was
-    height: float | None = None  # what a search climbs, where the value alone does not say which way is up
+    height: float | None = None  # what a search climbs, where the value does not say which way is up; 0 at the top
 
 
 @final
@@ -119,13 +119,25 @@ class Visit:
                 f"The budget of queries is spent before the search: {self.queries.asked:,} of {self.queries.limit:,}, "
                 f"and {cost + fresh * anew:,} more are needed."
             )
+        at_top = False
+
+        def climb(point: FloatArray) -> float:
+            nonlocal at_top
+            if at_top:
+                raise BudgetSpentError("Nothing is higher than what was found: there is nothing more to ask.")
+            told = outcome(self.model, point)
+            at_top = told.height == 0
+            return max(told.value if told.height is None else told.height, LOWEST)
+
         with self.queries.holding_back(fresh * anew + spare):
-            found = maximize_black_box(
-                lambda point: _height(outcome(self.model, point)), box, searched, start=start, rng=rng
-            )
+            found = maximize_black_box(climb, box, searched, start=start, rng=rng)
         point, tried = found.actions[0], int(found.evaluations[0])
         answer = outcome(self.model, point)
         again = [] if certain else [outcome(self.afresh, point)]
+        if at_top:  # which a search stops at, lucky or not: one answer more that agrees would prove little
+            again += [
+                outcome(self.afresh, point) for _ in range(min(_FRESH[0] - 1, self.queries.left // anew - _SPARE))
+            ]
         same = [other.items == answer.items and _same_scores(answer.scores, other.scores) for other in again]
         if certain or (not self.random and all(same)):
             return Best(point, (answer,), 0, tried)
@@ -136,11 +148,6 @@ class Visit:
             except BudgetSpentError:  # a system that fails now and then took the rest: what was answered is enough
                 break
         return Best(point, tuple(again), len(again), tried)
-
-
-def _height(told: PointValue) -> float:
-    """What a search goes by."""
-    return max(told.value if told.height is None else told.height, LOWEST)
 
 
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:

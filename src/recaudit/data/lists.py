@@ -118,6 +118,14 @@ def given_lists(
     )
 
 
+def may_hold_lists(value: object) -> bool:
+    """Whether this is a frame, or the path of a file."""
+    frame: Any = value
+    return isinstance(value, str | Path) or isinstance(
+        nw.from_native(frame, pass_through=True), nw.DataFrame | nw.LazyFrame
+    )
+
+
 def places_in(rows: IntArray) -> IntArray:
     """(rows,): which row of its list each is, from 1; `rows` (rows,) are the lists, ascending."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
