@@ -120,10 +120,7 @@ def given_lists(
 
 def may_hold_lists(value: object) -> bool:
     """Whether this is a frame, or the path of a file."""
-    frame: Any = value
-    return isinstance(value, str | Path) or isinstance(
-        nw.from_native(frame, pass_through=True), nw.DataFrame | nw.LazyFrame
-    )
+    return isinstance(value, str | Path | pl.LazyFrame) or nw.dependencies.is_into_dataframe(value)
 
 
 def places_in(rows: IntArray) -> IntArray:
