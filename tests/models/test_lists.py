@@ -169,6 +169,16 @@ class TestTheSameAsTheModel:
             assert_frame_equal(table, given.tables[name])
             assert_frame_equal(table, direct.tables[name])
 
+    def test_who_was_shown_nothing_has_no_part_in_exposure(self, model: Any) -> None:
+        data = model.data
+        half = data.user_ids[::2]
+        shown = ra.recommend(model, n=10, users=half)
+        found = ra.exposure(from_lists(shown, data), samples=50, by=())
+        coverage = found.frame.row(by_predicate=pl.col("metric") == "coverage", named=True)
+        assert coverage["value"] == shown["item"].n_unique() / data.n_items
+        assert (coverage["users"], coverage["excluded"]) == (len(half), data.n_users - len(half))
+        assert found.users["novelty"].null_count() == data.n_users - len(half)
+
     def test_calibration(self, model: Any, lists: ShownLists) -> None:
         own, given = (ra.calibration(each, k=10, samples=10) for each in (model, lists))
         for name, table in own.tables.items():

@@ -134,10 +134,9 @@ class Visit:
         point, tried = found.actions[0], int(found.evaluations[0])
         answer = outcome(self.model, point)
         again = [] if certain else [outcome(self.afresh, point)]
-        if at_top:  # which a search stops at, lucky or not: one answer more that agrees would prove little
-            again += [
-                outcome(self.afresh, point) for _ in range(min(_FRESH[0] - 1, self.queries.left // anew - _SPARE))
-            ]
+        if at_top:  # where a search stops, lucky or not: one answer that agrees would prove little
+            more = min(_FRESH[0] - 1, self.queries.left // anew - _SPARE)
+            again += [outcome(self.afresh, point) for _ in range(more)]
         same = [other.items == answer.items and _same_scores(answer.scores, other.scores) for other in again]
         if certain or (not self.random and all(same)):
             return Best(point, (answer,), 0, tried)
