@@ -30,6 +30,7 @@ class PythonObject(Recommender):
     """A model that a function of your own makes, called as `function(data, **arguments)` with the training log.
 
     It returns a fitted model, a recommender (which is then fitted), or a fitted model of a library that is known here.
+    Whoever runs such a configuration runs that code.
     """
 
     object: Annotated[str, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$")]
