@@ -18,8 +18,8 @@ import polars as pl
 import pyarrow as pa
 
 import recaudit as ra
-from recaudit.audits.calibration.lists import ListColumns
 from recaudit.data import synthetic
+from recaudit.data.lists import ListColumns
 from recaudit.data.readers import read_table
 
 Case = Callable[[], object]

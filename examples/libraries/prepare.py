@@ -1,6 +1,6 @@
 """Write Last.fm 2K (HetRec 2011) as plain files: artists with at least ten listeners, log(1 + count), and their tags.
 
-    python examples/libraries/prepare.py
+python examples/libraries/prepare.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ def main() -> None:
     tags = data.categories["tag"]
     shares = tags.weights.toarray()
     rows = [
-        {"item": item, "artist": title, "tags": "|".join(tags.names[tag] for tag in row.argsort()[::-1][:3] if row[tag])}
+        {
+            "item": item,
+            "artist": title,
+            "tags": "|".join(tags.names[tag] for tag in row.argsort()[::-1][:3] if row[tag]),
+        }
         for item, title, row in zip(data.item_ids, data.titles, shares, strict=True)
     ]
     pl.DataFrame(rows).filter(pl.col("item").is_in(heard.implode())).write_csv(FOLDER / "artists.csv")

@@ -222,9 +222,11 @@ class TestRandomAnswers:
             if items == 2:
                 assert low == pytest.approx(whole, rel=1e-3)
 
-    def test_random_lists_are_refused(self, log: Interactions) -> None:
-        with pytest.raises(NotSupportedError, match="random lists"):
-            ra.instability(from_system(log, lists=lambda _: "b"), edits=Past(1), viewers=["w"], editors=["u"])
+    @pytest.mark.parametrize("repeats", [None, 20])
+    def test_lists_are_refused(self, log: Interactions, repeats: int | None) -> None:
+        system = from_system(log, lists=lambda _: "b", repeats=repeats)
+        with pytest.raises(NotSupportedError, match="a distance of probabilities"):
+            ra.instability(system, edits=Past(1), viewers=["w"], editors=["u"])
 
     def test_limits_of_an_average(self) -> None:
         draws = np.log([0.2, 0.25, 0.3, 0.22])
@@ -236,6 +238,86 @@ class TestRandomAnswers:
         assert np.exp([value, lower]) == pytest.approx([0.4, 0.4 * 0.025 ** (1 / 5)])
         assert expected_log(np.full(3, -np.inf)) == (-np.inf, -np.inf)
         assert expected_log(np.array([-np.inf, -1.0, -2.0]))[1] == -np.inf
+
+
+class TestRankedLists:
+    """Lists of b, c and d, the same each time for the same ratings."""
+
+    @staticmethod
+    def climbing(history: History) -> list[str]:
+        """d rises by a place for every star of a above 3, and is not listed below it; c is never listed."""
+        a = dict(zip(history.items, history.ratings, strict=True)).get("a", 3.0)
+        return {3.0: ["z", "a", "b", "d"], 4.0: ["z", "a", "d", "b"], 5.0: ["d", "z", "a", "b"]}.get(a, ["b"])
+
+    def found(self, log: Interactions, **rest: Any) -> dict[str, dict[str, Any]]:
+        system = Counter(self.climbing)
+        box = from_system(log, lists=system, places=rest.pop("places", 1))
+        result = reach(box, **{"policy": Top1(), "actions": Past(1, ratings=Stars(1, 5)), "budget": 12, **rest})
+        assert len(system.asked) == box.queries.asked <= 2 + result.pairs["queries"].sum()
+        assert (result.pairs["queries"] <= 12).all()
+        assert result.settings["repeats"] == 1
+        assert result.settings["asked_twice"]
+        return {row["item"]: row for row in result.pairs.iter_rows(named=True)}
+
+    def test_what_a_rating_brings_to_the_top_is_found(self, log: Interactions) -> None:
+        rows = self.found(log, best_actions=True)
+        assert {item: row["value"] for item, row in rows.items()} == {"b": 1, "c": 0, "d": 1}
+        assert {item: row["baseline"] for item, row in rows.items()} == {"b": 1, "c": 0, "d": 0}
+        assert rows["d"]["action_ratings"][0] >= 4
+        assert rows["d"]["rank_gain"] == 1
+        assert rows["d"]["fresh"] == 0
+        assert rows["b"]["queries"] < rows["c"]["queries"]  # at the top there is nothing more to ask
+
+    def test_what_is_never_listed_is_never_shown_and_has_no_rank(self, log: Interactions) -> None:
+        row = self.found(log)["c"]
+        assert (row["value"], row["status"], row["rank_gain"]) == (0, "bounded", None)
+
+    def test_the_first_places_count(self, log: Interactions) -> None:
+        rows = self.found(log, places=2)
+        assert {item: row["baseline"] for item, row in rows.items()} == {"b": 1, "c": 0, "d": 1}
+
+    def test_a_search_climbs_by_places(self, log: Interactions) -> None:
+        """Only a rating above 4.9 makes c the first of 60; on the way up it is ever nearer."""
+        frame = pl.DataFrame({"user": ["u"] * 2 + ["v"] * 60, "rating": [3.0] * 62})
+        data = Interactions.from_frame(
+            frame.with_columns(item=pl.Series([0, 1, *range(2, 62)]), time=pl.Series(range(62))),
+            time="time",
+            scale=(1, 5),
+        )
+
+        def system(history: History) -> list[int]:
+            place = int((4.95 - dict(zip(history.items, history.ratings, strict=True))[1]) * 15)
+            others = list(range(3, 62))
+            return [*others[: max(0, place)], 2, *others[max(0, place) :]]
+
+        found = reach(from_system(data, lists=system), ["u"], policy=Top1(), targets=[2])
+        assert found.pairs["value"].to_list() == [1]
+        assert found.pairs["queries"][0] <= 40
+
+    def test_what_it_shows_next_is_followed(self, log: Interactions) -> None:
+        def system(history: History) -> list[str]:
+            given = dict(zip(history.items, history.ratings, strict=True))
+            return ["d", "c"] if given.get("b", 0.0) > 4 else ["b", "c", "d"]
+
+        found = reach(from_system(log, lists=system), policy=Top1(), actions=Future(1)).pairs
+        assert dict(found.select("item", "value").iter_rows()) == {"b": None, "c": 1, "d": 1}
+
+    def test_places_are_no_amounts(self, log: Interactions) -> None:
+        with pytest.raises(NotSupportedError, match=r"places and no probabilities.*Softmax.*Top1\(\)"):
+            self.found(log, policy=Softmax(beta=1))
+
+    def test_chance_that_shows_itself_later(self, log: Interactions) -> None:
+        """Edited histories are answered at random: what is said is an average of fresh answers."""
+        draw = np.random.default_rng(0)
+
+        def system(history: History) -> list[str]:
+            first = history.ratings[-1] != 3.0 and draw.random() < 0.5
+            return ["d", "b"] if first else ["b", "d"]
+
+        found = reach(from_system(log, lists=system), policy=Top1(), targets=["d"]).pairs
+        assert found["fresh"][0] > 1
+        assert 0 < found["value"][0] < 1
+        assert found["lower"][0] < found["value"][0]
 
 
 class TestFailures:

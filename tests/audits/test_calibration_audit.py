@@ -11,8 +11,8 @@ import pytest
 
 import recaudit as ra
 from recaudit.audits.calibration.audit import calibration
-from recaudit.audits.calibration.lists import ListColumns
 from recaudit.data import Interactions
+from recaudit.data.lists import ListColumns
 from recaudit.data.splits import Split
 from recaudit.errors import DataError, InputError
 from recaudit.models import ALS

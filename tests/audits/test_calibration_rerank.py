@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import recaudit as ra
-from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
 from recaudit.data import Interactions
+from recaudit.data.lists import ListColumns
 from recaudit.data.splits import Split
 from recaudit.engines import Step, listening
 from recaudit.errors import DataError, InputError

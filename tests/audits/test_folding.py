@@ -277,9 +277,12 @@ class TestTheResult:
 
 
 class TestWhatIsRefused:
-    def test_models_without_vectors(self, split: Split) -> None:
+    def test_what_needs_the_vectors_of_models_without_them(self, split: Split) -> None:
+        found = folding(TopPop().fit(split.train), samples=2)
         with pytest.raises(NotSupportedError, match="ALS, WALS"):
-            folding(TopPop().fit(split.train))
+            found.worst()
+        with pytest.raises(NotSupportedError, match="ALS, WALS"):
+            found.co_clusters()
 
     @pytest.mark.parametrize(
         ("wrong", "named"),

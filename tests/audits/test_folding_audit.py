@@ -1,4 +1,4 @@
-"""Folding as an audit: what stands beside the numbers, and what becomes of models that cannot be asked."""
+"""Folding as an audit: what stands beside the numbers, and what is measured of models without vectors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from recaudit.audits import Folding, FoldingResult, Relatedness, Result, folding
+from recaudit.audits import Folding, FoldingResult, Relatedness, Result, folding, recommend
 from recaudit.audits.audit import Subject
+from recaudit.audits.folding.definitions import VECTORS
 from recaudit.data import splits
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
-from recaudit.engines import Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.models import ALS, WALS, ItemKNN
@@ -97,11 +97,27 @@ def test_expensive_tables_are_made_when_they_are_looked_at(halves: Split, monkey
     assert found["folding"] > 0
 
 
-def test_a_model_without_vectors_is_refused_before_any_work(halves: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Relatedness, "from_log", lambda *_: pytest.fail("worked"))
-    monkeypatch.setattr(Serial, "map", lambda *_: pytest.fail("worked"))
-    with pytest.raises(NotSupportedError, match="no user and item vectors"):
-        folding(ItemKNN().fit(halves.train))
+def test_what_is_shown_is_measured_without_vectors(halves: Split) -> None:
+    model = ItemKNN().fit(halves.train)
+    found = folding(model, relatedness=("genre", "log"), k=5, unrelated=0.4, samples=5, by=("region", "genre"))
+    status = dict(found.frame.select("metric", "status").iter_rows())
+    assert status == dict.fromkeys(VECTORS, "not_applicable") | {
+        "unrelated_share": "solved",
+        "shown_relatedness": "solved",
+    }
+    assert [*found.settings["left_out"].values()] == [[*VECTORS]]
+    related, shown = Relatedness.from_categories(halves.train, "genre"), recommend(model, n=5)
+    users, items = halves.train.users_at(shown["user"]), halves.train.items_at(shown["item"])
+    values = shown.with_columns(value=pl.Series(related.pairs(users, items)))
+    means = values.group_by("user").agg(pl.col("value").mean(), below=(pl.col("value") < 0.4).mean())
+    assert found["shown_relatedness"] == pytest.approx(means["value"].to_numpy().mean())
+    assert found["unrelated_share"] == pytest.approx(means["below"].to_numpy().mean())
+    assert 0 < found["unrelated_share"] < 1
+    assert found.pairs["similarity"].null_count() == len(found.pairs) == len(shown)
+    assert found.items["unrelated"].sum() == (values["value"] < 0.4).sum()
+    assert set(found.by("genre")["metric"]) == {"unrelated_share", "shown_relatedness"}
+    assert set(found.by("relatedness").filter(metric="shown_relatedness")["status"]) == {"solved"}
+    assert found.series.is_empty()
 
 
 def test_it_is_kept_and_read_again(result: FoldingResult, tmp_path: Path) -> None:

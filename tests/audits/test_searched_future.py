@@ -78,6 +78,6 @@ def test_a_recurrent_model_is_climbed(log: Interactions) -> None:
 def test_too_small_a_budget_and_random_lists_are_refused(model: Any) -> None:
     with pytest.raises(InputError, match="4 queries a pair at least"):
         ra.reachability(as_black_box(model), actions=Future(3), users=USERS, budget=2)
-    system = from_system(model.data, lists=lambda history: [model.data.item_ids[0]])
+    system = from_system(model.data, lists=lambda history: [model.data.item_ids[0]], repeats=20)
     with pytest.raises(NotSupportedError, match="no top item to follow"):
         ra.reachability(system, actions=Future(2), users=USERS)

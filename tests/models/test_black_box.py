@@ -134,19 +134,28 @@ class TestListsAsTheyAre:
     def test_the_order_is_the_systems(self, data: Interactions) -> None:
         shown = ["i09", "i02", "i00", "i28", "i05", "i04"]
         rows = self.rows(data, {"ada": shown, "bob": shown[::-1], "cem": []}, n=4)
-        assert rows == {"ada": ["i09", "i02", "i28", "i05"], "bob": ["i04", "i05", "i28", "i00"], "cem": []}
+        assert rows == {"ada": ["i09", "i02", "i00", "i28"], "bob": ["i04", "i05", "i28", "i00"], "cem": []}
 
     def test_short_lists_stay_short_and_empty_ones_empty(self, data: Interactions) -> None:
-        assert self.rows(data, {"ada": ["i07"], "bob": [], "cem": ["i03"]}) == {"ada": ["i07"], "bob": [], "cem": []}
+        lists = {"ada": ["i07"], "bob": [], "cem": ["i03"]}
+        assert self.rows(data, lists) == lists
 
     def test_accuracy_goes_by_them(self, data: Interactions) -> None:
         later = data.items == data.items_at(["i09"])[0]
         data, held_out = data.subset(~later), data.subset(later)  # which is cem's
         model = from_system(data, lists=lambda _: ["i28", "i09"])
         found = ra.accuracy(model, held_out, k=5)
-        assert found["mrr"] == pytest.approx(1)  # i28 was seen
+        assert found["mrr"] == pytest.approx(1 / 2)
+        assert found.settings["lists"] == {"users": 1, "without": 0, "shorter": 1, "seen": 1}  # cem has seen i28
         assert found.frame.filter(pl.col("metric") == "rmse")["status"].to_list() == ["not_applicable"]
         assert model.queries.asked == 1
+
+    def test_an_empty_list_is_an_answer_that_finds_nothing(self, data: Interactions) -> None:
+        model = from_system(data, lists=lambda _: [])
+        found = ra.accuracy(model, data, k=5)
+        assert found["recall"] == found["ndcg"] == 0
+        assert found.frame.filter(metric="recall")["excluded"].to_list() == [0]
+        assert ra.exposure(model, k=5)["coverage"] == 0
 
     def test_a_policy_has_nothing_to_choose_by(self, data: Interactions) -> None:
         model = from_system(data, lists=lambda _: ["i07"])
@@ -159,6 +168,57 @@ class TestListsAsTheyAre:
         model = from_system(data, probabilities=lambda _: shares)
         assert ra.recommend(model, users=["ada"])["item"].to_list() == ["i04", "i12"]
         assert NextK(3).items(model, np.array([0]), 0).tolist() == [[4, 12, -1]]
+
+
+class TestWhetherItRepeatsItself:
+    """Where nobody says so, a system of lists is asked the same question twice, once."""
+
+    def test_one_list_of_a_system_that_does_is_an_answer(self, tiny: Interactions) -> None:
+        model = from_system(tiny, lists=lambda _: ["c", "a"])
+        assert model.scores(np.array([0])).tolist() == [[-2, -5, -1, -5]]
+        assert model.queries.asked == 3
+        model.scores(np.array([1, 2]))
+        assert model.queries.asked == 5
+        assert model.gives_ranks
+        assert not model.gives_probabilities
+        assert model.may_show(model.scores(np.array([0]))).tolist() == [[True, False, True, False]]
+        assert NextK(3).items(model, np.array([1]), 0).tolist() == [[2, -1, -1]]  # bob has seen a
+        assert ra.recommend(model, n=3, users=["bob"])["item"].to_list() == ["c", "a"]
+
+    def test_twenty_lists_of_a_system_that_does_not_are(self, tiny: Interactions) -> None:
+        turns = iter(range(100))
+        model = from_system(tiny, lists=lambda _: ["c", "a"] if next(turns) % 4 else ["a"])
+        np.testing.assert_allclose(model.scores(np.array([0])).exp()[0], [0.25, 0, 0.75, 0], atol=1e-15)
+        assert model.queries.asked == 2 + 20
+        assert model.gives_probabilities
+        assert not model.gives_ranks
+
+    def test_nobody_is_asked_where_it_was_said(self, tiny: Interactions) -> None:
+        model = from_system(tiny, lists=lambda _: ["b"], repeats=1)
+        assert model.gives_ranks
+        assert from_system(tiny, lists=lambda _: ["b"], repeats=2).gives_probabilities
+        assert model.queries.asked == 0
+
+    def test_it_travels_with_the_model(self, tiny: Interactions) -> None:
+        model = from_system(tiny, lists=always_b)
+        assert model.gives_ranks
+        copy = pickle.loads(pickle.dumps(model))
+        assert copy.gives_ranks
+        assert copy.queries.asked == model.queries.asked == 2
+
+    def test_a_user_for_whom_it_fails_is_not_asked_about(self, tiny: Interactions) -> None:
+        model = from_system(tiny, lists=lambda history: ["b" if history.user == "bob" else "nothing"], retries=0)
+        assert model.gives_ranks
+        assert model.queries.asked == 3
+
+    def test_lists_of_a_random_system_are_taken_as_they_come(self, tiny: Interactions) -> None:
+        lists = iter([["a"], ["b"], ["c"]])
+        model = from_system(tiny, lists=lambda _: next(lists))
+        assert ra.recommend(model)["item"].to_list() == ["a", "b", "c"]
+
+
+def always_b(_: History) -> list[str]:
+    return ["b"]
 
 
 class TestFailing:

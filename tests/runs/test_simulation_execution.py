@@ -97,7 +97,8 @@ class TestExecution:
         assert steps["step"].to_list() == [[0, 2, 3]] * 4
         assert asked["ALS"].audits["value"].null_count() == 0
         folding = asked["Random"].audits.filter(audit="folding")
-        assert folding["status"].unique().to_list() == ["not_applicable"]
+        assert folding.filter(metric="folding")["status"].unique().to_list() == ["not_applicable"]
+        assert folding.filter(metric="unrelated_share")["status"].unique().to_list() == ["solved"]
 
     def test_an_audit_asks_what_the_function_asks(self) -> None:
         model = ALS(factors=3).fit(simulate.Topics(users=30, items=40, users_per_step=5).offline(400))

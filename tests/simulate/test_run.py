@@ -187,7 +187,7 @@ class TestMeasures:
         assert found.audits.filter(pl.col("audit") == "mine")["value"].to_list() == [400, 424, 448]
 
     def test_an_audit_that_does_not_apply_says_so(self) -> None:
-        found = run(SMALL, TOP_POP, steps=1, audits={"folding": AUDITS["folding"](), "mine": Refuses()})
+        found = run(SMALL, TOP_POP, steps=1, audits={"reach": AUDITS["reachability"](), "mine": Refuses()})
         assert found.audits["status"].to_list() == ["not_applicable", "not_applicable"]
 
     def test_what_is_no_number_has_failed(self) -> None:

@@ -5,7 +5,6 @@ from recaudit.audits.agency.audit import Agency, agency
 from recaudit.audits.agency.sweeps import Sweep, sweep_beta, sweep_horizon
 from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.calibration.audit import Calibration, calibration
-from recaudit.audits.calibration.lists import ListColumns
 from recaudit.audits.calibration.rerank import rerank, rerank_file
 from recaudit.audits.calibration.reranking import (
     CalibrationCurve,
@@ -31,6 +30,7 @@ from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, u
 from recaudit.audits.reachability.geometry import Geometry, best_beta, geometry
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
+from recaudit.data.lists import ListColumns
 from recaudit.metrics.metric import Metric
 
 __all__ = [

@@ -47,6 +47,7 @@ class PointValue:
     value: float  # what is to be as high as possible; -inf where there is nothing lower
     scores: torch.Tensor  # (items,), or more of them: what the system answered
     items: tuple[int, ...] = ()  # what was shown on the way to it, where something was
+    height: float | None = None  # what a search climbs, where the value does not say which way is up; 0 at the top
 
 
 @final
@@ -118,13 +119,24 @@ class Visit:
                 f"The budget of queries is spent before the search: {self.queries.asked:,} of {self.queries.limit:,}, "
                 f"and {cost + fresh * anew:,} more are needed."
             )
+        at_top = False
+
+        def climb(point: FloatArray) -> float:
+            nonlocal at_top
+            if at_top:
+                raise BudgetSpentError("Nothing is higher than what was found: there is nothing more to ask.")
+            told = outcome(self.model, point)
+            at_top = told.height == 0
+            return max(told.value if told.height is None else told.height, LOWEST)
+
         with self.queries.holding_back(fresh * anew + spare):
-            found = maximize_black_box(
-                lambda point: max(outcome(self.model, point).value, LOWEST), box, searched, start=start, rng=rng
-            )
+            found = maximize_black_box(climb, box, searched, start=start, rng=rng)
         point, tried = found.actions[0], int(found.evaluations[0])
         answer = outcome(self.model, point)
         again = [] if certain else [outcome(self.afresh, point)]
+        if at_top:  # where a search stops, lucky or not: one answer that agrees would prove little
+            more = min(_FRESH[0] - 1, self.queries.left // anew - _SPARE)
+            again += [outcome(self.afresh, point) for _ in range(more)]
         same = [other.items == answer.items and _same_scores(answer.scores, other.scores) for other in again]
         if certain or (not self.random and all(same)):
             return Best(point, (answer,), 0, tried)
@@ -139,6 +151,12 @@ class Visit:
 
 def _same_scores(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=0, atol=_SAME * float(one.abs().max()))
+
+
+def system_facts(model: FittedModel) -> dict[str, object]:
+    """How many lists of a system of lists were an answer, and whether that was found out by asking twice."""
+    lists = model.lists if isinstance(model, BlackBox) else None
+    return {} if lists is None else {"repeats": lists.repeats, "asked_twice": lists.asked_twice}
 
 
 def check_budget(model: FittedModel, budget: int, answers: tuple[int, int] = (1, 1)) -> None:

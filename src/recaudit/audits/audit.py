@@ -20,6 +20,7 @@ from recaudit.arrays import FloatArray
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
+from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import groupings
@@ -136,7 +137,8 @@ class Audit(Specification, ABC):
         if subject.recommender is None and subject.model is not None:
             subject = replace(subject, recommender=subject.model.recommender)
         for need in self.needs:
-            if getattr(subject, need) is None and not (self.takes_lists and subject.lists is not None):
+            instead = need == "model" and self.takes_lists and subject.lists is not None
+            if getattr(subject, need) is None and not instead:
                 raise InputError(
                     need, received="nothing", expected=f"{_NEEDED[need]}, which {type(self).__name__} needs"
                 )
@@ -174,6 +176,7 @@ class Audit(Specification, ABC):
         return Bootstrap(self.confidence, self.samples, rng)
 
 
+_LISTS = "Or hand in lists that were shown: a pandas, polars or pyarrow data frame, or the path of a file."
 _NEEDED = {
     "model": "a fitted model",
     "test": "held-out ratings",
@@ -239,10 +242,11 @@ class Verb(Generic[AnyResult]):
         audit = self.audit(**settings)
         if not isinstance(model, Subject):
             second: dict[str, Any] = {self.audit.second: data}
-            if self.audit.takes_lists and not isinstance(model, FittedModel):
+            if self.audit.takes_lists and may_hold_lists(model):
                 model = Subject(lists=model, **second)
             else:
-                check_argument("model", model, FittedModel | Recommender)
+                hint: Any = FittedModel | Recommender
+                check_argument("model", model, Annotated[hint, _LISTS] if self.audit.takes_lists else hint)
                 fitted, recommender = (None, model) if isinstance(model, Recommender) else (model, None)
                 model = Subject(model=fitted, recommender=recommender, **second)
         return audit.run(model, rng=rng, engine=engine, device=device)  # type: ignore[return-value]  # its own class

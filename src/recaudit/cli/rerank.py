@@ -81,8 +81,8 @@ def rerank(
       recaudit rerank lists.parquet --data ratings.csv --items movies.csv \\
         --categories genres --weight 0.9 --at-most Drama=20 --out calibrated.parquet
     """
-    from recaudit.audits.calibration.lists import ListColumns
     from recaudit.audits.calibration.rerank import rerank_file
+    from recaudit.data.lists import ListColumns
     from recaudit.policies.calibrated import Calibrated
 
     chosen = _importances(categories)

@@ -11,6 +11,7 @@ from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
 from recaudit.models.given.arrays import from_factors, from_weights
 from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.models.given.lists import ShownLists, from_lists
 from recaudit.models.linear.model import EASE, SLIM, LinearModel
 from recaudit.models.neighbour.knn import ItemKNN, UserKNN
 from recaudit.models.neural.autorec import AutoRec
@@ -48,6 +49,7 @@ __all__ = [
     "RecurrentRecommender",
     "Response",
     "SgdStep",
+    "ShownLists",
     "TopPop",
     "UpdateRule",
     "UserKNN",
@@ -55,6 +57,7 @@ __all__ = [
     "adapt",
     "as_black_box",
     "from_factors",
+    "from_lists",
     "from_system",
     "from_weights",
     "reachable_factors",

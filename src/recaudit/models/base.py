@@ -21,6 +21,9 @@ from recaudit.models.response import AffineResponse, AffineResponses, EditedItem
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Specification
 
+NO_LIST = -2
+"""In place of an item, in every place of a list: nobody knows what the user is shown. An empty list is known."""
+
 
 class Recommender(Specification, ABC):
     """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
@@ -71,6 +74,13 @@ class FittedModel(ABC):
     def may_show(self, scores: Tensor) -> Tensor:
         """(users, items): whether an item of these `scores` (users, items) is ever shown; here every item is."""
         return torch.ones_like(scores, dtype=torch.bool)
+
+    def own_lists(self, users: IntArray) -> IntArray | None:
+        """(len(users), longest): positions of the items that a system shows, in its order, -1 where there is none.
+
+        Every place of a user whose list is not known is `NO_LIST`. None for models that rank by their scores.
+        """
+        return None
 
     def predict(self, users: IntArray, items: IntArray) -> FloatArray:
         """(len(users),): the score of each pair; a model whose scores are ratings stays inside the scale."""

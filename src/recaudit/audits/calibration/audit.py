@@ -16,15 +16,15 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
-from recaudit.audits.calibration.lists import ListColumns, given_lists
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
 from recaudit.audits.lists.exposure import by_group, incidence, of_items
-from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.lists.recommend import list_facts, lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions, Unknown
+from recaudit.data.lists import ListColumns, given_lists
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -103,7 +103,9 @@ class Calibration(CalibrationAudit):
         check_same_ids(subject.model.data, data, "data", remedy)
         with_system(self, data)  # a log without categories is refused before any list is made
         lists = lists_of(subject.model, self.policy, self.k, context.rng, context.engine, "calibration")
-        return self.of_lists(data, lists, context.rng, context.engine)
+        found = self.of_lists(data, lists, context.rng, context.engine)
+        found.facts |= list_facts(subject.model, np.arange(data.n_users), lists)
+        return found
 
     def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, engine: Engine | None = None) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""

@@ -15,9 +15,9 @@ from recaudit import atomic
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.calibration.calibrator import Calibrator
-from recaudit.audits.calibration.lists import GivenLists, ListColumns, given_lists, places_in
 from recaudit.data.frames import check_columns
 from recaudit.data.interactions import Interactions, Unknown
+from recaudit.data.lists import GivenLists, ListColumns, given_lists, places_in
 from recaudit.data.readers import reading, scan_table, with_typed_ids
 from recaudit.engines.base import BLOCK
 from recaudit.engines.progress import track

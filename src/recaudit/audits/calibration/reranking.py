@@ -216,7 +216,7 @@ class Reranking(CalibrationAudit):
         space = None
         if isinstance(model, HasVectors):
             U, V = map(unit_rows, vectors_of(model))
-            space = FoldingSpace(model, U, V, Relatedness.from_log(data))
+            space = FoldingSpace(model, (U, V), Relatedness.from_log(data))
         (before, people), (after, changed) = (self._judged(each, wanted, space, subject, context) for each in lists)
         numbers = changed.select("user", *_DISTANCES, *_QUALITIES)
         people = people.join(numbers, on="user", how="left", suffix="_reranked", maintain_order="left")

@@ -12,12 +12,12 @@ from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
 from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
-from recaudit.audits.folding.definitions import FOLDING
+from recaudit.audits.folding.definitions import FOLDING, VECTORS
 from recaudit.audits.folding.explanations import About, cases, clearest, co_clusters
 from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
-from recaudit.audits.folding.relatedness import MIN_RATINGS, Relatedness, unit_rows, vectors_of
+from recaudit.audits.folding.relatedness import MIN_RATINGS, HasVectors, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
-from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.lists.recommend import list_facts, lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, Similarity
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
@@ -35,6 +35,7 @@ from recaudit.status import Status
 
 LOG = "log"
 """The relatedness that every log has: from who rated what."""
+_NO_VECTORS = "has no user and item vectors, so that nothing can fold in its space"
 _CASES = 10
 """How many spurious recommendations are kept, with the evidence."""
 
@@ -120,13 +121,16 @@ class Folding(ListAudit):
     item vector j (biases have no part in it), r_ij in [0, 1] the relatedness. Values of cosines and of dot
     products, or of two relatednesses, do not compare.
 
-    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores,
-    and the share of those that are spurious. `pairs` has each shown item, "spurious" the clearest cases with the
-    evidence, "co_clusters" which kinds of users fold onto which kinds of items. Of several relatednesses, `groups`
-    has the overall numbers by "relatedness".
+    Beside it, on what would be shown: the mean overshoot over each user's k unseen items with the highest scores, the
+    share of those that are spurious, and how related they are at all. The last needs no vectors: models without them,
+    and systems that give lists, have it alone, and the others are "not_applicable".
+
+    `pairs` has each shown item, "spurious" the clearest cases with the evidence, "co_clusters" which kinds of users
+    fold onto which kinds of items. Of several relatednesses, `groups` has the overall numbers by "relatedness".
     """
 
     metrics = FOLDING
+    takes_lists = True
     not_in_loop = ("unobserved_weights",)
     result = FoldingResult
 
@@ -160,25 +164,24 @@ class Folding(ListAudit):
 
     def measure(self, subject: Subject, context: Context) -> FoldingResult:
         """Look at all pairs and everybody's list; held-out ratings only count for the trade-off."""
-        model, rng, engine = subject.model, context.rng, context.engine
-        assert model is not None
-        U, V = vectors_of(model)
-        if self.similarity == "cosine":
-            U, V = unit_rows(U), unit_rows(V)
+        model, rng, engine = model_of(subject), context.rng, context.engine
+        vectors = vectors_of(model) if isinstance(model, HasVectors) else None
+        if vectors is not None and self.similarity == "cosine":
+            vectors = unit_rows(vectors[0]), unit_rows(vectors[1])
         data = model.data
         self.check(data)
         users, slices = self._users(data, rng), groupings(data, self.by)
-        spaces = [FoldingSpace(model, U, V, self._related(each, data)) for each in self.relatedness]
+        spaces = [FoldingSpace(model, vectors, self._related(each, data)) for each in self.relatedness]
         items = lists_of(model, Top1(), self.k, rng, engine, "lists", users)
         lists, *others = (JudgedLists(space, users, items, self.unrelated, self.similar) for space in spaces)
         weights = [grouping.weights for grouping in slices if grouping.over == "items"]
-        sums = overshoot(U, V, spaces[0].relatedness, users, engine, np.hstack(weights) if weights else None)
+        sums = _sums(spaces[0], users, engine, np.hstack(weights) if weights else None)
         bootstrap = self.bootstrap(rng)
         frame, groups = aggregate(_ratios(sums, lists, slices), bootstrap)
         if others:
             frames = [frame]
             for space, its_lists in zip(spaces[1:], others, strict=True):
-                its_sums = overshoot(U, V, space.relatedness, users, engine)
+                its_sums = _sums(space, users, engine)
                 frames.append(aggregate(_ratios(its_sums, its_lists, []), bootstrap)[0])
             names = as_data(self)["relatedness"]
             by = [pl.select(by=pl.lit("relatedness"), group=pl.lit(name)) for name in names]
@@ -191,10 +194,13 @@ class Folding(ListAudit):
             "items": _items(data, sums, lists),
             "pairs": lambda: _pairs(data, lists),
             "series": lambda: self._tradeoff(subject, spaces[0].relatedness, context),
-            "spurious": lambda: found.worst(system=system),
-            "co_clusters": lambda: found.co_clusters(system=system, rng=rng, engine=engine),
         }
-        facts = {"related_by": [space.relatedness.label for space in spaces]}
+        facts = {"related_by": [space.relatedness.label for space in spaces], **list_facts(model, users, items)}
+        if vectors is None:
+            facts["left_out"] = {f"{type(model).__name__} {_NO_VECTORS}": [*VECTORS]}
+        else:
+            tables["spurious"] = lambda: found.worst(system=system)
+            tables["co_clusters"] = lambda: found.co_clusters(system=system, rng=rng, engine=engine)
         found = FoldingResult(self, tables, rng=rng, facts=facts)
         found.of_model = spaces[0], lists
         return found
@@ -255,18 +261,27 @@ def accuracy_and_folding(
 # ---- tables --------------------------------------------------------------------------------------------
 
 
-def _own(sums: Overshoot, lists: JudgedLists) -> dict[str, FloatArray]:
+def _sums(
+    space: FoldingSpace, users: IntArray, engine: Engine, item_groups: FloatArray | None = None
+) -> Overshoot | None:
+    """See `overshoot`; None of a model without vectors."""
+    return space.vectors and overshoot(*space.vectors, space.relatedness, users, engine, item_groups)
+
+
+def _own(sums: Overshoot | None, lists: JudgedLists) -> dict[str, FloatArray]:
     """(asked users,) each: every user's own value."""
-    items = len(sums.item_sums)
+    unknown = np.full(len(lists.users), np.nan)
     return {
-        "folding": sums.user_sums / items,
-        "overshoot_share": sums.user_counts / items,
+        "folding": unknown if sums is None else sums.user_sums / len(sums.item_sums),
+        "overshoot_share": unknown if sums is None else sums.user_counts / len(sums.item_sums),
         "shown_folding": lists.folding,
         "spurious_share": lists.spurious_share,
+        "unrelated_share": lists.unrelated_share,
+        "shown_relatedness": lists.shown_relatedness,
     }
 
 
-def _ratios(sums: Overshoot, lists: JudgedLists, slices: list[Grouping]) -> list[Ratio]:
+def _ratios(sums: Overshoot | None, lists: JudgedLists, slices: list[Grouping]) -> list[Ratio]:
     """Everything to report: overall, by group of users, by group of items."""
     own = _own(sums, lists)
     ratios = _averages(own, np.ones(len(lists.users)))
@@ -276,7 +291,7 @@ def _ratios(sums: Overshoot, lists: JudgedLists, slices: list[Grouping]) -> list
             for group, members in zip(grouping.names, grouping.weights[lists.users].T, strict=True):
                 ratios += _averages(own, members, grouping.by, group)
         else:
-            totals = sums.group_sums[:, column : column + len(grouping.names)]
+            totals = None if sums is None else sums.group_sums[:, column : column + len(grouping.names)]
             column += len(grouping.names)
             ratios += _of_items(grouping, totals, lists)
     return ratios
@@ -284,16 +299,22 @@ def _ratios(sums: Overshoot, lists: JudgedLists, slices: list[Grouping]) -> list
 
 def _averages(own: dict[str, FloatArray], members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
     """Averages over users; what is shown stands beside the value over all pairs."""
-    beside = {"shown_folding": float(own["folding"] @ members / members.sum()) if members.any() else None}
+    folded = float(own["folding"] @ members / members.sum()) if members.any() else np.nan
+    beside = {} if np.isnan(folded) else {"shown_folding": folded}
     return [mean(name, values, members, by, group, baseline=beside.get(name)) for name, values in own.items()]
 
 
-def _of_items(grouping: Grouping, totals: FloatArray, lists: JudgedLists) -> list[Ratio]:
-    """Of each group of items: folding over all pairs with them, and over the places that they take in lists."""
-    asked, size = len(totals), grouping.weights.sum(axis=0)
+def _of_items(grouping: Grouping, totals: FloatArray | None, lists: JudgedLists) -> list[Ratio]:
+    """Of each group of items: folding over all pairs with them, and over the places that they take in lists.
+
+    `totals` (users, groups): sums of the overshoot; None of a model without vectors.
+    """
+    asked, size = len(lists.users), grouping.weights.sum(axis=0)
     row, place = np.nonzero(lists.items >= 0)
     belongs = grouping.weights[lists.items[row, place]]
-    over, spurious = lists.overshoot[row, place], lists.spurious[row, place]
+    shown = {"unrelated_share": lists.below, "shown_relatedness": lists.relatedness}
+    if totals is not None:
+        shown = {"shown_folding": lists.overshoot, "spurious_share": lists.spurious, **shown}
 
     def by_user(values: FloatArray) -> FloatArray:
         """(users,): the sum over each user's list."""
@@ -301,28 +322,37 @@ def _of_items(grouping: Grouping, totals: FloatArray, lists: JudgedLists) -> lis
 
     ratios = []
     for g, group in enumerate(grouping.names):
-        folded = float(totals[:, g].sum() / (asked * size[g])) if size[g] else None
+        beside: dict[str, float] = {}
+        if totals is not None:
+            ratios.append(Ratio("folding", totals[:, g], np.full(asked, size[g]), asked, by=grouping.by, group=group))
+            if size[g]:
+                beside["shown_folding"] = float(totals[:, g].sum() / (asked * size[g]))
         places = by_user(belongs[:, g])
-        ratios.append(Ratio("folding", totals[:, g], np.full(asked, size[g]), asked, by=grouping.by, group=group))
-        for name, values, baseline in (("shown_folding", over, folded), ("spurious_share", spurious, None)):
-            sums = by_user(values * belongs[:, g])
-            ratios.append(Ratio(name, sums, places, asked, by=grouping.by, group=group, baseline=baseline))
+        for name, values in shown.items():
+            sums = by_user(values[row, place] * belongs[:, g])
+            ratios.append(Ratio(name, sums, places, asked, by=grouping.by, group=group, baseline=beside.get(name)))
     return ratios
 
 
-def _items(data: Interactions, sums: Overshoot, lists: JudgedLists) -> pl.DataFrame:
-    """One row an item: how far users overshoot towards it, and where it is shown."""
+def _items(data: Interactions, sums: Overshoot | None, lists: JudgedLists) -> pl.DataFrame:
+    """One row an item: how far users overshoot towards it, null without vectors, and where it is shown."""
     asked, shown = len(lists.users), lists.items >= 0
+    films, unknown = lists.items[shown], pl.lit(None, pl.Float64)
+    spurious = pl.Series(np.bincount(films, np.nan_to_num(lists.spurious[shown]), data.n_items).astype(np.int64))
     return item_table(data).with_columns(
-        folding=sums.item_sums / asked,
-        overshoot_share=sums.item_counts / asked,
-        recommended=np.bincount(lists.items[shown], minlength=data.n_items),
-        spurious=np.bincount(lists.items[shown], lists.spurious[shown], data.n_items).astype(np.int64),
+        folding=unknown if sums is None else pl.Series(sums.item_sums / asked),
+        overshoot_share=unknown if sums is None else pl.Series(sums.item_counts / asked),
+        recommended=np.bincount(films, minlength=data.n_items),
+        spurious=pl.lit(None, pl.Int64) if sums is None else spurious,
+        unrelated=np.bincount(films, lists.below[shown], data.n_items).astype(np.int64),
     )
 
 
 def _pairs(data: Interactions, lists: JudgedLists) -> pl.DataFrame:
-    """One row a shown item: user, item, rank, relatedness, similarity, overshoot, and whether it is spurious."""
+    """One row a shown item: user, item, rank, relatedness, similarity, overshoot, and whether it is spurious.
+
+    The last three are null of a model without vectors.
+    """
     row, place = np.nonzero(lists.items >= 0)
     return pl.DataFrame(
         {
@@ -330,8 +360,8 @@ def _pairs(data: Interactions, lists: JudgedLists) -> pl.DataFrame:
             "item": data.item_ids.gather(lists.items[row, place]),
             "rank": place + 1,
             "relatedness": lists.relatedness[row, place],
-            "similarity": lists.similarity[row, place],
-            "overshoot": lists.overshoot[row, place],
-            "spurious": lists.spurious[row, place] > 0,
+            "similarity": pl.Series(lists.similarity[row, place]).fill_nan(None),
+            "overshoot": pl.Series(lists.overshoot[row, place]).fill_nan(None),
+            "spurious": pl.Series(lists.spurious[row, place]).fill_nan(None) > 0,
         }
     )

@@ -46,7 +46,28 @@ FOLDING = (
         "lower",
         "share",
     ),
+    Metric(
+        "unrelated_share",
+        "Unrelated share@k",
+        "The share of the items shown that have hardly anything to do with the user, wherever a model places them: "
+        "relatedness below 0.1, unless the settings say otherwise. It needs no vectors, so that every model and every "
+        "system that shows lists has it.",
+        "items of the list of k with relatedness < unrelated, over the list's length, averaged over users",
+        "0 to 1; 0: everything shown has to do with the user; 1: nothing has.",
+        "lower",
+        "share",
+    ),
+    Metric(
+        "shown_relatedness",
+        "Relatedness of lists@k",
+        "How much what is shown has to do with the user. It needs no vectors.",
+        "mean relatedness over the list of k, averaged over users",
+        "0 to 1; 0: nothing shown has anything to do with the user.",
+        "higher",
+    ),
 )
+VECTORS = tuple(metric.name for metric in FOLDING[:4])
+"""Those that compare with the similarity of a model's vectors."""
 
 LOG_FOLDING = (
     Metric(

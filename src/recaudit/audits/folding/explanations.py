@@ -239,11 +239,12 @@ def co_clusters(
     for name, count in zip(("user_clusters", "item_clusters"), clusters, strict=True):
         check_count(name, count)
     data, relatedness, asked = space.model.data, space.relatedness, lists.users
+    vectors = space.vectors or vectors_of(space.model)  # which says why there are none
     about = About(data, system)
     of_user = kmeans(unit_rows(relatedness.user_vectors[asked]), clusters[0], rng)
     of_item = kmeans(unit_rows(relatedness.item_vectors), clusters[1], rng)
     members, films = (np.eye(int(labels.max()) + 1)[labels] for labels in (of_user, of_item))
-    summed = overshoot(space.user_vectors, space.item_vectors, relatedness, asked, engine, films)
+    summed = overshoot(*vectors, relatedness, asked, engine, films)
     sizes, counts = members.sum(axis=0), films.sum(axis=0)
     overshoots = members.T @ summed.group_sums / np.outer(sizes, counts)
     row, place = np.nonzero(lists.items >= 0)

@@ -42,10 +42,9 @@ class FoldingSpace:
     """A model's space, and what nearness in it is compared with."""
 
     model: FittedModel
-    user_vectors: FloatArray
-    """(users, factors): whose products with the item vectors are the similarity; of length one for cosines."""
-    item_vectors: FloatArray
-    """(items, factors)"""
+    vectors: tuple[FloatArray, FloatArray] | None
+    """(users, factors) and (items, factors): their products are the similarity; of length one for cosines. None of a
+    model without vectors."""
     relatedness: Relatedness
 
 
@@ -53,9 +52,11 @@ class FoldingSpace:
 class JudgedLists:
     """The lists of some users, and how similar and related their items are; NaN where a list has no more items.
 
-    `users` (users,) and `items` (users, k) are positions, best first, -1 where none is left. All of (users, k) are the
-    `similarity` s, the `relatedness` r, the `overshoot` max(0, s - r), and `spurious`: 1 where r < `unrelated` although
-    s > `similar`, else 0. `folding` and `spurious_share` (users,) are the means of the last two over each list.
+    `users` (users,) and `items` (users, k) are positions, best first, negative where none is left. All of (users, k)
+    are the `similarity` s, the `relatedness` r, the `overshoot` max(0, s - r), `below`: 1 where r < `unrelated`, else
+    0, and `spurious`: 1 where it is although s > `similar`, else 0. `shown_relatedness`, `folding`, `unrelated_share`
+    and `spurious_share` (users,) are the means of r and the last three over each list. What is made of the similarity
+    is NaN for a model without vectors.
     """
 
     def __init__(
@@ -70,11 +71,15 @@ class JudgedLists:
         row, place = np.nonzero(items >= 0)
         people, films = users[row], items[row, place]
         s, r = np.full(items.shape, np.nan), np.full(items.shape, np.nan)
-        s[row, place] = np.einsum("nd,nd->n", space.user_vectors[people], space.item_vectors[films])
+        if space.vectors is not None:
+            U, V = space.vectors
+            s[row, place] = np.einsum("nd,nd->n", U[people], V[films])
         r[row, place] = space.relatedness.pairs(people, films)
         self.similarity, self.relatedness, self.overshoot = s, r, np.maximum(0.0, s - r)
-        self.spurious: FloatArray = np.where(items >= 0, (r < unrelated) & (s > similar), np.nan)
+        self.below: FloatArray = np.where(np.isnan(r), np.nan, r < unrelated)
+        self.spurious: FloatArray = np.where(np.isnan(s), np.nan, (r < unrelated) & (s > similar))
         self.folding, self.spurious_share = map(_mean_over_list, (self.overshoot, self.spurious))
+        self.shown_relatedness, self.unrelated_share = map(_mean_over_list, (r, self.below))
 
 
 def _mean_over_list(values: FloatArray) -> FloatArray:

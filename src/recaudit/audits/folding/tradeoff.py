@@ -212,7 +212,7 @@ class Tradeoff:
 
     cells: pl.DataFrame
     """One row a repetition, model and relatedness: repetition, factors, unobserved_weight, relatedness, rmse, ndcg,
-    folding, overshoot_share, shown_folding, spurious_share."""
+    and every metric of folding."""
     base: WALS
     """The settings that all models share."""
 
@@ -350,7 +350,7 @@ class MeasuredModels:
     """Models that were tried, and which of them are worth a look."""
 
     frame: pl.DataFrame
-    """One row a model: the settings that vary, rmse, ndcg, folding, overshoot_share, shown_folding, spurious_share."""
+    """One row a model: the settings that vary, rmse, ndcg, and every metric of folding."""
     base: WALS
     """The settings that all models share."""
     varied: tuple[str, ...]

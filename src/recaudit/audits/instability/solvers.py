@@ -253,10 +253,11 @@ class BlackBoxSolver(PairSolver):
 
     def _prepare(self) -> None:
         system = self.model if isinstance(self.model, BlackBox) else None
-        if system is not None and system.sampling is not None:
+        if system is not None and system.lists is not None:
             raise NotSupportedError(
-                "Instability of a system that gives random lists would need far more of them than anybody asks for. "
-                "Build it with probabilities=... or scores=..."
+                "Instability is a distance of probabilities. A system that gives lists has none, or, where they are "
+                "random, would be asked for far more of them than anybody does. Build it with probabilities=... or "
+                "scores=..."
             )
         if system is not None and system.gives_probabilities and self.beta != 1:
             raise NotSupportedError(

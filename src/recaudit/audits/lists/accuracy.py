@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import check_count
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
-from recaudit.audits.lists.recommend import Recommend, check_length
+from recaudit.audits.lists.recommend import Recommend, check_length, list_facts, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
@@ -24,6 +24,7 @@ from recaudit.errors import InputError
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
+from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.ties import TIE
 
@@ -36,12 +37,14 @@ class Accuracy(ListAudit):
     """How well held-out ratings are predicted, and found again in lists.
 
     RMSE and MAE are not applicable to a model whose scores are no ratings, and to a log in which all ratings are
-    the same. Candidates for the lists are all items that the user has not rated in training.
+    the same. Candidates for the lists are all items that the user has not rated in training. A system's own lists are
+    as they were shown: a list that is empty finds nothing, a user whose list is not known is excluded.
     """
 
     metrics = ACCURACY
     needs = ("model", "test")
     second = "test"
+    takes_lists = True
 
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant; without one every held-out item does."""
@@ -55,28 +58,43 @@ class Accuracy(ListAudit):
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Compare with the held-out ratings."""
-        model, test = subject.model, subject.test
-        assert model is not None
+        model, test = model_of(subject), subject.test
         assert test is not None
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
         work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
         parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
-        rank, predicted = map(np.concatenate, parts)
-        return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
+        rank, predicted, lists = map(np.concatenate, parts)
+        known = np.zeros(test.n_users, dtype=bool)
+        known[users] = (lists != NO_LIST).all(axis=1)
+        rated = predicted if model.predicts_ratings else None
+        found = self._result(model.data, test, rank, rated, known, context.rng)
+        found.facts |= list_facts(model, users, lists)
+        return found
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
         """The same about given lists (users, n): item positions, -1 where there is none. They predict no ratings."""
         _check_held_out(data, test)
         found = lists[test.users] == test.items[:, None]
-        return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)
+        rank, known = np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), np.ones(test.n_users, dtype=bool)
+        return self._result(data, test, rank, None, known, rng)
 
     def _result(
-        self, data: Interactions, test: Interactions, rank: IntArray, predicted: FloatArray | None, rng: int
+        self,
+        data: Interactions,
+        test: Interactions,
+        rank: IntArray,
+        predicted: FloatArray | None,
+        known: BoolArray,
+        rng: int,
     ) -> Result:
-        """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating."""
+        """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating.
+
+        `known` (users,): whose list is known; nobody else's is judged.
+        """
         is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
+        is_relevant &= known[test.users]
 
         low, high = data.scale
         predicts = predicted is not None and low < high
@@ -122,15 +140,18 @@ class Accuracy(ListAudit):
 accuracy = Verb(Accuracy, Result)
 
 
-def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray]:
-    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score."""
+def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
+
+    Then the lists (users, k).
+    """
     lists, scores = recommend(users)
     place = np.zeros(scores.shape, dtype=np.int64)
     row, rank = np.nonzero(lists >= 0)
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), lists
 
 
 def _ranking_metrics(

@@ -10,16 +10,17 @@ import numpy as np
 import polars as pl
 from scipy import sparse, stats
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.lists.recommend import gives_lists, list_facts, lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
+from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
 
 
@@ -27,10 +28,12 @@ from recaudit.policies import AnyListPolicy, Top1
 class Exposure(ListAudit):
     """Which items are shown, and how popular they are: how often they were rated in the model's training log.
 
-    Lists hold unseen items only. By group of items: the share of all recommended places, beside that of the ratings.
+    Lists hold unseen items only, but for a system's own, which are as they were shown. By group of items: the share of
+    all recommended places, beside that of the ratings.
     """
 
     metrics = EXPOSURE
+    takes_lists = True
 
     policy: AnyListPolicy = Top1()
     """How scores become a list."""
@@ -42,13 +45,18 @@ class Exposure(ListAudit):
 
     def measure(self, subject: Subject, context: Context) -> Result:
         """Look at everybody's list."""
-        model = subject.model
-        assert model is not None
+        model = model_of(subject)
         lists = lists_of(model, self.policy, self.k, context.rng, context.engine, "exposure")
-        return self.of_lists(model.data, lists, context.rng)
+        answered = (lists != NO_LIST).all(axis=1) if gives_lists(model) else None
+        found = self.of_lists(model.data, lists, context.rng, answered)
+        found.facts |= list_facts(model, np.arange(model.data.n_users), lists)
+        return found
 
-    def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0) -> Result:
-        """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
+    def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, answered: BoolArray | None = None) -> Result:
+        """The same about given lists of the log's users (users, n): item positions, -1 where there is none.
+
+        `answered` (users,): who has a list, an empty one too; where nothing is said, who has one that is not empty.
+        """
         shown = incidence(lists, data.n_items)
         bootstrap = self.bootstrap(rng)
         places = np.diff(shown.indptr).astype(np.float64)
@@ -63,7 +71,7 @@ class Exposure(ListAudit):
         spread = partial(_spread, popularity=popularity)
         bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
         tables = {
-            "summary": pl.concat([of_items(_SPREAD, spread, shown, bootstrap, bounds), averages]),
+            "summary": pl.concat([of_items(_SPREAD, spread, shown, bootstrap, bounds, answered), averages]),
             "groups": groups,
             "users": user_table(data.user_ids, own),
             "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
@@ -122,16 +130,20 @@ def of_items(
     shown: sparse.csr_array,
     bootstrap: Bootstrap,
     bounds: FloatArray,
+    answered: BoolArray | None = None,
 ) -> pl.DataFrame:
-    """Rows for what `functional` makes of counts (rows, items): (rows, metrics) within `bounds` (2, metrics)."""
+    """Rows for what `functional` makes of counts (rows, items): (rows, metrics) within `bounds` (2, metrics).
+
+    `answered` (users,): who counts; those with items in their lists, where nothing is said.
+    """
+    population = shown.shape[0]
+    users = int((np.diff(shown.indptr) > 0 if answered is None else answered).sum())
+    shown = shown if answered is None or not answered.any() else shown[answered]
     values = functional(shown.sum(axis=0).astype(np.float64)[None])[0]
     by_item = shown.T.tocsr()
     drawn = [functional(np.asarray(by_item @ times.T).T) for times in bootstrap.resamples(shown.shape[0])]
     lower, upper = np.clip(bootstrap.around(values, np.concatenate(drawn)), *bounds)
-    users = int((np.diff(shown.indptr) > 0).sum())
-    rows = [
-        {"metric": name, **row(values[i], lower[i], upper[i], users, shown.shape[0])} for i, name in enumerate(metrics)
-    ]
+    rows = [{"metric": name, **row(values[i], lower[i], upper[i], users, population)} for i, name in enumerate(metrics)]
     return pl.DataFrame(rows, SUMMARY_SCHEMA)
 
 

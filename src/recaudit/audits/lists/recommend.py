@@ -10,16 +10,16 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from recaudit.arguments import checked
 from recaudit.arrays import IntArray
+from recaudit.audits.audit import Subject
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
-from recaudit.models.base import FittedModel
-from recaudit.models.given.black_box import BlackBox
-from recaudit.policies import Lister, ListPolicy, Softmax, Top1
+from recaudit.models.base import NO_LIST, FittedModel
+from recaudit.models.given.lists import ShownLists, from_lists
+from recaudit.policies import Lister, ListPolicy, Top1
 
 LONGEST = 1_000_000
 """Most places of a list."""
@@ -36,13 +36,15 @@ class Recommend:
     rng: int
 
     def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
-        """(users, n) item positions, -1 for none; and every score (users, items), NaN where a system gave lists."""
+        """(users, n) item positions, -1 for none; and every score (users, items), NaN where a system gave lists.
+
+        What a system shows is taken as it is, seen items too; `NO_LIST` fills the rows of users without a known list.
+        """
         model = self.model
-        unseen = ~model.data.seen(users)
-        if isinstance(model, BlackBox) and model.sampling is not None:
-            return self._given(model, users, unseen)
+        if gives_lists(model):
+            return self._given(users), torch.tensor(torch.nan).double().expand(len(users), model.data.n_items)
         scores = model.scores(users)
-        allowed = torch.from_numpy(unseen) & model.may_show(scores)
+        allowed = torch.from_numpy(~model.data.seen(users)) & model.may_show(scores)
         return self._lister(scores, allowed, users, self.n, self.rng), scores
 
     def items(self, users: IntArray) -> IntArray:
@@ -63,23 +65,63 @@ class Recommend:
             }
         )
 
-    def _given(self, model: BlackBox, users: IntArray, unseen: NDArray[np.bool_]) -> tuple[IntArray, torch.Tensor]:
-        """The system's own lists, in their order, without what was seen; they come without scores."""
-        if self.policy not in (Top1(), Softmax(beta=1)):
+    def _given(self, users: IntArray) -> IntArray:
+        """(users, n): the system's own lists, cut at n."""
+        if self.policy != Top1():
             raise NotSupportedError(
                 f"This system gives lists, which are taken as they are: {self.policy!r} has no scores to choose by. "
-                "Leave out the policy, or build the system with scores=... or probabilities=..."
+                "Leave out the policy, or ask a system for scores or probabilities, with models.from_system."
             )
+        own = self.model.own_lists(users)
+        assert own is not None
         items = np.full((len(users), self.n), -1, dtype=np.int64)
-        for row, user in enumerate(users):
-            shown = model.own_list(int(user))
-            new = shown[unseen[row, shown]][: self.n]
-            items[row, : len(new)] = new
-        return items, torch.full(unseen.shape, torch.nan, dtype=torch.float64)
+        items[:, : own.shape[1]] = own[:, : self.n]
+        items[(own == NO_LIST).any(axis=1)] = NO_LIST
+        return items
 
     @cached_property
     def _lister(self) -> Lister:
         return self.policy.lister(self.model.data)  # once for all blocks
+
+
+def gives_lists(model: FittedModel) -> bool:
+    """Whether what is shown is the system's own list, rather than made of scores; nobody is asked."""
+    return model.own_lists(np.empty(0, dtype=np.int64)) is not None
+
+
+def model_of(subject: Subject) -> FittedModel:
+    """The model that is audited: lists that were handed in without one are a model of what was shown."""
+    if subject.model is not None:
+        return subject.model
+    data = subject.data or subject.history
+    if data is None:
+        raise InputError(
+            "data",
+            received=None,
+            expected="the log that the system knew: its users, its items and what they had rated",
+            remedy="Make a model of the lists: ra.models.from_lists(lists, data).",
+        )
+    return from_lists(subject.lists, data)
+
+
+def list_facts(model: FittedModel, users: IntArray, lists: IntArray) -> dict[str, object]:
+    """What is to be said of a system's own `lists` (users, n) of these users (positions); else nothing."""
+    if not gives_lists(model):
+        return {}
+    row, place = np.nonzero(lists >= 0)
+    pairs = users[row] * model.data.n_items + lists[row, place]
+    rated = np.append(model.data.users.astype(np.int64) * model.data.n_items + model.data.items, -1)
+    known = (lists != NO_LIST).all(axis=1)
+    facts = {
+        "users": int(known.sum()),
+        "without": int((~known).sum()),
+        "shorter": int(((lists >= 0).sum(axis=1) < lists.shape[1])[known].sum()),
+        "seen": int((rated[np.searchsorted(rated[:-1], pairs)] == pairs).sum()),  # a log is sorted
+    }
+    if isinstance(model, ShownLists):
+        given = model.given
+        facts |= {"left_out": given.left_out, "unknown_users": int((given.at < 0).sum())}
+    return {"lists": facts}
 
 
 def lists_of(
@@ -91,7 +133,10 @@ def lists_of(
     label: str,
     users: IntArray | None = None,
 ) -> IntArray:
-    """(users, n): item positions, best first, -1 for none, for everybody in the model's log or `users` (positions)."""
+    """(users, n): item positions, best first, -1 for none, for everybody in the model's log or `users` (positions).
+
+    `NO_LIST` throughout for users whose list is not known.
+    """
     check_length(n, "k")
     asked = np.arange(model.data.n_users) if users is None else users
     return np.concatenate(list(engine.map(Recommend(model, policy, n, rng).items, blocks(asked), label)))
@@ -109,8 +154,8 @@ def recommend(
 ) -> pl.DataFrame:
     """Lists of n items that each user has not seen, under the original ids: user, item, rank, score.
 
-    `users` are ids. A stochastic policy draws without replacement. A system that gives lists is asked for one each:
-    it comes in its own order, without what was seen and without scores, and where it is short it stays short.
+    `users` are ids. A stochastic policy draws without replacement. A system that gives lists is asked for one each,
+    which is cut at n and else as it is: in its own order, with what was seen, without scores, and short where it is.
     """
     check_length(n)
     positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)

@@ -17,8 +17,9 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.asking import FAILURES, Asked, PointValue, Visit, check_budget, expected_log
 from recaudit.audits.reachability.search import SearchMethod, left_over, rating_box, roll_out
 from recaudit.errors import NotSupportedError
-from recaudit.models.given.black_box import BlackBox
+from recaudit.models.given.black_box import BlackBox, ListSystem
 from recaudit.models.response import OpaqueResponse
+from recaudit.policies import Top1
 from recaudit.ranking import ranks
 from recaudit.seeding import derive
 from recaudit.solvers.solution import Solution
@@ -62,12 +63,40 @@ class AskMethod(SearchMethod, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self._ranked is not None and not isinstance(self.audit.policy, Top1):
+            raise NotSupportedError(
+                "This system gives lists, and the same one each time: items have places and no probabilities, and "
+                f"{self.audit.policy!r} has nothing to go by. Audit it under Top1(), or build it with scores=... or "
+                "probabilities=..., or with repeats=... if its lists are random after all."
+            )
         check_budget(self.model, self.audit.budget, self._answers)
 
     @property
     def _answers(self) -> tuple[int, int]:
         """See `Visit.maximize`; the first item of a roll-out is known, unless it is asked for afresh."""
         return (self.steps, self.steps + 1) if self.steps else (1, 1)
+
+    @property
+    def _ranked(self) -> ListSystem | None:
+        """How lists are read whose places are known, of a system that gives such."""
+        return self.model.lists if isinstance(self.model, BlackBox) and self.model.gives_ranks else None
+
+    @final
+    def log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """See `Method`; of ranked lists, what has one of the first places among `allowed` is shown."""
+        if self._ranked is None:
+            return super().log_probabilities(scores, allowed)
+        return torch.where(self._heights(scores, allowed) == 0, 0.0, -torch.inf).double()
+
+    def _heights(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """(n, items): how many places below what is shown an item of ranked lists stands, as a negative number.
+
+        What is not listed stands below everything else.
+        """
+        assert self._ranked is not None
+        place = torch.from_numpy(ranks(scores, allowed))
+        below = (self._ranked.places - place).clamp(max=0).double()
+        return below.masked_fill(~(allowed & self.model.may_show(scores)), -self.log.n_items)
 
     @final
     def __call__(self, users: IntArray) -> pl.DataFrame:
@@ -136,7 +165,10 @@ class AskMethod(SearchMethod, ABC):
             items, scores = answer(model, point)
             allowed = left_over(start.candidates, items)
             left |= bool(allowed[target])
-            return PointValue(float(self.log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
+            if self._ranked is None:
+                return PointValue(float(self.log_probabilities(scores[None], allowed[None])[0, target]), scores, items)
+            height = float(self._heights(scores[None], allowed[None])[0, target])
+            return PointValue(-np.inf if height < 0 else 0.0, scores, items, height)
 
         box = rating_box(self.ratings, self.steps or len(start.acted))
         label = "future search" if self.steps else "search"
@@ -151,9 +183,13 @@ class AskMethod(SearchMethod, ABC):
             share = visit.model.sampling.at_least(float(best.outcomes[0].scores[target].exp()))
             lower = min(value, float(np.log(share)) if share > 0 else -np.inf)
         places = []
+        # An item that is not listed has no rank, before or after.
+        listed = [told.scores for told in best.outcomes] + [start.before] if self._ranked is not None else []
+        ranked = all(self.model.may_show(scores)[target] for scores in listed)
         for told in best.outcomes:
             allowed = left_over(start.candidates, told.items)
-            places.append(ranks(told.scores[None], allowed[None])[0, target] if allowed[target] else np.nan)
+            has_rank = ranked and allowed[target]
+            places.append(ranks(told.scores[None], allowed[None])[0, target] if has_rank else np.nan)
         rank = float(np.floor(np.median(places))) if np.isfinite(places).all() else np.nan
         acted = start.acted
         if self.steps and left and not best.fresh:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, final
 import polars as pl
 from pydantic import Field
 
+from recaudit.audits.asking import system_facts
 from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
@@ -117,6 +118,7 @@ class Reachability(RuleAudit):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
+        facts |= system_facts(model)
         size = USERS if context.device == "cpu" else 16 * USERS
         parts = list(context.engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
@@ -15,7 +16,7 @@ from torch import Tensor
 from recaudit.arguments import checked
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError, NotSupportedError
+from recaudit.errors import InputError, SystemFailedError
 from recaudit.models.base import FittedModel
 from recaudit.models.checks import check_actions, checked_array
 from recaudit.models.given.queries import ListSampling, Memory, Queries, Retry
@@ -23,6 +24,10 @@ from recaudit.models.response import OpaqueResponse, Response
 
 LOWEST_LOG = float(np.log(1e-300))
 """The logarithm that stands for a probability of 0: scores must be finite."""
+REPEATS = 20
+"""How many lists of a random system are an answer, where nothing else is said."""
+_PROBED = 3
+"""Users asked about, at most, until one of them is answered, to see whether a system repeats itself."""
 
 
 @final
@@ -39,8 +44,32 @@ class History:
     ratings: tuple[float, ...]
 
 
-Ask = Callable[[FloatArray], FloatArray]
-"""Ratings (actions,) to a score of every item (items,)."""
+Ask = Callable[[FloatArray], NDArray[Any]]
+"""Ratings (actions,) to a score of every item (items,); of a system of lists, to the positions of the listed items."""
+
+
+@final
+class ListSystem:
+    """How lists are read: by their ranks, of a system that repeats itself; else how often an item comes in many."""
+
+    def __init__(self, repeats: int | None, places: int, asked_twice: bool = False) -> None:
+        self.repeats = repeats
+        """How many lists are an answer: 1 of a system that repeats itself; None as long as that is not known."""
+        self.places = places
+        """How many places of each count."""
+        self.asked_twice = asked_twice
+        """Whether `repeats` was found out by asking the same question twice."""
+        self._lock = threading.Lock()
+
+    def find_out(self, repeats_itself: Callable[[], bool]) -> int:
+        """`repeats`, found out once where nothing was said."""
+        with self._lock:
+            if self.repeats is None:
+                self.repeats, self.asked_twice = 1 if repeats_itself() else REPEATS, True
+            return self.repeats
+
+    def __reduce__(self) -> tuple[type[ListSystem], tuple[int | None, int, bool]]:
+        return ListSystem, (self.repeats, self.places, self.asked_twice)  # a lock does not travel
 
 
 @final
@@ -50,11 +79,10 @@ class BlackBox(FittedModel):
 
     data: Interactions
     system: HistorySystem | HiddenModel
-    gives_probabilities: bool
-    """Whether scores are logarithms of the system's own probabilities: the system is then its own policy, and the
-    one policy that gives its probabilities back is Softmax(beta=1). Audits refuse any other."""
-    sampling: ListSampling | None
-    """How the probabilities are estimated, for a system that gives lists: answers are then random."""
+    says_probabilities: bool
+    """Whether the system says its probabilities itself; scores are then their logarithms."""
+    lists: ListSystem | None
+    """How lists are read, for a system that gives lists."""
     queries: Queries
     predicts_ratings: bool = False
     memory: Memory | None = None
@@ -69,6 +97,29 @@ class BlackBox(FittedModel):
         return "the system itself answers about the edited history"
 
     @property
+    def sampling(self) -> ListSampling | None:
+        """How probabilities are estimated, for a system whose lists are random; None for any other.
+
+        Where nobody said whether a system of lists repeats itself, it is asked: two queries, once.
+        """
+        if self.lists is None:
+            return None
+        repeats = self.lists.find_out(self._repeats_itself)
+        return None if repeats == 1 else ListSampling(repeats, self.lists.places)
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether scores are logarithms of the system's own probabilities: the system is then its own policy, and the
+        one policy that gives its probabilities back is Softmax(beta=1). Audits refuse any other."""
+        return self.says_probabilities or self.sampling is not None
+
+    @property
+    def gives_ranks(self) -> bool:
+        """Whether scores are places in a list, the first -1, the second -2: they are no amounts, and the one policy
+        that they have is Top1. Audits refuse any other."""
+        return self.lists is not None and self.sampling is None
+
+    @property
     def cost(self) -> int:
         """How many queries an answer takes, where the system does not fail."""
         return 1 if self.sampling is None else self.sampling.repeats
@@ -81,6 +132,8 @@ class BlackBox(FittedModel):
 
     def may_show(self, scores: Tensor) -> Tensor:
         """See `FittedModel`: not what a system gives no probability, or names in none of its lists."""
+        if self.gives_ranks:
+            return scores >= -self.data.n_items
         return scores > LOWEST_LOG if self.gives_probabilities else super().may_show(scores)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> OpaqueResponse:
@@ -89,7 +142,7 @@ class BlackBox(FittedModel):
         A rating that is in the history is replaced where it stands; a new one is added at the end.
         """
         items = check_actions(items, self.data.n_items)
-        ask = self.system.asking(viewer, editor, items, self.queries)
+        ask = self._asking(viewer, editor, items)
         who = np.array([viewer, editor, *items]).tobytes()
 
         def query(ratings: FloatArray) -> Tensor:
@@ -100,11 +153,40 @@ class BlackBox(FittedModel):
 
         return OpaqueResponse(items, query)
 
-    def own_list(self, user: int) -> IntArray:
+    def own_lists(self, users: IntArray) -> IntArray | None:
+        """See `FittedModel`: a list for each user, by one query."""
+        if self.lists is None:
+            return None
+        shown = [self._list(int(user)) for user in users]
+        table = np.full((len(users), max([1, *map(len, shown)])), -1, dtype=np.int64)
+        for row, items in enumerate(shown):
+            table[row, : len(items)] = items
+        return table
+
+    def _asking(self, viewer: int, editor: int, items: IntArray) -> Ask:
+        """What the viewer's scores are when the editor rates `items` (actions,)."""
+        ask = self.system.asking(viewer, editor, items, self.queries)
+        if self.lists is None:
+            return ask
+        sampling, n_items = self.sampling, self.data.n_items
+        if sampling is None:
+            return lambda ratings: _minus_places(ask(ratings), n_items)
+        return lambda ratings: _log_shares([ask(ratings) for _ in range(sampling.repeats)], sampling.places, n_items)
+
+    def _list(self, user: int) -> IntArray:
         """(length,): positions of the items that a system of lists shows this user now, in its order; one query."""
-        if isinstance(self.system, HiddenModel) or self.sampling is None:
-            raise NotSupportedError("This system gives no lists.")
-        return self.system.own_list(user, self.queries)
+        none = np.empty(0, dtype=np.int64)
+        return self.system.asking(user, user, none, self.queries)(np.empty(0))
+
+    def _repeats_itself(self) -> bool:
+        """Whether one user's list is the same when it is asked for again."""
+        failures = []
+        for user in range(min(_PROBED, self.data.n_users)):
+            try:
+                return np.array_equal(self._list(user), self._list(user))
+            except SystemFailedError as error:
+                failures.append(error)
+        raise failures[0]
 
     def counting(self, queries: Queries, memory: Memory | None = None) -> BlackBox:
         """The same system, whose questions count in `queries` and are looked up in `memory`."""
@@ -118,7 +200,7 @@ def from_system(
     scores: Callable[[History], ArrayLike] | None = None,
     probabilities: Callable[[History], ArrayLike] | None = None,
     lists: Callable[[History], Iterable[object]] | None = None,
-    repeats: int = 20,
+    repeats: int | None = None,
     places: int = 1,
     predicts_ratings: bool = False,
     retries: int = 2,
@@ -130,8 +212,12 @@ def from_system(
       estimate ratings on the log's scale.
     - `probabilities(history)`: how likely the system is to recommend each item, in the same order. They may sum to
       less than one, not to more.
-    - `lists(history)`: a ranked list of item ids, of any length, drawn anew each time. Where probabilities are audited
-      it is asked `repeats` times, and an item's probability is the share of the first `places` places that it had.
+    - `lists(history)`: a ranked list of item ids, best first, of any length. Accuracy, exposure, calibration and
+      folding take it as it is: seen items stay, a short list stays short, an empty one finds nothing. Where audits ask
+      what other ratings would do, an item that is not listed is never shown, and what counts are the first `places`
+      places. Of a system that repeats itself, each item's own place is known, and Top1 is the policy. Of a random one,
+      `repeats` lists are an answer, and an item's probability is the share of those places that it had. Where `repeats`
+      is not said, the same question is asked twice, once: then it is 1 or 20. `repeats=1` says that it repeats itself.
 
     `data` is the log that the system knows. The system must answer as if it knew the submitted history in place of
     the user's own, and forget it again. Where it does not give the same answer twice, audits speak of its average
@@ -146,7 +232,7 @@ def from_system(
             received=" and ".join(named) or "none of them",
             expected="exactly one way of asking the system",
         )
-    if repeats < 1 or places < 1:
+    if (repeats is not None and repeats < 1) or places < 1:
         raise InputError("repeats, places", received=(repeats, places), expected="whole numbers of 1 or more")
     if retries < 0 or not (np.isfinite(pause) and pause >= 0):
         raise InputError("retries, pause", received=(retries, pause), expected="numbers of 0 or more")
@@ -154,7 +240,6 @@ def from_system(
         raise InputError(
             "predicts_ratings", received=f"True beside {named[0]}", expected="scores: only they can estimate ratings"
         )
-    sampling = None if lists is None else ListSampling(repeats, places)
     read: Callable[[History], NDArray[Any]]
     if scores is not None:
         read = partial(_read_scores, scores, data.n_items)
@@ -162,8 +247,9 @@ def from_system(
         read = partial(_read_probabilities, probabilities, data.n_items)
     elif lists is not None:
         read = partial(_read_list, lists, {name: place for place, name in enumerate(data.item_ids.to_list())})
-    system = HistorySystem(data, read, sampling, Retry(retries, pause))
-    return BlackBox(data, system, scores is None, sampling, Queries(), predicts_ratings=predicts_ratings)
+    system = HistorySystem(data, read, Retry(retries, pause))
+    listing = None if lists is None else ListSystem(repeats, places)
+    return BlackBox(data, system, probabilities is not None, listing, Queries(), predicts_ratings=predicts_ratings)
 
 
 @checked
@@ -208,29 +294,18 @@ class HistorySystem:
     data: Interactions
     read: Callable[[History], NDArray[Any]]
     """(items,), what is said of each item; of a system of lists (length,), the positions of the listed items."""
-    sampling: ListSampling | None
     retry: Retry
     repeats_itself: ClassVar[bool] = False
 
     def asking(self, viewer: int, editor: int, items: IntArray, queries: Queries) -> Ask:
         """See `HiddenModel`."""
-        history = self._histories(viewer, editor, items)
-        return lambda ratings: self._answer(history(ratings), queries)
+        histories = self._histories(viewer, editor, items)
 
-    def own_list(self, user: int, queries: Queries) -> IntArray:
-        """(length,): see `BlackBox`."""
-        history = self._histories(user, user, np.empty(0, dtype=np.int64))(np.empty(0))
-        return self.retry.ask(lambda: self.read(history), queries, history.user)
-
-    def _answer(self, history: History, queries: Queries) -> FloatArray:
-        """(items,): finite scores."""
-        if self.sampling is None:
+        def ask(ratings: FloatArray) -> NDArray[Any]:
+            history = histories(ratings)
             return self.retry.ask(lambda: self.read(history), queries, history.user)
-        counts = np.zeros(self.data.n_items)
-        for _ in range(self.sampling.repeats):
-            shown = self.retry.ask(lambda: self.read(history), queries, history.user)
-            counts[shown[: self.sampling.places]] += 1
-        return _logs(counts / (self.sampling.repeats * self.sampling.places))
+
+        return ask
 
     def _histories(self, viewer: int, editor: int, items: IntArray) -> Callable[[FloatArray], History]:
         """Ratings of `items`, (actions,) both, to the editor's history with them."""
@@ -287,6 +362,21 @@ def _read_list(ask: Callable[[History], Iterable[object]], places: Mapping[objec
             remedy="Give the ids under which the items are in the log.",
         ) from error
     return np.array(positions, dtype=np.int64)
+
+
+def _minus_places(shown: IntArray, n_items: int) -> FloatArray:
+    """(items,): -1 for the first of the items `shown` (length,), -2 for the second; lower than all for the others."""
+    scores = np.full(n_items, -n_items - 1.0)
+    scores[shown] = -np.arange(1.0, len(shown) + 1)
+    return scores
+
+
+def _log_shares(lists: Sequence[IntArray], places: int, n_items: int) -> FloatArray:
+    """(items,): logarithms of the share of the lists' first places that each item had."""
+    counts = np.zeros(n_items)
+    for shown in lists:
+        counts[shown[:places]] += 1
+    return _logs(counts / (len(lists) * places))
 
 
 def _logs(shares: FloatArray) -> FloatArray:

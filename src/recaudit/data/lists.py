@@ -50,8 +50,13 @@ class GivenLists:
     """(rows,): None without a column of them."""
     left_out: int
     """How many rows were ignored, because the log does not know their items."""
-    emptied: int
-    """How many users have no list any more, because none of its rows was left."""
+    emptied_ids: pl.Series
+    """Users who have no list any more, because none of its rows was left."""
+
+    @property
+    def emptied(self) -> int:
+        """How many users have no list any more."""
+        return len(self.emptied_ids)
 
     @cached_property
     def against_rank(self) -> BoolArray:
@@ -109,8 +114,13 @@ def given_lists(
         places_in(rows)[kept],
         None if scores is None else scores[kept],
         int(missing.sum()),
-        len(everybody) - len(left),
+        everybody.gather(np.setdiff1d(rows, left)),
     )
+
+
+def may_hold_lists(value: object) -> bool:
+    """Whether this is a frame, or the path of a file."""
+    return isinstance(value, str | Path | pl.LazyFrame) or nw.dependencies.is_into_dataframe(value)
 
 
 def places_in(rows: IntArray) -> IntArray:
@@ -135,6 +145,8 @@ def _table(lists: object, data: Interactions, columns: ListColumns, before: int)
             remedy="Say which column is meant, for example rank = 'position'.",
         )
     table = as_polars(lists, [columns.user, columns.item, *numbers], argument="lists")
+    if len(numbers) == 2 and table[columns.score].is_null().all():
+        table = table.drop(numbers.pop())  # the lists of a system that gave no scores
     for name in numbers:
         values = as_numbers(table[name])
         if (wrong := ~np.isfinite(values)).any():
