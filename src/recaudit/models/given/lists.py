@@ -96,6 +96,8 @@ class Lists(Recommender):
     A row for each user and item, and which comes first: by rank, else by score.
     """
 
+    given: ClassVar[bool] = True
+
     path: InputFile
     """The file."""
     user: str = "user"
