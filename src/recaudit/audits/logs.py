@@ -11,7 +11,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Future, FutureEdits, Past
 from recaudit.interventions.ratings import RATINGS, free_ratings, rating_range
-from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.base import FittedModel, Recommender, check_response
 from recaudit.models.response import AffineResponse
 from recaudit.specification import as_data
 
@@ -85,6 +85,8 @@ class Fits:
         if not isinstance(actions, Past):
             return self.of(data)
         if self._recommender.given:
+            for model in self._models.values():
+                check_response(model)
             raise NotSupportedError(
                 f"{type(self._recommender).__name__}: a past is asked of a model that has not seen it, and this one "
                 "was made elsewhere. Future and next-k need no other model."

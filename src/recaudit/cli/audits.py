@@ -55,6 +55,7 @@ def audit(
       \\[\\[model]]
       kind = "factors"       # vectors that you already have
       path = "model.npz"     # user_factors, item_factors, user_ids, item_ids
+      predicts_ratings = true  # or false: scores only rank
     \b
       \\[audits.accuracy]      # without any, accuracy and exposure
       k = 10

@@ -63,8 +63,7 @@ class FittedModel(ABC):
     @property
     def rule(self) -> str:
         """How the model takes in new ratings, in words: what every answer of `respond` rests on."""
-        if self.response is None:
-            raise no_response(self)
+        check_response(self)
         return f"as {type(self).__name__} says of itself"
 
     @abstractmethod
@@ -148,6 +147,12 @@ class FittedModel(ABC):
             f"{type(self).__name__}: nothing says how another user's ratings move its scores. Models that know: "
             f"{makers(lambda model: model.others_move == 'rated items')}."
         )
+
+
+def check_response(model: FittedModel) -> None:
+    """Refuse a model that does not say how its scores follow ratings."""
+    if model.response is None:
+        raise no_response(model)
 
 
 def check_affine(model: FittedModel) -> None:

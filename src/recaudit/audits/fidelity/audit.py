@@ -33,7 +33,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError, RecauditError
 from recaudit.interventions import Actions, Future, NextK
 from recaudit.metrics.tables import SUMMARY_SCHEMA
-from recaudit.models.base import Recommender
+from recaudit.models.base import Recommender, check_response
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.solvers.distance.distances import distance_between
@@ -102,6 +102,8 @@ class Fidelity(Audit):
         """Compare what the audit says about each pair with refits."""
         recommender, rng = subject.recommender, context.rng
         assert recommender is not None
+        if subject.model is not None:
+            check_response(subject.model)
         if recommender.given:
             raise NotSupportedError(
                 f"{type(recommender).__name__}: it was made elsewhere, and nothing here fits it anew. Give the audit "

@@ -28,7 +28,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.interventions import AnyActions, Future, NextK, Past
-from recaudit.models.base import FittedModel, no_response
+from recaudit.models.base import FittedModel, check_response
 from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
@@ -128,8 +128,7 @@ class Reachability(RuleAudit):
 
     def method(self, model: FittedModel, log: Interactions, rng: int, device: str = "cpu") -> Method:
         """What answers: it follows from the response that the model says it has, and refuses what it does not know."""
-        if model.response is None:
-            raise no_response(model)
+        check_response(model)
         targets = None if self.targets is None else resolve_items(self.targets, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse
