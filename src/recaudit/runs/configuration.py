@@ -34,7 +34,6 @@ from recaudit.runs.recommenders import Model, label_models, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Specification, as_data, build, mistake, together, within
 
-
 COMPARED = Softmax(perplexity=10)
 """The policy of an audit that sets models side by side, where the configuration names none and the audit's own default
 is a softmax: one beta would be sharp for one model and next to uniform for another. Ten items are a usual list."""

@@ -53,6 +53,8 @@ class ModelRecord(Record):
     label: str
     kind: str
     settings: dict[str, Any]
+    given: bool = False
+    """Whether it was made elsewhere, so that nothing shows which ratings it has seen."""
     fit_seconds: float | None = None
     """None until it was fitted."""
 
