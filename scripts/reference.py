@@ -68,18 +68,18 @@ actions = {kind = "next-k", k = 5}
 users = 50
 """
 
-INTRODUCTION = """# Configuration
+INTRODUCTION = f"""# Configuration
 
-What `recaudit audit FILE` and `recaudit simulate FILE` read: a TOML file with these keys and no others. A mistake is
-told by its key, with what was expected there. Made from the classes by `make reference`; each table's keys are the
-keywords of the class in Python too.
+What `recaudit audit FILE` and `recaudit simulate FILE` read: a TOML file with these keys and no others. A mistake is \
+told by its key, with what was expected there. In Python the same keys are the keywords of the classes, from which \
+`make reference` writes this page.
 
-A whole audit, two models side by side:
+A whole audit, of two models side by side:
 
-```toml{example}```
+```toml{EXAMPLE}```
 
-A default is given as it would be written. Where there is none and the key is not required, nothing is set, and the
-meaning says what follows. A path is relative to the folder of the file.
+A default is given as it would be written. Where there is none and the key is not required, nothing is set, and the \
+meaning says what follows. A relative path starts at the folder of the file.
 """
 
 _TABLES = {
@@ -95,7 +95,9 @@ _TABLES = {
 
 _MODEL_KEYS = [
     Setting("kind", str, PydanticUndefined, "Which of those below."),
-    Setting("label", str | None, None, "What tables and the report call it; without one its name, counted if it repeats."),
+    Setting(
+        "label", str | None, None, "What tables and the report call it; without one its name, counted if it repeats."
+    ),
 ]
 _LOOP_KEYS = [
     *_MODEL_KEYS,
@@ -122,7 +124,7 @@ class Reference:
 
     def page(self) -> str:
         """All of it, ending in a line break."""
-        parts = [INTRODUCTION.replace("{example}", EXAMPLE), *self._audit_file(), *self._simulation()]
+        parts = [INTRODUCTION, *self._audit_file(), *self._simulation()]
         return "\n".join(part.strip() + "\n" for part in parts)
 
     def _audit_file(self) -> Iterator[str]:
@@ -130,7 +132,7 @@ class Reference:
         yield self._table(settings_of(Configuration), _TABLES)
         yield "## Data\n\n`[data]` has a name or a file.\n"
         for cls in _members(AnyData):
-            yield f"### {_first(cls)}\n"
+            yield f"### {_first(cls).rstrip('.')}\n"
             yield self._table(settings_of(cls))
         yield "## Splits\n\n`[split]`: which ratings are held out, by `kind`.\n"
         yield from self._kinds(SPLITS)
@@ -139,16 +141,16 @@ class Reference:
         yield from self._kinds(MODELS)
         yield "## Audits\n\n`[audits.NAME]`, one table for each that is asked. Every one of them has\n"
         yield self._table(settings_of(Audit))
-        compared = default_words(Setting("", None, COMPARED, ""))
+        compared = default_words(Setting("policy", AnyListPolicy, COMPARED, ""))
         yield (
             "Where a file has several models, a `policy` that is not named and would be a softmax is "
             f"{compared} in its place: each model's beta is then the one that spreads its recommendations over as many "
             "items, so that models whose scores lie on other scales are compared fairly.\n"
         )
         yield from self._kinds(AUDITS, base=Audit)
-        yield "## Policies\n\nHow scores become a recommendation, by `kind`: `policy = {kind = \"softmax\", beta = 2.0}`.\n"
+        yield '## Policies\n\nHow scores become a recommendation: `policy = {kind = "softmax", beta = 2.0}`.\n'
         yield from self._kinds(POLICIES)
-        yield "## Actions\n\nWhich ratings are free, by `kind`: `actions = {kind = \"past\", k = 5}`.\n"
+        yield '## Actions\n\nWhich ratings are free, by `kind`: `actions = {kind = "past", k = 5}`.\n'
         yield from self._kinds(ACTIONS)
         yield "## Engines\n\n`[engine]`: how the work is spread. It never changes a number.\n"
         yield from self._kinds(ENGINES)
@@ -163,13 +165,17 @@ class Reference:
         yield (
             "## Environments\n\n`[[environment]]`, once for each: the `name` of one of the paper's (`recaudit simulate "
             "--list`), a `kind` of those below, or `data = {...}`, a table as under [data](#data), for people who are "
-            "fitted to a log. A `label` is what tables call it. All have\n"
+            "fitted to a log. A `label` is what tables call it. Without a `name`, `ratings` and `steps` have to be said, "
+            "here or for the whole file. All have\n"
         )
-        yield self._table([*settings_of(Course), *settings_of(Environment)])
+        begins = [
+            own._replace(default=None) if own.name in ("ratings", "steps") else own for own in settings_of(Course)
+        ]
+        yield self._table([*begins, *settings_of(Environment)])
         yield from self._kinds(ENVIRONMENTS, base=Environment)
         yield "## Choices\n\nWhat people take from what they are shown, by `kind`.\n"
         yield from self._kinds(CHOICES)
-        yield "## Recommenders\n\n`[[recommender]]`, once for each: a [model](#models), or one that only simulations have.\n"
+        yield "## Recommenders\n\n`[[recommender]]`, once for each: a [model](#models), or one for simulations only.\n"
         yield self._table(_LOOP_KEYS, {"tune": "a table"})
         yield (
             "`tune = {factors = [10, 20]}` tries every combination of the values that are listed. A search instead, "
@@ -200,7 +206,7 @@ class Reference:
                 yield f"### {title}\n"
                 for name in parts:
                     if len(parts) > 1:
-                        yield f"`kind = \"{name}\"`: {_first(parts[name])}\n"
+                        yield f'`kind = "{name}"`: {_first(parts[name])}\n'
                     else:
                         yield f"{_first(parts[name])}\n"
                     if settings := settings_of(parts[name]):
@@ -211,7 +217,7 @@ class Reference:
         lines = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
         for own in settings:
             if types is not None and own.name in types:
-                type_, default = types[own.name], ""
+                type_, default = types[own.name], default_words(own) if own.is_required or own.parts else ""
             else:
                 self._meet(own)
                 type_, default = type_words(own.type, self.links), default_words(own)
@@ -227,7 +233,10 @@ class Reference:
             self._place(parts.what, title, parts)
         for cls in _specifications(setting.type):
             if parts is None and cls.__name__ not in self.links:
-                self._place(cls.__name__, cls.__name__, {cls.__name__: cls})
+                if (kind := POLICIES.kind_of(cls)) in POLICIES:
+                    self.links[cls.__name__] = f"a table with the keys of [`{kind}`](#{kind})"
+                else:
+                    self._place(cls.__name__, cls.__name__, {cls.__name__: cls})
 
     def _place(self, key: str, title: str, parts: Any) -> None:
         anchor = title.lower().replace(" ", "-")

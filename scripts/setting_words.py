@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -35,6 +35,9 @@ _PLAIN = {
     Path: "a path",
     Interactions: "a table as under [data](#data)",
 }
+_UNIONS = (Union, UnionType)
+_LONG = 120
+"""A table with more characters is not written out."""
 _LARGEST = 2**31 - 1
 """A limit that is there for the machine, and says nothing to people."""
 
@@ -50,9 +53,14 @@ class Setting(NamedTuple):
     about: str
 
     @property
+    def is_required(self) -> bool:
+        """Whether it must be there."""
+        return self.default in (PydanticUndefined, dataclasses.MISSING)
+
+    @property
     def parts(self) -> NamedParts | None:
         """What its value is one of, where it is a part with a kind."""
-        return next((own.registry for own in _metadata(self.type) if isinstance(own, OneOf)), None)
+        return next((own.registry for own in _unwrapped(self.type)[1] if isinstance(own, OneOf)), None)
 
 
 def settings_of(cls: type) -> list[Setting]:
@@ -64,11 +72,23 @@ def settings_of(cls: type) -> list[Setting]:
         given = [(own.name, hints[own.name], own.default) for own in dataclasses.fields(cls)]
     else:
         given = [
-            (field.alias or name, Annotated[field.annotation, *field.metadata, None], field.get_default(call_default_factory=True))
+            (
+                field.alias or name,
+                Annotated[field.annotation, *field.metadata, None],
+                field.get_default(call_default_factory=True),
+            )
             for name, field in found.items()
         ]
     keys = {(field.alias or name): name for name, field in (found or {}).items()}
-    return [Setting(key, type_, default, abouts.get(keys.get(key, key), "")) for key, type_, default in given]
+    return [
+        Setting(key, type_, default, abouts.get(keys.get(key, key)) or _about(type_)) for key, type_, default in given
+    ]
+
+
+def _about(annotation: Any) -> str:
+    """What a key means that nothing is said about: one that has to be the same always says which table it is in."""
+    inner = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return "Says which table this is." if get_origin(inner) is Literal and len(get_args(inner)) == 1 else ""
 
 
 def _docstrings(cls: type) -> dict[str, str]:
@@ -81,69 +101,67 @@ def _docstrings(cls: type) -> dict[str, str]:
         assert isinstance(tree, ast.ClassDef)
         for field, below in zip(tree.body, tree.body[1:], strict=False):
             text = below.value if isinstance(below, ast.Expr) else None
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Constant) and isinstance(field.target, ast.Name):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(text, ast.Constant)
+                and isinstance(field.target, ast.Name)
+            ):
                 found.setdefault(field.target.id, inspect.cleandoc(str(text.value)))
     return found
 
 
-def _metadata(annotation: Any) -> Iterator[Any]:
-    """What constrains a type, wherever it is written."""
-    if get_origin(annotation) is Annotated:
-        inner, *metadata = get_args(annotation)
-        for own in metadata:
-            yield from own.metadata if isinstance(own, FieldInfo) else [own]
-        yield from _metadata(inner)
-    elif _is_union(annotation):
-        for member in get_args(annotation):
-            yield from _metadata(member)
-
-
-def _is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, UnionType)
+def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    """A type without what constrains it and without None, and what constrains it."""
+    metadata: list[Any] = []
+    while True:
+        arguments = get_args(annotation)
+        if get_origin(annotation) is Annotated:
+            for own in arguments[1:]:
+                metadata += own.metadata if isinstance(own, FieldInfo) else [own]
+            annotation = arguments[0]
+        elif get_origin(annotation) in _UNIONS and len(members := [own for own in arguments if in_files(own)]) == 1:
+            annotation = members[0]
+        else:
+            return annotation, metadata
 
 
 def in_files(annotation: Any) -> bool:
     """Whether a file can hold such a value, and not Python alone."""
-    python_only = get_origin(annotation) is Annotated and any(isinstance(own, InstanceOf) for own in get_args(annotation))
-    return annotation is not NoneType and not python_only
+    return annotation is not NoneType and not any(isinstance(own, InstanceOf) for own in get_args(annotation))
 
 
 def type_words(annotation: Any, link: dict[str, str]) -> str:
     """A type as people say it; `link` has what a part is called, by what its registry says that it is."""
-    metadata = list(_metadata(annotation))
+    inner, metadata = _unwrapped(annotation)
     for own in metadata:
         if isinstance(own, OneOf):
             return link[own.registry.what]
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if _is_union(annotation):
-        members = [own for own in get_args(annotation) if in_files(own)]
-        if not any(own in _KNOWN for own in _hashable(metadata)) and len(members) > 1:
-            return _either(type_words(own, link) for own in members)
-        annotation = members[0] if len(members) == 1 else annotation
-        if get_origin(annotation) is Annotated:
-            return type_words(annotation, link)
-    for own in _hashable(metadata):
-        if own in _KNOWN:
+        if type(own).__hash__ is not None and own in _KNOWN:
             return _KNOWN[own]
+    if get_origin(inner) is not None:
+        return _several_words(inner, link)
+    if inner in (int, float):
+        return _PLAIN[inner] + _range(metadata, inner)
+    found = _PLAIN.get(inner) or link.get(getattr(inner, "__name__", ""))
+    if found is None:
+        raise TypeError(f"{annotation} has no words: add them to scripts/setting_words.py")
+    return found
+
+
+def _several_words(annotation: Any, link: dict[str, str]) -> str:
+    """A type that is made of others."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return _either(f"`{json.dumps(value)}`" for value in arguments)
-    if origin in (Sequence, list) or (origin is tuple and arguments[-1] is Ellipsis):
-        return f"a list, each {type_words(arguments[0], link)}"
-    if origin is tuple:
+    if origin in _UNIONS:
+        return _either(type_words(own, link) for own in arguments if in_files(own))
+    if origin is tuple and arguments[-1] is not Ellipsis:
         return f"a list of {len(arguments)}, each {type_words(arguments[0], link)}"
+    if origin in (tuple, list, Sequence):
+        return f"a list, each {type_words(arguments[0], link)}"
     if origin is dict:
         return f"a table, each value {type_words(arguments[1], link)}"
-    if annotation in _PLAIN:
-        return _PLAIN[annotation] + (_range(metadata, annotation) if annotation in (int, float) else "")
-    if isinstance(annotation, type) and annotation.__name__ in link:
-        return link[annotation.__name__]
     raise TypeError(f"{annotation} has no words: add them to scripts/setting_words.py")
-
-
-def _hashable(metadata: Iterable[Any]) -> list[Any]:
-    return [own for own in metadata if type(own).__hash__ is not None]
 
 
 def _either(words: Iterable[str]) -> str:
@@ -153,29 +171,33 @@ def _either(words: Iterable[str]) -> str:
 
 def _range(metadata: list[Any], kind: type) -> str:
     """The limits of a number: `, 1 or more`."""
-    low = next((own.ge for own in metadata if isinstance(own, Ge)), None)
-    above = next((own.gt for own in metadata if isinstance(own, Gt)), None)
-    high = next((own.le for own in metadata if isinstance(own, Le)), None)
-    below = next((own.lt for own in metadata if isinstance(own, Lt)), None)
-    high = None if high == _LARGEST else high
-    if kind is int and above is not None:
-        low, above = above + 1, None  # type: ignore[operator]  # a whole number
-    if low is not None and high is not None:
-        return f" from {low:g} to {high:g}"
-    if above is not None and below is not None:
-        return f" between {above:g} and {below:g}"
-    ends = [f"{low:g} or more"] if low is not None else [f"above {above:g}"] if above is not None else []
-    ends += [f"at most {high:g}"] if high is not None else [f"below {below:g}"] if below is not None else []
+    found: dict[str, Any] = {
+        limit: getattr(own, limit)
+        for own in metadata
+        for limit, cls in (("ge", Ge), ("gt", Gt), ("le", Le), ("lt", Lt))
+        if isinstance(own, cls) and getattr(own, limit) != _LARGEST
+    }
+    if kind is int and "gt" in found:
+        found["ge"] = found.pop("gt") + 1
+    told = {limit: f"{end:,}".removesuffix(".0") for limit, end in found.items()}
+    match told:
+        case {"ge": low, "le": high}:
+            return f" from {low} to {high}"
+        case {"gt": low, "lt": high}:
+            return f" between {low} and {high}"
+    words = {"ge": "{} or more", "gt": "above {}", "le": "at most {}", "lt": "below {}"}
+    ends = [words[limit].format(told[limit]) for limit in words if limit in told]
     return f", {' and '.join(ends)}" if ends else ""
 
 
 def default_words(setting: Setting) -> str:
     """A default as it would be written in TOML; empty where nothing is the default."""
-    if setting.default in (PydanticUndefined, dataclasses.MISSING):
+    if setting.is_required:
         return "required"
     value = setting.default
     if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        return f"`{toml(as_data(value, setting.parts))}`"
+        whole = toml(as_data(value, setting.parts))
+        return f"`{whole}`" if len(whole) < _LONG else "its own defaults"
     return "" if value is None else f"`{toml(value)}`"
 
 
@@ -185,4 +207,6 @@ def toml(value: Any) -> str:
         return f"{{{', '.join(f'{key} = {toml(own)}' for key, own in value.items() if own is not None)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, float):
+        value = float(f"{value:.6g}")
     return json.dumps(value if isinstance(value, bool | int | float) else str(value), ensure_ascii=False)

@@ -92,17 +92,23 @@ class Configuration(Specification):
     """Everything that a run's numbers follow from, and how the work is spread."""
 
     seed: int = Field(default=0, ge=0)
+    """What everything random follows from: the split, training, samples and intervals."""
     data: AnyData
+    """The ratings, and what is known about users and items."""
     split: AnySplitter = RandomSplit()
+    """Which ratings are held out, for the audits that test a model on what it has not seen."""
     models: Annotated[
         tuple[Annotated[Model, PlainValidator(read_model)], ...],
         BeforeValidator(_listed),
         AfterValidator(_labelled),
     ] = Field(alias="model")
+    """What is audited, one or several side by side."""
     audits: Annotated[dict[str, Audit], PlainValidator(read_audits)] = Field(
         default_factory=lambda: dict[str, Audit](accuracy=Accuracy(), exposure=Exposure())
     )
+    """What every model is put to; accuracy and exposure where nothing is said."""
     engine: AnyEngine = Serial()
+    """How the work is spread; it never changes a number."""
     _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")

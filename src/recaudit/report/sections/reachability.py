@@ -301,7 +301,8 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     others = f"; and {plural(len(unreached) - _NAMED, 'other')}" if len(unreached) > _NAMED else ""
     claim = f"With {model}, no user asked can make {share} of the items likelier than by chance"
     detail = f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
-    detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}.{basis(evidence, AUDIT, model)}"
+    detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
+    detail += basis(evidence, AUDIT, model)
     yield Finding(claim, detail, "reach", of_share(len(unreached) / len(reach.items)), len(reach.users))
 
 

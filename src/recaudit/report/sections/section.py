@@ -20,8 +20,8 @@ Question = Callable[[Evidence], Iterator[Finding]]
 class Section(ABC):
     """How an audit, or a few that belong together, are shown: a part of the page, and what is found in it.
 
-    Its template gets `section`, which is what `content` gives, with its `notes`, and `evidence`; what the content holds under `metrics`
-    is defined on the page, and what it holds under `methods` is said among the methods.
+    Its template gets `section`, which is what `content` gives and its `notes`, and `evidence`; what the content holds
+    under `metrics` is defined on the page, and what it holds under `methods` is said among the methods.
     """
 
     audits: tuple[str, ...]
