@@ -165,7 +165,7 @@ class Reference:
         yield (
             "## Environments\n\n`[[environment]]`, once for each: the `name` of one of the paper's (`recaudit simulate "
             "--list`), a `kind` of those below, or `data = {...}`, a table as under [data](#data), for people who are "
-            "fitted to a log. A `label` is what tables call it. Without a `name`, `ratings` and `steps` have to be said, "
+            "fitted to a log. Tables call it by its `label`. Without a `name`, `ratings` and `steps` have to be said, "
             "here or for the whole file. All have\n"
         )
         begins = [

@@ -21,10 +21,10 @@ from recaudit.data.interactions import Interactions
 from recaudit.specification import Id, InputFile, InputFolder, NamedParts, OneOf, Some, as_data
 
 _KNOWN = {
-    Some.__metadata__[0]: "how many, or a list of ids",
-    Id.__metadata__[0]: "an id: a whole number or a text",
-    InputFile.__metadata__[-1]: "a file that exists",
-    InputFolder.__metadata__[-1]: "a folder that exists",
+    get_args(Some)[1]: "how many, or a list of ids",
+    get_args(Id)[1]: "an id: a whole number or a text",
+    get_args(InputFile)[-1]: "a file that exists",
+    get_args(InputFolder)[-1]: "a folder that exists",
 }
 """Types that are known by one of their validators."""
 _PLAIN = {
@@ -127,7 +127,8 @@ def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
 
 def in_files(annotation: Any) -> bool:
     """Whether a file can hold such a value, and not Python alone."""
-    return annotation is not NoneType and not any(isinstance(own, InstanceOf) for own in get_args(annotation))
+    # `InstanceOf[X]` is X, annotated with what checks that a value is one.
+    return annotation is not NoneType and not any(type(own) is InstanceOf for own in get_args(annotation))
 
 
 def type_words(annotation: Any, link: dict[str, str]) -> str:

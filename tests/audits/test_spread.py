@@ -17,6 +17,7 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits import spread
 from recaudit.audits.audit import Context, Subject
 from recaudit.audits.fidelity.audit import Fidelity
+from recaudit.audits.lists.exposure import Exposure
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.spread import resolve, resolved
 from recaudit.data import Interactions
@@ -133,8 +134,8 @@ def test_who_has_nothing_to_choose_from_is_left_out() -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 7.3, 4000.0])
 def test_a_scaled_copy_of_a_model_gets_the_same_numbers(als: FittedModel, factor: float) -> None:
-    settings = {"policy": Softmax(perplexity=5), "actions": NextK(3), "users": 5, "by": (), "samples": 5}
-    one, other = (ra.reachability(model, **settings) for model in (als, Scaled(als, factor)))
+    audit = Reachability(policy=Softmax(perplexity=5), actions=NextK(3), users=5, by=(), samples=5)
+    one, other = (audit.run(model) for model in (als, Scaled(als, factor)))
     assert other.settings["beta"] * factor == pytest.approx(one.settings["beta"], rel=1e-9)
     for column in ("value", "baseline"):
         np.testing.assert_allclose(other.pairs[column].to_numpy(), one.pairs[column].to_numpy(), rtol=1e-9, atol=0)
@@ -180,13 +181,13 @@ class TestInAudits:
     def test_the_result_says_what_was_used(self, als: FittedModel) -> None:
         found = ra.exposure(als, policy=Softmax(perplexity=4), samples=5)
         beta = beta_of(als, 4)
-        assert found.audit.policy == Softmax(beta=beta)
+        assert found.audit == Exposure(policy=Softmax(beta=beta), samples=5)
         assert found.settings["policy"] == {"kind": "softmax", "beta": beta}
         assert {name: found.settings[name] for name in ("perplexity", "beta")} == {"perplexity": 4.0, "beta": beta}
 
     def test_any_engine_gives_the_same_beta(self, als: FittedModel) -> None:
-        asked = {"policy": Softmax(perplexity=4), "samples": 5}
-        one, other = (ra.exposure(als, engine=engine, **asked) for engine in (None, Threads(2)))
+        audit = Exposure(policy=Softmax(perplexity=4), samples=5)
+        one, other = (audit.run(als, engine=engine) for engine in (None, Threads(2)))
         assert one.settings == other.settings
 
     def test_it_is_resolved_wherever_an_audit_has_it(self, als: FittedModel) -> None:

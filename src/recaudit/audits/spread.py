@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -53,10 +53,12 @@ def resolved(audit: AnyAudit, subject: Subject, context: Context) -> tuple[AnyAu
     """
     update: dict[str, Any] = {}
     facts: dict[str, Any] = {}
-    candidates = getattr(audit, "candidates", "unseen")
+    candidates: Candidates = getattr(audit, "candidates", "unseen")
 
-    def found(policy: ListPolicy) -> tuple[ListPolicy, dict[str, Any]]:
-        return resolve(policy, _model(subject, context), candidates, context.rng)
+    def found(policy: Softmax) -> tuple[Softmax, dict[str, Any]]:
+        made, own = resolve(policy, _model(subject, context), candidates, context.rng)
+        assert isinstance(made, Softmax)
+        return made, own
 
     for name, value in audit:
         if _open(value):
@@ -92,7 +94,7 @@ def resolve(
     return Softmax(beta=beta), {"perplexity": policy.perplexity, "beta": beta, "spread_users": len(below_best)}
 
 
-def _open(value: object) -> bool:
+def _open(value: object) -> TypeGuard[Softmax]:
     return isinstance(value, Softmax) and value.perplexity is not None
 
 
@@ -139,8 +141,8 @@ def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> floa
     """The one beta of this perplexity."""
     if not below_best:
         raise NotSupportedError(f"{name}: nobody has anything to choose from, so that perplexity has no meaning.")
-    ends = [float(np.log(beta)) for beta in BETAS]
-    most, least = (_mean_perplexity(end, below_best) for end in ends)
+    low, high = (float(np.log(beta)) for beta in BETAS)
+    most, least = (_mean_perplexity(end, below_best) for end in (low, high))
     if not least < perplexity < most:
         why = "users have no more to choose from" if perplexity >= most else "their scores are too close to each other"
         raise NotSupportedError(
@@ -151,5 +153,4 @@ def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> floa
     def above(log_beta: float) -> float:
         return float(np.log(_mean_perplexity(log_beta, below_best) / perplexity))
 
-    found: float = brentq(above, *ends, xtol=_TOLERANCE, maxiter=_STEPS)
-    return float(np.exp(found))
+    return float(np.exp(brentq(above, low, high, xtol=_TOLERANCE, maxiter=_STEPS)))

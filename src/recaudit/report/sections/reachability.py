@@ -273,7 +273,7 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
     """Does what a user can get, doing the best for it, still follow popularity?"""
     model = evidence.front("availability")
     groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
-    if len(groups) < 2:
+    if model is None or len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
     if most.estimate.exceeds(least.estimate):
