@@ -28,6 +28,7 @@ from recaudit.interventions import Future, NextK
 from recaudit.models import ALS, EASE
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import History, as_black_box, from_system
+from recaudit.models.given.queries import Queries
 from recaudit.models.response import AffineResponse, Response
 from recaudit.policies import ListPolicy, Softmax, Top1
 
@@ -128,7 +129,7 @@ def test_who_has_nothing_to_choose_from_is_left_out() -> None:
     assert resolve(Softmax(perplexity=1.5), Fixed(data, scores), "unseen", 0)[1]["spread_users"] == 1
     assert resolve(Softmax(perplexity=1.5), Fixed(data, scores), "all", 0)[1]["spread_users"] == 2
     seen = Interactions.from_frame(frame.filter(pl.col("user") == "a"))
-    with pytest.raises(NotSupportedError, match="nobody"):
+    with pytest.raises(NotSupportedError, match="nobody is known to have a choice"):
         beta_of(Fixed(seen, scores[:1]), 1.5)
 
 
@@ -154,6 +155,7 @@ def test_a_system_is_asked_about_a_few_users_only(als: FittedModel) -> None:
     system = as_black_box(als)
     _, facts = resolve(Softmax(perplexity=5), system, "unseen", 0)
     assert facts["spread_users"] == system.queries.asked == spread.ASKED
+    assert resolve(Softmax(perplexity=5), system.counting(Queries(7)), "unseen", 0)[1]["spread_users"] == 7
 
 
 def test_users_about_whom_a_system_fails_are_left_out(tiny: Interactions) -> None:

@@ -16,10 +16,11 @@ import torch
 from scipy.optimize import brentq
 
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.audits.asking import FAILURES
 from recaudit.audits.samples import Candidates, candidate_items, resolve_users
 from recaudit.engines import Serial
 from recaudit.engines.base import blocks
-from recaudit.errors import InputError, NotSupportedError, SystemFailedError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Future
 from recaudit.models.base import FittedModel
 from recaudit.models.given.black_box import BlackBox
@@ -119,7 +120,7 @@ def _below_best(model: FittedModel, candidates: Candidates, rng: int) -> list[Fl
 def _rows(model: FittedModel, candidates: Candidates, users: IntArray) -> list[FloatArray]:
     try:
         scores = model.scores(users)
-    except SystemFailedError:
+    except FAILURES:
         return []
     allowed = torch.from_numpy(candidate_items(model.data, users, None, candidates)) & model.may_show(scores)
     check_finite(scores, allowed)
@@ -140,7 +141,9 @@ def _mean_perplexity(log_beta: float, below_best: list[FloatArray]) -> float:
 def _beta_of(perplexity: float, below_best: list[FloatArray], name: str) -> float:
     """The one beta of this perplexity."""
     if not below_best:
-        raise NotSupportedError(f"{name}: nobody has anything to choose from, so that perplexity has no meaning.")
+        raise NotSupportedError(
+            f"{name}: nobody is known to have a choice of items, so that perplexity has no meaning."
+        )
     low, high = (float(np.log(beta)) for beta in BETAS)
     most, least = (_mean_perplexity(end, below_best) for end in (low, high))
     if not least < perplexity < most:

@@ -54,7 +54,7 @@ class ModelRecord(Record):
     kind: str
     settings: dict[str, Any]
     given: bool = False
-    """Whether it was made elsewhere, so that nothing shows which ratings it has seen."""
+    """Whether it was made elsewhere, so that nothing shows that it has not seen the held-out ratings."""
     fit_seconds: float | None = None
     """None until it was fitted."""
 

@@ -7,7 +7,7 @@ from math import exp
 from typing import Any, NamedTuple
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.numbers import count, listing, plural, verb
+from recaudit.report.kit.numbers import count, plural
 
 CHOSEN = "Each model's beta is chosen so that it spreads over {:g} items on average"
 
@@ -23,8 +23,9 @@ def notes(evidence: Evidence, audit: str) -> list[Note]:
     """Whatever is known about what this audit's numbers rest on: warnings, chosen betas, update rules, questions."""
     facts = {model: evidence.facts(model, audit) for model in evidence.models if audit in evidence.run.audits(model)}
     rules = [Note(f"How {model} takes in ratings: {_rule(own)}") for model, own in facts.items() if "rule" in own]
-    asked = [Note(_asked(model, own)) for model, own in facts.items() if "asked" in own]
-    return [*_seen_before(evidence, audit, facts), *_spread(facts), *rules, *asked]
+    asked = [note for model, own in facts.items() for note in _questions(model, own)]
+    seen = _seen_before(evidence, facts) if audit == "accuracy" else []
+    return [*seen, *_spread(facts), *rules, *asked]
 
 
 def basis(evidence: Evidence, audit: str, model: str) -> str:
@@ -61,22 +62,37 @@ def _spread(facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
     return [Note(f"{CHOSEN.format(n)}: {betas}.") for n, betas in each.items()]
 
 
-def _asked(model: str, facts: Mapping[str, Any]) -> str:
-    """`facts`: how many users were `asked` about, by cause for how many it `failed`, out of a `sample` of how many."""
-    failed: Mapping[str, int] = facts.get("failed") or {}
-    causes = ", ".join(f"{cause} ({count(times)})" for cause, times in failed.items())
-    drawn = f" of a sample of {count(facts['sample'])}" if facts.get("sample") else ""
-    told = f", {count(sum(failed.values()))} failed: {causes}" if failed else ""
-    return f"{model} was asked about {plural(facts['asked'], 'user')}{drawn}{told}."
+def _questions(model: str, facts: Mapping[str, Any]) -> list[Note]:
+    """Of a system that was asked: about whom, for how many users it failed and why, and what its lists are like."""
+    told = []
+    if "asked" in facts:
+        told.append(
+            f"{model} was asked about {count(facts['asked']['users'])} of {plural(facts['asked']['of'], 'user')}."
+        )
+    if "failed" in facts:
+        causes = ", ".join(f"{cause} ({count(times)})" for cause, times in facts["failed"].items())
+        told.append(f"{model} gave no answer about {plural(sum(facts['failed'].values()), 'user')}: {causes}.")
+    if "lists" in facts:
+        lists = facts["lists"]
+        less = f", {count(lists['shorter'])} of them shorter than asked for" if lists["shorter"] else ""
+        without = f"; {count(lists['without'])} have none" if lists["without"] else ""
+        told.append(f"The lists of {model} are its own: of {plural(lists['users'], 'user')}{less}{without}.")
+    return [Note(text) for text in told]
 
 
-def _seen_before(evidence: Evidence, audit: str, facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
-    """Whether held-out ratings may have been seen: of accuracy."""
-    memory = {model: own["memory"] for model, own in facts.items() if "memory" in own}
-    given = [model.label for model in evidence.run.manifest.models if model.given and model.label in facts]
-    found = [Note(f"{model}: {own['text']}", warning=True) for model, own in memory.items() if own["suspect"]]
-    if given and audit == "accuracy":
-        were = verb(given, "was", "were")
-        text = f"{listing(given)} {were} made elsewhere: the held-out part cannot be shown to be unseen by "
-        found.append(Note(f"{text}{verb(given, 'this model', 'these models')}."))
+def _seen_before(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
+    """Of accuracy, whether held-out ratings may have been seen."""
+    given = {model.label for model in evidence.run.manifest.models if model.given}
+    found = []
+    for model, own in facts.items():
+        memory = own.get("memory", {"verdict": "unknown", "why": "it was not tested"})
+        if memory["verdict"] == "memory":
+            shares = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
+            text = f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they have "
+            text += f"with other people is {shares} of that of training items. Its accuracy is probably memory."
+            found.append(Note(text, warning=True))
+        elif model in given:
+            looks = "it does not look so" if memory["verdict"] == "no memory" else f"not known: {memory['why']}"
+            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. Whether its "
+            found.append(Note(f"{text}numbers are memory: {looks}."))
     return found
