@@ -167,7 +167,8 @@ def _several_words(annotation: Any, link: dict[str, str]) -> str:
 
 def _either(words: Iterable[str]) -> str:
     *first, last = dict.fromkeys(words)
-    return f"{', '.join(first)} or {last}" if first else last
+    comma = "," if any(", " in own for own in first) else ""
+    return f"{', '.join(first)}{comma} or {last}" if first else last
 
 
 def _range(metadata: list[Any], kind: type) -> str:

@@ -88,11 +88,11 @@ def _seen_before(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]]) -> 
         memory = own.get("memory", {"verdict": "unknown", "why": "it was not tested"})
         if memory["verdict"] == "memory":
             shares = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
-            text = f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they have "
-            text += f"with other people is {shares} of that of training items. Its accuracy is probably memory."
+            text = f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they "
+            text += f"have with other people is {shares} of that of training items. Its accuracy is probably memory."
             found.append(Note(text, warning=True))
         elif model in given:
             looks = "it does not look so" if memory["verdict"] == "no memory" else f"not known: {memory['why']}"
-            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. Whether its "
-            found.append(Note(f"{text}numbers are memory: {looks}."))
+            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. Whether "
+            found.append(Note(f"{text}its numbers are memory: {looks}."))
     return found
