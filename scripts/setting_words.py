@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel, InstanceOf
+from pydantic import BaseModel, InstanceOf, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -27,13 +27,15 @@ _KNOWN = {
     get_args(InputFolder)[-1]: "a folder that exists",
 }
 """Types that are known by one of their validators."""
-_PLAIN = {
+_PLAIN: dict[Any, str] = {
     bool: "true or false",
     str: "a text",
     int: "a whole number",
     float: "a number",
     Path: "a path",
     Interactions: "a table as under [data](#data)",
+    Any: "any value",
+    JsonValue: "any value",
 }
 _UNIONS = (Union, UnionType)
 _LONG = 120
