@@ -113,15 +113,20 @@ class TestUnseen:
         assert note.warning
         assert "99% [97%, 101%] of that of training items" in note.text
         assert "Warning. ALS ranks held-out items as" in section(evidence, "accuracy")
+        first = findings_of(evidence)[0]
+        assert (first.claim, first.section) == ("The accuracy of ALS is probably memory", "accuracy")
+        assert "99% [97%, 101%]" in first.detail
 
     def test_a_model_that_was_fitted_here_needs_no_word(self, tmp_path: Path) -> None:
-        assert not notes(evidence_of(tmp_path, ALS=[accuracy()]), "accuracy")
+        evidence = evidence_of(tmp_path, ALS=[accuracy()])
+        assert not notes(evidence, "accuracy")
+        assert not any("memory" in finding.claim for finding in findings_of(evidence))
 
     @pytest.mark.parametrize(
         ("memory", "looks"),
         [
-            ({"verdict": "no memory", "share": 0.4}, "it does not look so."),
-            ({"verdict": "unknown", "why": "too few users"}, "not known: too few users."),
+            ({"verdict": "no memory", "share": 0.4}, "Its ranks do not look like memory."),
+            ({"verdict": "unknown", "why": "too few users"}, "Whether they are memory is not known: too few users."),
             (None, "not known: it was not tested."),
         ],
     )

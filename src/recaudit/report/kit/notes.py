@@ -80,19 +80,33 @@ def _questions(model: str, facts: Mapping[str, Any]) -> list[Note]:
     return [Note(text) for text in told]
 
 
+def memory_of(evidence: Evidence, model: str) -> str:
+    """Why the accuracy of this model is probably memory; empty where nothing says so."""
+    memory = evidence.facts(model, "accuracy").get("memory", {})
+    if memory.get("verdict") != "memory":
+        return ""
+    share = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
+    return (
+        f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they have with "
+        f"other people is {share} of that of training items."
+    )
+
+
 def _seen_before(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
     """Of accuracy, whether held-out ratings may have been seen."""
     given = {model.label for model in evidence.run.manifest.models if model.given}
     found = []
     for model, own in facts.items():
         memory = own.get("memory", {"verdict": "unknown", "why": "it was not tested"})
-        if memory["verdict"] == "memory":
-            shares = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
-            text = f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they "
-            text += f"have with other people is {shares} of that of training items. Its accuracy is probably memory."
-            found.append(Note(text, warning=True))
+        if text := memory_of(evidence, model):
+            found.append(Note(f"{text} Its accuracy is probably memory.", warning=True))
         elif model in given:
-            looks = "it does not look so" if memory["verdict"] == "no memory" else f"not known: {memory['why']}"
-            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. Whether "
-            found.append(Note(f"{text}its numbers are memory: {looks}."))
+            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. "
+            honest = memory["verdict"] == "no memory"
+            text += (
+                "Its ranks do not look like memory"
+                if honest
+                else f"Whether they are memory is not known: {memory['why']}"
+            )
+            found.append(Note(f"{text}."))
     return found
