@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts coverage properties hard format bench clean
+.PHONY: demo test lint contracts coverage properties hard reference format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -29,6 +29,10 @@ hard: .venv/test.stamp
 	$(BIN)/python scripts/hard_instances.py
 	$(BIN)/python scripts/fuzz.py
 	$(BIN)/python scripts/damage_runs.py
+
+# docs/configuration.md, from the classes.
+reference: .venv/test.stamp
+	$(BIN)/python scripts/reference.py
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,10 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.stats import binom
 
+from recaudit.errors import InputError
 from recaudit.policies import EpsilonGreedy, Power, Softmax, Top1, top_items
+from recaudit.registry import POLICIES
+from recaudit.specification import as_data
 from recaudit.testing.policies import PolicyContract
 
 EVERYTHING = torch.ones(1, 3, dtype=torch.bool)
@@ -122,3 +128,27 @@ def test_top_items_equals_a_stable_sort(scores: NDArray[np.float64], n: int) -> 
         candidates = np.flatnonzero(allowed[row])
         best = candidates[np.argsort(-scores[row, candidates], kind="stable")][:n].tolist()
         assert found[row].tolist() == best + [-1] * (n - len(best))
+
+
+class TestPerplexity:
+    """`tests/audits/test_spread.py` has the beta that it means for a model."""
+
+    def test_it_stands_in_the_place_of_beta(self) -> None:
+        with pytest.raises(ValidationError, match="beta or perplexity"):
+            Softmax(beta=1.0, perplexity=10)
+        assert repr(Softmax(perplexity=10)) == "Softmax(perplexity=10.0)"
+        assert repr(Softmax()) == "Softmax(beta=1.0)"
+
+    @pytest.mark.parametrize("perplexity", [1, 0, -3, float("inf"), float("nan"), "10", True])
+    def test_it_is_a_number_above_1(self, perplexity: Any) -> None:
+        with pytest.raises(ValidationError, match="perplexity"):
+            Softmax(perplexity=perplexity)
+
+    def test_it_travels_as_data(self) -> None:
+        policy = Softmax(perplexity=10)
+        assert as_data(policy, POLICIES) == {"kind": "softmax", "perplexity": 10.0}
+        assert Softmax.model_validate(as_data(policy)) == pickle.loads(pickle.dumps(policy)) == policy
+
+    def test_without_a_model_it_has_no_probabilities(self) -> None:
+        with pytest.raises(InputError, match="depends on the model"):
+            Softmax(perplexity=2).log_probabilities(torch.ones(1, 3), EVERYTHING)

@@ -28,6 +28,12 @@ class Crafted:
     tables: Mapping[str, pl.DataFrame]
 
 
+RULE: Mapping[str, Any] = {
+    "rule": "the user's vector is solved anew; items are held",
+    "fidelity": {"pairs": 3, "median_error": 0.02, "realised_share": 0.93, "refit_difference": 0.0},
+}
+"""What every result about new ratings says of how they are taken in."""
+
 RATING = ("rmse", "mae")
 RANKING = ("ndcg", "recall", "precision", "map", "mrr")
 
@@ -60,6 +66,7 @@ def accuracy(
     users: int = 100,
     excluded: int = 0,
     status: str = "",
+    facts: Mapping[str, Any] | None = None,
 ) -> Crafted:
     """An accuracy result: every ranking metric as `ndcg`, both rating metrics as `rmse`."""
     numbers = dict.fromkeys(RATING, rmse) | dict.fromkeys(RANKING, ndcg)
@@ -71,7 +78,8 @@ def accuracy(
     own = {name: pl.Series(per_user, dtype=pl.Float64) for name in (*RATING, *RANKING)}
     return Crafted(
         "accuracy",
-        {"k": 10, "relevant": None, "policy": {"kind": "top-1"}, "confidence": 0.95, "samples": 100, "rng": 0},
+        {"k": 10, "relevant": None, "policy": {"kind": "top-1"}, "confidence": 0.95, "samples": 100, "rng": 0}
+        | dict(facts or {}),
         {
             "summary": pl.DataFrame(rows, SUMMARY_SCHEMA),
             "groups": pl.concat([pl.DataFrame(schema=GROUP_SCHEMA), *by]),
@@ -147,8 +155,9 @@ def reachability(
     lift: Number = (2.5, 2.0, 3.0),
     people: Mapping[str, float] | None = None,
     by: Sequence[pl.DataFrame] = (),
+    facts: Mapping[str, Any] | None = None,
 ) -> Crafted:
-    """A reachability result over these pairs; `people` is the discovery of each user."""
+    """A reachability result over these pairs; `people` is the discovery of each user, `facts` are further ones."""
     numbers = {"discovery": (discovery, 0.25), "availability": (availability, 0.005), "lift": (lift, None)}
     rows = [{"metric": name, **cells(number, baseline=base)} for name, (number, base) in numbers.items()]
     frame = pl.DataFrame(
@@ -182,6 +191,8 @@ def reachability(
             "actions": {"kind": "next-k", "k": 10, "ratings": None, "changes": None},
             "policy": {"kind": "softmax", "beta": 2.0},
             "tolerance": 1e-6,
+            **RULE,
+            **(facts or {}),
         },
         {
             "summary": pl.DataFrame(rows, SUMMARY_SCHEMA),
@@ -239,6 +250,7 @@ def agency(
     worked: Sequence[Moved] = (),
     titles: Mapping[str, str] | None = None,
     left_out: Mapping[str, Sequence[str]] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Crafted:
     """An agency result with these overall numbers; metrics that are `left_out`, by reason, have none."""
     missing = [metric for metrics in (left_out or {}).values() for metric in metrics]
@@ -264,6 +276,8 @@ def agency(
         "popular items": "the 3 with the most ratings against 3 of rank 10 to 15",
         "active editors": "the 4 with the most ratings against 4 of rank 13 to 20",
         "statuses": {"past_lift": {"solved": 1200}},
+        **RULE,
+        **(facts or {}),
     }
     return Crafted(
         "agency",
@@ -292,6 +306,7 @@ class Model:
     results: Sequence[Crafted]
     kind: str = "ease"
     skipped: Mapping[str, str] = field(default_factory=dict)
+    given: bool = False
 
 
 @dataclass(frozen=True)
@@ -329,7 +344,10 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
             categories=data.categories,
         ),
         versions={"python": "3.11.9", "recaudit": "0.1.0"},
-        models=tuple(ModelRecord(label=model.label, kind=model.kind, settings={"factors": 8}) for model in models),
+        models=tuple(
+            ModelRecord(label=model.label, kind=model.kind, settings={"factors": 8}, given=model.given)
+            for model in models
+        ),
         audits=tuple(audits),
         steps=(),
     )

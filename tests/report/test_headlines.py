@@ -68,7 +68,9 @@ class TestWhatUsersCanChange:
             "Widest gap between user groups",
         ]
         assert (found[1].value, found[1].interval) == (f"{TIMES}2.50", f"[{TIMES}2.25, {TIMES}2.75]")
-        assert found[1].meaning == "How many times as likely users of Next can make an item at best, on average."
+        assert found[1].meaning.startswith(
+            "How many times as likely users of Next can make an item at best, on average."
+        )
 
     def test_discovery_stands_in_for_a_lift_that_there_is_not(self, tmp_path: Path) -> None:
         models = [Model("A", [accuracy(), reachability(self.PAIRS, lift=None)])]

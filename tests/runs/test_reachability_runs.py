@@ -144,3 +144,26 @@ class TestSkipped:
 
 def interrupt(*args: object, **kwargs: object) -> object:
     raise KeyboardInterrupt
+
+
+class TestSeveralModels:
+    def test_an_audit_without_a_policy_spreads_each_over_as_many_items(self, tmp_path: Path) -> None:
+        text = CONFIG.replace('policy = {kind = "softmax", beta = 1.0}\n', "")
+        steps = execute(parsed(text), tmp_path / "out").manifest.steps
+        found = {step.model: step.settings for step in steps if step.audit == "reachability"}
+        assert {settings["perplexity"] for settings in found.values()} == {10.0}
+        betas = {model: settings["policy"]["beta"] for model, settings in found.items()}
+        assert betas == {model: settings["beta"] for model, settings in found.items()}
+        assert betas["ALS"] != betas["ItemKNN"]
+
+    def test_a_policy_of_ones_own_stays(self, run: Run) -> None:
+        settings = [step.settings for step in run.manifest.steps if step.audit == "reachability"]
+        assert [own["policy"]["beta"] for own in settings] == [1.0, 1.0]
+        assert not any("perplexity" in own for own in settings)
+
+    def test_one_model_is_asked_as_in_python(self) -> None:
+        text = CONFIG.replace('policy = {kind = "softmax", beta = 1.0}\n', "")
+        head, rest = text.split("[[model]]", 1)
+        alone = parsed(head + '[[model]]\nkind = "als"\n[audits.reachability]' + rest.split("[audits.reachability]")[1])
+        assert alone.audits["reachability"].policy == Softmax(beta=2.0)  # type: ignore[attr-defined]
+        assert parsed(text).audits["exposure"] == alone.audits["exposure"]

@@ -12,13 +12,14 @@ import torch
 
 from recaudit.arrays import IntArray
 from recaudit.audits.asking import Visit, check_budget
-from recaudit.audits.audit import Subject
+from recaudit.audits.audit import Context, Subject
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.instability.solvers import ANSWERS, PairwiseSolver, ask_distance
 from recaudit.audits.logs import observed_log
 from recaudit.audits.reachability.audit import USERS, Reachability
 from recaudit.audits.reachability.search import SearchMethod, refuse_many, search_distance
 from recaudit.audits.samples import resolve_users
+from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
@@ -100,6 +101,7 @@ def compare_access(
     check_exact(model)
     asked: dict[str, Any] = {"users": users, "targets": targets, "budget": budget}
     audit = Reachability(actions=actions or Past(5), policy=policy or Softmax(), **asked)
+    audit, _ = resolved(audit, Subject(model), Context(rng))
     log, engine = observed_log(model, data, audit.actions), engine or Serial()
     positions = resolve_users(audit.users, log, rng)
     methods = {
@@ -144,6 +146,7 @@ def compare_access_instability(
     check_exact(model)
     asked: dict[str, Any] = {"viewers": viewers, "editors": editors, "distance": distance, "budget": budget}
     audit = Instability(edits=edits or Past(5), policy=policy or Softmax(), pairs=True, **asked)
+    audit, _ = resolved(audit, Subject(model), Context(rng))
     actions, engine = audit.edits, engine or Serial()
     if not isinstance(actions, Actions) or actions.changes is not None or not isinstance(audit.policy, Softmax):
         raise NotSupportedError(f"Ascent and black-box search take Softmax and no limit on changes, not {actions}.")

@@ -19,6 +19,7 @@ from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
+from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
 from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
@@ -144,7 +145,11 @@ class Audit(Specification, ABC):
                 )
         if device != "cpu" and not self.uses_device:
             raise NotSupportedError(f"{AUDITS.kind_of(self)} is computed on the CPU; received device={device!r}.")
-        return self.measure(subject, Context(rng, engine or Serial(), device))
+        context = Context(rng, engine or Serial(), device)
+        audit, facts = resolved(self, subject, context)
+        result = audit.measure(subject, context)
+        result.facts.update(facts)
+        return result
 
     @abstractmethod
     def measure(self, subject: Subject, context: Context) -> Result:

@@ -26,9 +26,13 @@ class ListColumns:
     """What the columns of a frame of lists are called; `rank` or `score` may be missing, not both."""
 
     user: str = "user"
+    """The column of user ids."""
     item: str = "item"
+    """The column of item ids."""
     rank: str = "rank"
+    """The column of places, the first is 1."""
     score: str = "score"
+    """The column of scores, the highest first."""
 
 
 @final

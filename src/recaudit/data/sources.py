@@ -25,6 +25,7 @@ class NamedData(Specification):
     """A data set that recaudit knows by name."""
 
     name: Annotated[str, AfterValidator(_known_data_set)]
+    """Which: 'recaudit data list' has the names."""
     path: InputFolder | None = None
     """The folder that holds its files; without it they are looked for, or downloaded."""
 
@@ -51,10 +52,13 @@ class OwnData(Specification):
     file: InputFile
     """The ratings."""
     user: str = "user"
+    """The column of user ids."""
     item: str = "item"
+    """The column of item ids."""
     rating: str | Literal[False] = "rating"
     """The rating's column; false takes every row as a rating of 1."""
     time: str | None = None
+    """The column of times: numbers or dates. Without it nothing is known about the order of ratings."""
     scale: Annotated[tuple[float, float], AfterValidator(_ascending)] | None = None
     """The lowest and highest rating that can be given; without it, those that were."""
     duplicates: Literal["error", "last", "mean"] = "error"

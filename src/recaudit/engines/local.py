@@ -33,6 +33,7 @@ class Serial(Engine):
 @dataclass(frozen=True)
 class _Workers(Engine, ABC):
     workers: int = 2
+    """How many pieces are worked on at a time."""
 
     def __post_init__(self) -> None:
         check_argument("workers", self.workers, int)

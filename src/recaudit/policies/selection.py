@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import partial
-from typing import Annotated, ClassVar, Protocol, final
+from typing import Annotated, ClassVar, Protocol, Self, final
 
 import numpy as np
 import torch
-from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator, model_serializer, model_validator
 from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -145,15 +146,46 @@ class Top1(Policy):
 
 @final
 class Softmax(Policy):
-    """P(i) proportional to exp(beta s_i) (paper 000, Definition 1)."""
+    """P(i) proportional to exp(beta s_i) (paper 000, Definition 1).
+
+    Beta means something else for scores of another size. `Softmax(perplexity=n)` is for models side by side: an audit
+    takes for each the beta that spreads its recommendations over n items, and says which it was. Until then there are
+    no probabilities.
+    """
 
     beta: float = Field(default=1.0, gt=0, le=1e4, allow_inf_nan=False)
     """How sharply the best item is preferred: towards 0 uniform, towards infinity top-1."""
+    perplexity: float | None = Field(default=None, gt=1, allow_inf_nan=False)
+    """In the place of beta: over how many items the recommendations of a model are spread, exp(entropy) on average over
+    its users. 1 would be the top item alone."""
+
+    @model_validator(mode="after")
+    def _beta_or_perplexity(self) -> Self:
+        if self.perplexity is not None:
+            if "beta" in self.model_fields_set:
+                expected = "beta or perplexity: one follows from the other"
+                raise InputError("perplexity", received=f"{self.perplexity:g} beside a beta", expected=expected)
+            self.__dict__["beta"] = None  # so that nothing is computed with a beta that no model has decided
+        return self
+
+    @model_serializer
+    def _as_given_in_python(self) -> dict[str, float]:
+        return {name: value for name, value in self if value is not None}
 
     def _log_probabilities(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        if self.perplexity is not None:
+            raise InputError(
+                "policy",
+                received=repr(self),
+                expected="Softmax(beta=...): the beta of a perplexity depends on the model",
+                remedy="Audits find it for the model that they are run on; elsewhere pass a beta.",
+            )
         # At most 0, so that scores of any size stay safe.
         below_best = torch.where(allowed, scores - scores.amax(dim=1, keepdim=True), 0.0)
         return _log_normalised(self.beta * below_best, allowed)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        return [(name, value) for name, value in self if value is not None]
 
 
 @final

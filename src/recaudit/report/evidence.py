@@ -127,8 +127,18 @@ class Evidence:
 
     @cached_property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
-        """What the numbers depend on, by audit."""
-        return {step.audit: step.settings for step in self.run.manifest.steps}
+        """What the numbers of all models depend on, by audit; `facts` has what differs between them as well."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for step in self.run.manifest.steps:
+            before = found.get(step.audit, step.settings)
+            found[step.audit] = {
+                name: value for name, value in step.settings.items() if name in before and before[name] == value
+            }
+        return found
+
+    def facts(self, model: str, audit: str) -> Mapping[str, Any]:
+        """What the numbers of one model in a finished audit depend on."""
+        return next(step.settings for step in self.run.manifest.steps if (step.model, step.audit) == (model, audit))
 
     @cached_property
     def skipped(self) -> Mapping[tuple[str, str], str]:
@@ -228,8 +238,8 @@ class Evidence:
         found = self.overall(model, metric, audit)
         if found is None:
             return self.absence(model, audit)
-        own = next(step.settings for step in self.run.manifest.steps if (step.model, step.audit) == (model, audit))
-        told = next((why for why, metrics in own.get("left_out", {}).items() if metric in metrics), None)
+        left_out = self.facts(model, audit).get("left_out", {})
+        told = next((why for why, metrics in left_out.items() if metric in metrics), None)
         if told or found.status == Status.FAILED:
             return told or "the computation failed"
         return _NO_RATINGS if metric in ("rmse", "mae") else "there was nothing to measure"

@@ -9,6 +9,7 @@ from typing import final
 
 from recaudit.metrics.numbers import percent, signed_percent
 from recaudit.report.evidence import QUALITY, Evidence
+from recaudit.report.kit.notes import checked
 from recaudit.report.kit.numbers import (
     FEWEST_USERS,
     NOT_AVAILABLE,
@@ -149,7 +150,9 @@ def _say(evidence: Evidence) -> Headline | None:
     }
     for metric, meaning in meanings.items():
         for model, own in evidence.known(metric).items():
-            return _card("What users can change", own, meaning.format(model))
+            facts = evidence.facts(model, "reachability")
+            kept = f" {checked(facts['fidelity'])}" if "fidelity" in facts else ""
+            return _card("What users can change", own, meaning.format(model) + kept)
     return None
 
 

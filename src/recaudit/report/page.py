@@ -53,7 +53,7 @@ def render(run: Run) -> str:
         findings=findings[:FIRST_FINDINGS],
         more={title: own for title, own in more.items() if own},
         fewest_users=FEWEST_USERS,
-        sections=[(section.template, content) for section, content in found.items()],
+        sections=[(section.template, {**content, "notes": section.notes()}) for section, content in found.items()],
         colors={model: series_color(place) for place, model in enumerate(evidence.models)},
         methods=[content["methods"] for content in found.values() if "methods" in content],
         gaps=gaps(evidence),

@@ -28,14 +28,19 @@ from recaudit.data.sources import AnyData
 from recaudit.data.splits import AnySplitter, RandomSplit
 from recaudit.engines import AnyEngine, Serial
 from recaudit.errors import did_you_mean
+from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.runs.recommenders import Model, label_models, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Specification, as_data, build, mistake, together, within
 
+COMPARED = Softmax(perplexity=10)
+"""The policy of an audit that sets models side by side, where the configuration names none and the audit's own default
+is a softmax: one beta would be sharp for one model and next to uniform for another. Ten items are a usual list."""
+
 
 def read_audits(value: object, info: ValidationInfo) -> dict[str, Audit]:
-    """The audits that have a table, each under its name."""
+    """The audits that have a table, each under its name; of several models all with policies that compare them."""
     if not isinstance(value, Mapping):
         raise mistake((), value, "a table for each audit: [audits.exposure]")
     read, wrong = dict[str, Audit](), list[ValidationError]()
@@ -48,7 +53,14 @@ def read_audits(value: object, info: ValidationInfo) -> dict[str, Audit]:
         raise together(wrong)
     if not read:
         raise mistake((), {}, f"at least one of {', '.join(f'[audits.{name}]' for name in AUDITS)}")
-    return read
+    several = len(info.data.get("models", ())) > 1
+    return {name: _compared(audit) if several else audit for name, audit in read.items()}
+
+
+def _compared(audit: Audit) -> Audit:
+    if "policy" in audit.model_fields_set or not isinstance(getattr(audit, "policy", None), Softmax):
+        return audit
+    return audit.model_copy(update={"policy": COMPARED})
 
 
 def read_audit(name: str, table: object, info: ValidationInfo) -> Audit:
@@ -80,17 +92,23 @@ class Configuration(Specification):
     """Everything that a run's numbers follow from, and how the work is spread."""
 
     seed: int = Field(default=0, ge=0)
+    """What everything random follows from: the split, training, samples and intervals."""
     data: AnyData
+    """The ratings, and what is known about users and items."""
     split: AnySplitter = RandomSplit()
+    """Which ratings are held out, for the audits that test a model on what it has not seen."""
     models: Annotated[
         tuple[Annotated[Model, PlainValidator(read_model)], ...],
         BeforeValidator(_listed),
         AfterValidator(_labelled),
     ] = Field(alias="model")
+    """What is audited, one or several side by side."""
     audits: Annotated[dict[str, Audit], PlainValidator(read_audits)] = Field(
         default_factory=lambda: dict[str, Audit](accuracy=Accuracy(), exposure=Exposure())
     )
+    """What every model is put to; accuracy and exposure where nothing is said."""
     engine: AnyEngine = Serial()
+    """How the work is spread; it never changes a number."""
     _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")

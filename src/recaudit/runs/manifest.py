@@ -53,6 +53,8 @@ class ModelRecord(Record):
     label: str
     kind: str
     settings: dict[str, Any]
+    given: bool = False
+    """Whether it was made elsewhere, so that nothing shows that it has not seen the held-out ratings."""
     fit_seconds: float | None = None
     """None until it was fitted."""
 

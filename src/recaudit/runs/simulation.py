@@ -237,6 +237,7 @@ class SimulationConfiguration(Specification):
     """Everything that the numbers of a simulation follow from, and how the work is spread."""
 
     seed: int = Field(default=0, ge=0)
+    """What everything random follows from."""
     trials: PositiveInt = 10
     """How often each loop is run, with the same people and other chance."""
     folds: int = Field(default=5, ge=2)
@@ -260,13 +261,17 @@ class SimulationConfiguration(Specification):
         _listed("environment"),
         AfterValidator(_label_environments),
     ] = Field(alias="environment")
+    """The people and items that recommenders meet."""
     recommenders: Annotated[
         tuple[Annotated[LoopRecommender, PlainValidator(_read_recommender)], ...],
         _listed("recommender"),
         AfterValidator(_label_recommenders),
     ] = Field(alias="recommender")
+    """What learns from them."""
     audits: Annotated[AuditSchedule, PlainValidator(_read_audits)] = AuditSchedule()
+    """What every recommender is put to while it learns; nothing where nothing is said."""
     engine: AnyEngine = Serial()
+    """How the work is spread; it never changes a number."""
 
     @model_validator(mode="before")
     @classmethod

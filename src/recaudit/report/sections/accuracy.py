@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any, final
 
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import by_group, figures_by_model, overview
+from recaudit.report.kit.notes import memory_of
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, Finding, between, listing, ordinal, verb
 from recaudit.report.sections.section import Section
 
@@ -33,6 +35,13 @@ def beats_reference(evidence: Evidence) -> Iterator[Finding]:
     detail = f"{rival} reaches {evidence.label(QUALITY)} {known[rival].full}. Difference to it on the same users: "
     detail += f"{_each(gains, [*ahead, *level, *behind])}."
     yield Finding(claim, detail, "accuracy", *evidence.size(*gains.values()))
+
+
+def memorised(evidence: Evidence) -> Iterator[Finding]:
+    """Whose accuracy is probably memory? It comes before everything that rests on it."""
+    for model in evidence.models:
+        if text := memory_of(evidence, model) if "accuracy" in evidence.run.audits(model) else "":
+            yield Finding(f"The accuracy of {model} is probably memory", text, "accuracy", inf)
 
 
 def lead(evidence: Evidence) -> Iterator[Finding]:
@@ -146,7 +155,7 @@ class AccuracySection(Section):
 
     audits = ("accuracy",)
     anchor, title, template, place = "accuracy", "Accuracy", "accuracy.html.j2", 10
-    questions = (beats_reference, two_orders, lead)
+    questions = (memorised, beats_reference, two_orders, lead)
 
     def content(self) -> dict[str, Any] | None:
         """Numbers by model, and which items are found."""

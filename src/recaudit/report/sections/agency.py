@@ -21,6 +21,7 @@ from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.notes import basis
 from recaudit.report.kit.numbers import Estimate, Finding, in_logs, written
 from recaudit.report.sections.section import Section
 
@@ -95,7 +96,7 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
     if len({row[over] for row in rows}) < 2:
         return None
     points = sorted({row[over] for row in rows})
-    marks = points if over == "horizon" else list(range(floor(points[-1]) + 1))
+    marks = points if over == "horizon" else list(range(0, floor(points[-1]) + 1, 1 + floor(points[-1]) // 8))
     ticks = kit.tick_axis(marks, format="d", grid=False)
     x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
     axis, scale = _level(rows, evidence.definitions[metric])
@@ -177,7 +178,7 @@ def own_say(evidence: Evidence) -> Iterator[Finding]:
     """How much do the last ratings decide, and how much the next ones?"""
     model, lifts = _firm(evidence, "lift")
     strongest = max(lifts, key=lambda when: lifts[when].value or 0.0, default=None)
-    if strongest is None or not lifts[strongest].above(1):
+    if model is None or strongest is None or not lifts[strongest].above(1):
         return
     most, k = lifts[strongest], evidence.list_length(AUDIT)
     how = {"past": f"by having rated the last {k} items otherwise", "future": f"by rating the next {k}"}
@@ -187,6 +188,7 @@ def own_say(evidence: Evidence) -> Iterator[Finding]:
     claim = f"With {k} ratings, users of {model} {verb} an item {most.text.lstrip(TIMES)} times as likely at best, "
     claim += "on average"
     detail = f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else "")
+    detail += basis(evidence, AUDIT, model)
     yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(most)))
 
 
@@ -206,7 +208,7 @@ def others_say(evidence: Evidence) -> Iterator[Finding]:
         claim = f"No user of {model} who was asked about can overturn what another is shown with {k} ratings"
     average = f"{distance} on average: {', '.join(means)}; " if means else f"{distance}: "
     largest = f" The largest: {', '.join(pairs)}." if pairs else ""
-    detail = f"{average}0.5 would be unstable.{largest}"
+    detail = f"{average}0.5 would be unstable.{largest}{basis(evidence, AUDIT, model)}"
     yield Finding(claim, detail, AUDIT, *evidence.size(most, beside=shares.values()))
 
 
@@ -215,7 +217,7 @@ def popular_items_move(evidence: Evidence) -> Iterator[Finding]:
     for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", 1.0):
         claim = f"Users of {model} {verb} popular items {way} than intermediate ones"
         detail = f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
-        detail += f"{times(ratio.value or 1.0)} {ratio.interval} on the same users."
+        detail += f"{times(ratio.value or 1.0)} {ratio.interval} on the same users.{basis(evidence, AUDIT, model)}"
         yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(ratio), beside=(popular, between)))
 
 
@@ -224,7 +226,7 @@ def active_users_move(evidence: Evidence) -> Iterator[Finding]:
     for model, when, (active, between, gap), verb, way in _contrasts(evidence, "instability", 0.0):
         claim = f"The most active users of {model} {verb} others {way} than users in between"
         detail = f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of {gap.signed} on the "
-        detail += "same users."
+        detail += f"same users.{basis(evidence, AUDIT, model)}"
         yield Finding(claim, detail, AUDIT, *evidence.size(gap, beside=(active, between)))
 
 
@@ -273,7 +275,8 @@ class AgencySection(Section):
         return {
             "k": settings["k"],
             "distance": settings["distance"],
-            "policy": written(settings["policy"]),
+            "policy": written(settings["policy"]) if "policy" in settings else "softmax with each model's own beta",
+            "spread": "perplexity" in settings,
             "asked": {name: _number(settings[name]) for name in ("users", "targets", "editors", "followed")},
             "rules": rules,
             "main": overview(evidence, AUDIT, [metric for metric in MAIN if metric in metrics]),

@@ -14,6 +14,7 @@ from recaudit.metrics.numbers import TIMES, chance, percent, times
 from recaudit.report.evidence import Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import MOST_ROWS, NumberTable, TableCell, TableRow, by_group, overview
+from recaudit.report.kit.notes import CHOSEN, basis
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, in_logs, of_share, plural, standing
 from recaudit.report.sections.section import Section
 from recaudit.seeding import generator
@@ -248,8 +249,10 @@ def users_say(evidence: Evidence) -> Iterator[Finding]:
             f"{discovery.before or 'an unknown share'} are so without strategy."
         )
     if len(lifts) > 1:
-        sentences.append("Between models, lift also depends on how far apart their scores lie.")
-    yield Finding(claim, " ".join(sentences), "reach", *evidence.size(in_logs(lift)))
+        perplexity = evidence.settings[AUDIT].get("perplexity")
+        scales = "Between models, lift also depends on how far apart their scores lie"
+        sentences.append(f"{scales if perplexity is None else CHOSEN.format(perplexity)}.")
+    yield Finding(claim, " ".join(sentences) + basis(evidence, AUDIT, model), "reach", *evidence.size(in_logs(lift)))
 
 
 def least_discovery(evidence: Evidence) -> Iterator[Finding]:
@@ -262,7 +265,7 @@ def least_discovery(evidence: Evidence) -> Iterator[Finding]:
         least, most = gaps[0]
         numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
         claim = f"With {model}, {most.people} can discover more than {least.people}"
-        detail = f"Discovery: {'; '.join(numbers)}."
+        detail = f"Discovery: {'; '.join(numbers)}.{basis(evidence, AUDIT, model)}"
         yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
 
 
@@ -270,7 +273,7 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
     """Does what a user can get, doing the best for it, still follow popularity?"""
     model = evidence.front("availability")
     groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
-    if len(groups) < 2:
+    if model is None or len(groups) < 2:
         return
     least, most = groups[0], groups[-1]
     if most.estimate.exceeds(least.estimate):
@@ -280,7 +283,7 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
             before += f"{_times_more(most.estimate.baseline, least.estimate.baseline)}."
         claim = f"Even at best, popular items are easier to get from {model}"
         detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
-        detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}"
+        detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}{basis(evidence, AUDIT, model)}"
         yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
 
 
@@ -299,6 +302,7 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     claim = f"With {model}, no user asked can make {share} of the items likelier than by chance"
     detail = f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
     detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
+    detail += basis(evidence, AUDIT, model)
     yield Finding(claim, detail, "reach", of_share(len(unreached) / len(reach.items)), len(reach.users))
 
 
@@ -354,6 +358,7 @@ class ReachabilitySection(Section):
         return {
             "actions": describe_actions(settings.get("actions", {})),
             "overview": overview(evidence, AUDIT),
+            "spread": "perplexity" in settings,
             "models": models,
             "skipped": evidence.unasked(AUDIT),
             "not_ratings": [

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 from recaudit.registry import AUDITS, SECTIONS
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.comparisons import by_group, figures_by_model, overview
+from recaudit.report.kit.notes import Note, notes
 from recaudit.report.kit.numbers import Finding, standing
 
 Question = Callable[[Evidence], Iterator[Finding]]
@@ -19,11 +20,11 @@ Question = Callable[[Evidence], Iterator[Finding]]
 class Section(ABC):
     """How an audit, or a few that belong together, are shown: a part of the page, and what is found in it.
 
-    Its template gets `section`, which is what `content` gives, and `evidence`; what the content holds under `metrics`
-    is defined on the page, and what it holds under `methods` is said among the methods.
+    Its template gets `section`, which is what `content` gives and its `notes`, and `evidence`; what the content holds
+    under `metrics` is defined on the page, and what it holds under `methods` is said among the methods.
     """
 
-    audits: ClassVar[tuple[str, ...]]
+    audits: tuple[str, ...]
     """The audits that it shows."""
     anchor: str
     """The id of its element on the page."""
@@ -42,6 +43,10 @@ class Section(ABC):
     def content(self) -> dict[str, Any] | None:
         """What its template shows; None where the run has nothing to show."""
 
+    def notes(self) -> list[Note]:
+        """What its numbers rest on, as its audits' results say it."""
+        return [note for audit in self.audits for note in notes(self.evidence, audit)]
+
 
 @final
 class GenericSection(Section):
@@ -51,7 +56,7 @@ class GenericSection(Section):
 
     def __init__(self, evidence: Evidence, audit: str) -> None:
         super().__init__(evidence)
-        self.audit = audit
+        self.audit, self.audits = audit, (audit,)
         self.anchor = f"audit-{audit}"
         self.title = audit.replace("-", " ").capitalize()
 

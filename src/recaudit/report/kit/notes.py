@@ -1,0 +1,112 @@
+"""What a section says below its numbers: what they rest on, model by model, from the facts that results carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from typing import Any, NamedTuple
+
+from recaudit.report.evidence import Evidence
+from recaudit.report.kit.numbers import count, plural
+
+CHOSEN = "Each model's beta is chosen so that it spreads over {:g} items on average"
+
+
+class Note(NamedTuple):
+    """A sentence or two; a warning stands out."""
+
+    text: str
+    warning: bool = False
+
+
+def notes(evidence: Evidence, audit: str) -> list[Note]:
+    """Whatever is known about what this audit's numbers rest on: warnings, chosen betas, update rules, questions."""
+    facts = {model: evidence.facts(model, audit) for model in evidence.models if audit in evidence.run.audits(model)}
+    rules = [Note(f"How {model} takes in ratings: {_rule(own)}") for model, own in facts.items() if "rule" in own]
+    asked = [note for model, own in facts.items() for note in _questions(model, own)]
+    seen = _seen_before(evidence, facts) if audit == "accuracy" else []
+    return [*seen, *_spread(facts), *rules, *asked]
+
+
+def basis(evidence: Evidence, audit: str, model: str) -> str:
+    """The rule behind a number of this model and how it was checked, to stand after the number; empty without one."""
+    facts = evidence.facts(model, audit)
+    return f" How {model} takes in ratings: {_rule(facts)}" if "rule" in facts else ""
+
+
+def _rule(facts: Mapping[str, Any]) -> str:
+    return f"{str(facts['rule']).rstrip('.')}. {checked(facts['fidelity'])}"
+
+
+def checked(fidelity: Mapping[str, Any]) -> str:
+    """How far a rule's promises were kept by refits, as a sentence."""
+    if "not_measured" in fidelity:
+        return f"Not checked: {str(fidelity['not_measured']).rstrip('.')}."
+    share, error = fidelity["realised_share"], fidelity["median_error"]
+    if share is not None:
+        kept = f"{share:.0%} of the promised gain came"
+    elif error is not None:
+        kept = f"half of the numbers are within a factor of {exp(error):.2f}"
+    else:
+        return "Not checked: no refit gave an answer."
+    return f"Checked by {plural(fidelity['pairs'], 'refit')}: {kept}."
+
+
+def _spread(facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
+    """A note for each perplexity for which betas were chosen."""
+    found: dict[float, dict[str, float]] = {}
+    for model, own in facts.items():
+        if "perplexity" in own:
+            found.setdefault(own["perplexity"], {})[model] = own["beta"]
+    each = {n: ", ".join(f"{model} {beta:.3g}" for model, beta in betas.items()) for n, betas in found.items()}
+    return [Note(f"{CHOSEN.format(n)}: {betas}.") for n, betas in each.items()]
+
+
+def _questions(model: str, facts: Mapping[str, Any]) -> list[Note]:
+    """Of a system that was asked: about whom, for how many users it failed and why, and what its lists are like."""
+    told = []
+    if "asked" in facts:
+        told.append(
+            f"{model} was asked about {count(facts['asked']['users'])} of {plural(facts['asked']['of'], 'user')}."
+        )
+    if "failed" in facts:
+        causes = ", ".join(f"{cause} ({count(times)})" for cause, times in facts["failed"].items())
+        told.append(f"{model} gave no answer about {plural(sum(facts['failed'].values()), 'user')}: {causes}.")
+    if "lists" in facts:
+        lists = facts["lists"]
+        less = f", {count(lists['shorter'])} of them shorter than asked for" if lists["shorter"] else ""
+        without = f"; {count(lists['without'])} have none" if lists["without"] else ""
+        told.append(f"The lists of {model} are its own: of {plural(lists['users'], 'user')}{less}{without}.")
+    return [Note(text) for text in told]
+
+
+def memory_of(evidence: Evidence, model: str) -> str:
+    """Why the accuracy of this model is probably memory; empty where nothing says so."""
+    memory = evidence.facts(model, "accuracy").get("memory", {})
+    if memory.get("verdict") != "memory":
+        return ""
+    share = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
+    return (
+        f"{model} ranks held-out items as it ranks those that it was trained on: their lead over what they have with "
+        f"other people is {share} of that of training items."
+    )
+
+
+def _seen_before(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
+    """Of accuracy, whether held-out ratings may have been seen."""
+    given = {model.label for model in evidence.run.manifest.models if model.given}
+    found = []
+    for model, own in facts.items():
+        memory = own.get("memory", {"verdict": "unknown", "why": "it was not tested"})
+        if text := memory_of(evidence, model):
+            found.append(Note(f"{text} Its accuracy is probably memory.", warning=True))
+        elif model in given:
+            text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. "
+            honest = memory["verdict"] == "no memory"
+            text += (
+                "Its ranks do not look like memory"
+                if honest
+                else f"Whether they are memory is not known: {memory['why']}"
+            )
+            found.append(Note(f"{text}."))
+    return found
