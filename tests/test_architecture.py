@@ -152,6 +152,7 @@ def test_public_names_of_the_rooms() -> None:
         "FactorModel",
         "FittedModel",
         "History",
+        "Http",
         "ItemKNN",
         "LLORMA",
         "LinearModel",
@@ -169,6 +170,7 @@ def test_public_names_of_the_rooms() -> None:
         "WalsSolve",
         "as_black_box",
         "from_factors",
+        "from_http",
         "from_system",
         "from_weights",
         "reachable_factors",
@@ -226,7 +228,7 @@ def run(code: str) -> str:
 
 
 def test_the_core_works_without_any_extra() -> None:
-    extras = ["pandas", "pyarrow", "optuna", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
+    extras = ["pandas", "pyarrow", "optuna", "httpx", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
     code = WITHOUT.format(extras=extras) + (
         "import recaudit as ra\n"
         "for name in ra.__all__: getattr(ra, name)\n"

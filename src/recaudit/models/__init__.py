@@ -10,6 +10,7 @@ from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
 from recaudit.models.given.arrays import from_factors, from_weights
 from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.models.given.http import Http, from_http
 from recaudit.models.linear.model import EASE, SLIM, LinearModel
 from recaudit.models.neighbour.knn import ItemKNN, UserKNN
 from recaudit.models.neural.autorec import AutoRec
@@ -36,6 +37,7 @@ __all__ = [
     "FactorModel",
     "FittedModel",
     "History",
+    "Http",
     "ItemKNN",
     "LinearModel",
     "OpaqueResponse",
@@ -50,6 +52,7 @@ __all__ = [
     "WalsSolve",
     "as_black_box",
     "from_factors",
+    "from_http",
     "from_system",
     "from_weights",
     "reachable_factors",

@@ -49,6 +49,9 @@ class FittedModel(ABC):
     """Which of a viewer's scores another user's ratings move: those of the items that they rate (`edited_items`
     answers), of any item (`respond` answers), or nothing says which (`respond` answers for own edits only)."""
 
+    audited_users: IntArray | None = None
+    """(users,): positions of those for whom lists are asked, of a system that cannot be asked about everybody."""
+
     @abstractmethod
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision: the score of every item, seen ones too."""

@@ -15,12 +15,11 @@ from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
-from recaudit.audits.lists.recommend import Recommend, check_length
+from recaudit.audits.lists.recommend import Recommend, asked_blocks, asked_users, asking_facts, check_length
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
-from recaudit.engines.base import blocks
-from recaudit.errors import InputError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
@@ -61,10 +60,21 @@ class Accuracy(ListAudit):
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
+        asked = asked_users(model, users)
+        if not len(asked):
+            raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
         work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
-        parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
-        rank, predicted = map(np.concatenate, parts)
-        return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
+        parts = zip(*context.engine.map(work, asked_blocks(model, asked), "accuracy"), strict=True)
+        ranks, scores, failures = map(list, parts)
+        failed = {user: why for some in failures for user, why in some.items()}
+        # Whoever was not asked about, or not answered for, has nothing to measure: excluded, and no zero.
+        answered = ~np.isin(asked, list(failed))
+        kept = np.repeat(answered, test.user_counts[asked])
+        test = test.subset(np.isin(test.users, asked[answered]))
+        rank, predicted = (np.concatenate(some)[kept] for some in (ranks, scores))
+        found = self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
+        found.facts |= asking_facts(model, users, failed)
+        return found
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
         """The same about given lists (users, n): item positions, -1 where there is none. They predict no ratings."""
@@ -122,15 +132,18 @@ class Accuracy(ListAudit):
 accuracy = Verb(Accuracy, Result)
 
 
-def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray]:
-    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score."""
-    lists, scores = recommend(users)
+def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray, dict[int, str]]:
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
+
+    And whom the system failed for.
+    """
+    lists, scores, failed = recommend(users)
     place = np.zeros(scores.shape, dtype=np.int64)
     row, rank = np.nonzero(lists >= 0)
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), failed
 
 
 def _ranking_metrics(

@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.lists.recommend import asked_lists
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
@@ -44,8 +44,10 @@ class Exposure(ListAudit):
         """Look at everybody's list."""
         model = subject.model
         assert model is not None
-        lists = lists_of(model, self.policy, self.k, context.rng, context.engine, "exposure")
-        return self.of_lists(model.data, lists, context.rng)
+        lists, facts = asked_lists(model, self.policy, self.k, context.rng, context.engine, "exposure")
+        found = self.of_lists(model.data, lists, context.rng)
+        found.facts |= facts
+        return found
 
     def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0) -> Result:
         """The same about given lists of the log's users (users, n): item positions, -1 where there is none."""
