@@ -125,7 +125,7 @@ class AnswerCache:
     def _transaction(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
         # A connection each time: none is left open in a thread that ends, or on a file that was set aside.
         with closing(sqlite3.connect(self.folder / NAME, timeout=_BUSY, isolation_level=None)) as database:
-            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("PRAGMA synchronous = OFF")  # a kill loses nothing; a power cut may cost the cache
             database.execute("BEGIN IMMEDIATE")
             try:
                 done = work(database)
@@ -161,6 +161,7 @@ class AnswerCache:
 
     def _make(self) -> None:
         with closing(sqlite3.connect(self.folder / NAME, timeout=_BUSY, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = OFF")
             database.execute("PRAGMA journal_mode = WAL")
             for statement in _TABLES:
                 database.execute(statement)

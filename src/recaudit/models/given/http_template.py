@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -140,7 +140,7 @@ def read_scores(
         if len(ids) != len(numbers):
             raise NoAnswerError(f"{len(ids):,} items at {paths[0]!r} and {len(numbers):,} scores at {paths[1]!r}")
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > sys.float_info.max:
             raise NoAnswerError(f"{_shown(number)} at {paths[-1]!r} where a number was expected")
     return ids, [float(number) for number in numbers]  # type: ignore[arg-type]  # looked at above
 
