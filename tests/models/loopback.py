@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the base class has it
         """Say nothing."""
 
 
@@ -132,10 +132,9 @@ ITEMS = [f"i{place:02}" for place in range(12)]
 
 
 def log(users: int = 20) -> Interactions:
-    """Each user has rated three items that follow one another."""
-    rows = [
-        (f"u{user:02}", ITEMS[(user + step) % 12], 3.0 + step % 3, step) for user in range(users) for step in range(3)
-    ]
+    """Each user has rated three items that follow one another; six users have rated all of them."""
+    pairs = [(user, step) for user in range(users) for step in range(3)]
+    rows = [(f"u{user:02}", ITEMS[(2 * user + step) % 12], 3.0 + step % 3, step) for user, step in pairs]
     frame = pl.DataFrame(rows, ["user", "item", "rating", "time"], orient="row")
     return Interactions.from_frame(frame, time="time", scale=(1, 5))
 
@@ -147,9 +146,8 @@ def turned(user: str) -> list[str]:
 
 
 def well(_: Service, request: Handler) -> Reply:
-    return 200, {
-        "recommendations": [{"id": item, "score": 12.0 - place} for place, item in enumerate(turned(request.user))]
-    }
+    scored = [{"id": item, "score": 12.0 - place} for place, item in enumerate(turned(request.user))]
+    return 200, {"recommendations": scored}
 
 
 def users_asked(service: Service) -> Counter[str]:
