@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -108,6 +109,22 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
+    def __init__(self, handler: type[Handler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.connections: list[socket.socket] = []
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self.connections.append(connection)
+        return connection, address
+
+    def server_close(self) -> None:
+        """Hang up: the next service may have the same port, and must not be answered for by this one."""
+        super().server_close()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that gave up are part of the game."""
 
@@ -116,7 +133,7 @@ class _Server(ThreadingHTTPServer):
 def serving(answer: Answer) -> Iterator[Service]:
     """The service at `service.url`, until the block ends."""
     service = Service(answer)
-    server = _Server(("127.0.0.1", 0), type("Bound", (Handler,), {"service": service}))
+    server = _Server(type("Bound", (Handler,), {"service": service}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     service.url = f"http://127.0.0.1:{server.server_address[1]}"

@@ -132,7 +132,7 @@ class TestSettings:
     def test_a_recommender_has_the_same_settings_and_is_frozen(self) -> None:
         service = Http(url="https://host/{user}")
         with pytest.raises(ValidationError, match="frozen"):
-            service.url = "https://other/"  # type: ignore[misc]
+            service.url = "https://other/"
         assert Http.model_validate(service.model_dump()) == service
 
     def test_without_httpx_the_extra_is_named(self, data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +203,12 @@ class TestSample:
         for result in (accuracy, exposure):
             assert result.facts["asked"] == {"users": 6, "of": 20}
             row = result.frame.filter(metric="ndcg" if result is accuracy else "novelty").row(0, named=True)
-            assert (row["users"], row["excluded"]) == (6, 14)
+            assert (row["users"], row["excluded"]) == (6, 0)
             assert row["lower"] <= row["value"] <= row["upper"]
+            assert len(result.users) == 6
+        assert set(exposure.frame["users"]) == {6}
+        by_user = exposure.groups.filter(by="history", metric="novelty")
+        assert by_user["users"].sum() == 6
 
     def test_the_sample_has_the_numbers_of_the_same_users_among_all(self, tmp_path: Path, data: Interactions) -> None:
         train, test = ra.splits.leave_last(data)

@@ -81,7 +81,7 @@ def endless(_: Service, request: Handler) -> None:
     request.send_response(200)
     request.send_header("Transfer-Encoding", "chunked")
     request.end_headers()
-    for _ in range(1000):
+    for _chunk in range(1000):
         request.wfile.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
 
 
@@ -232,6 +232,17 @@ class TestAskingAgain:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path, retries=1, total_timeout=5))
             model.own_list(0)
         assert 0.9 < service.times[1] - service.times[0] < 3
+
+    def test_a_service_that_is_down_is_not_asked_again_and_again(self, tmp_path: Path) -> None:
+        def down_at_first(service: Service, request: Handler) -> Reply | None:
+            return well(service, request) if service.asked > 14 else WRONG["unavailable"][0](service, request)
+
+        with serving(down_at_first) as service:
+            model = from_http(f"{service.url}/?user={{user}}", log(12), **settings(tmp_path, retries=3))
+            result = ra.exposure(model, samples=20)
+        # Four tries for each of three, then one for each until one is answered.
+        assert list(result.facts["failed"].values()) == [3, 2]
+        assert service.asked == 3 * 4 + 2 + 7
 
     def test_a_rest_that_is_too_long_is_a_failure(self, tmp_path: Path) -> None:
         with serving(status(429, Retry_After="3600")) as service:

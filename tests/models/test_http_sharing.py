@@ -12,7 +12,11 @@ import recaudit as ra
 from models.loopback import Handler, Reply, Service, log, serving, users_asked, well
 from recaudit.engines import Engine, Processes, Threads
 from recaudit.models import BlackBox, from_http
+from recaudit.models.given import http_transport
 from recaudit.models.given.http_cache import AnswerCache
+
+MADE: list[object] = []
+"""Connections that are open as long as the process."""
 
 
 def slowly(service: Service, request: Handler) -> Reply:
@@ -43,6 +47,21 @@ def test_any_number_of_workers_gives_the_same_numbers(tmp_path: Path) -> None:
     for name, table in serial.tables.items():
         assert table.equals(other.tables[name])
     assert set(users_asked(service).values()) == {2}
+
+
+def test_threads_that_begin_at_once_share_their_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_to_start(pid: int) -> object:
+        if not MADE:
+            time.sleep(0.05)
+            MADE.append(start(pid))
+        return MADE[0]
+
+    start = http_transport._service.__wrapped__
+    monkeypatch.setattr(http_transport, "_service", slow_to_start)
+    with serving(well) as service:
+        result = ra.exposure(asked(service, tmp_path), samples=20, engine=Threads(4))
+    assert "failed" not in result.facts
+    assert len(MADE) == 1
 
 
 def test_as_many_are_under_way_as_is_allowed(tmp_path: Path) -> None:

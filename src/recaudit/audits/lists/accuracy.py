@@ -67,13 +67,16 @@ class Accuracy(ListAudit):
         parts = zip(*context.engine.map(work, asked_blocks(model, asked), "accuracy"), strict=True)
         ranks, scores, failures = map(list, parts)
         failed = {user: why for some in failures for user, why in some.items()}
-        # Whoever was not asked about, or not answered for, has nothing to measure: excluded, and no zero.
+        # Whoever was not answered for has nothing to measure: excluded, and no zero.
         answered = ~np.isin(asked, list(failed))
         kept = np.repeat(answered, test.user_counts[asked])
         test = test.subset(np.isin(test.users, asked[answered]))
         rank, predicted = (np.concatenate(some)[kept] for some in (ranks, scores))
-        found = self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
-        found.facts |= asking_facts(model, users, failed)
+        everybody = np.arange(test.n_users)
+        sample = np.isin(everybody, asked_users(model, everybody)).astype(np.float64)
+        ratings = predicted if model.predicts_ratings else None
+        found = self._result(model.data, test, rank, ratings, context.rng, sample)
+        found.facts |= asking_facts(model, everybody, failed)
         return found
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
@@ -83,9 +86,19 @@ class Accuracy(ListAudit):
         return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)
 
     def _result(
-        self, data: Interactions, test: Interactions, rank: IntArray, predicted: FloatArray | None, rng: int
+        self,
+        data: Interactions,
+        test: Interactions,
+        rank: IntArray,
+        predicted: FloatArray | None,
+        rng: int,
+        sample: FloatArray | None = None,
     ) -> Result:
-        """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating."""
+        """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating.
+
+        `sample` (users,) is 1 for those whom the numbers are about: everybody, where nothing is said.
+        """
+        sample = np.ones(test.n_users) if sample is None else sample
         is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
 
         low, high = data.scale
@@ -112,13 +125,13 @@ class Accuracy(ListAudit):
                 *(mean(name, values, members, by, group) for name, values in per_user.items()),
             ]
 
-        ratios = measured(np.ones(test.n_users))
+        ratios = measured(sample)
         for grouping in groupings(data, self.by):
             if grouping.over == "users":
                 for group, members in zip(grouping.names, grouping.weights.T, strict=True):
-                    ratios += measured(members, grouping.by, group)
+                    ratios += measured(members * sample, grouping.by, group)
             else:
-                ratios += _item_groups(grouping, test, pooled)
+                ratios += _item_groups(grouping, test, pooled, int(sample.sum()))
         frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
@@ -168,8 +181,11 @@ def _ranking_metrics(
     return {name: np.where(wanted > 0, values, np.nan) for name, values in found.items()}
 
 
-def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled]) -> list[Ratio]:
-    """`pooled` totals and weights (ratings,) by group of items; an item counts by its share in the group."""
+def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled], users: int) -> list[Ratio]:
+    """`pooled` totals and weights (ratings,) by group of items; an item counts by its share in the group.
+
+    `users`: how many the numbers are about.
+    """
 
     def spread(values: FloatArray) -> FloatArray:
         """(users, groups): the sum over a user's held-out items of value times share in the group."""
@@ -178,7 +194,7 @@ def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _P
 
     sums = [(name, spread(totals), spread(weights), how) for name, (totals, weights, how) in pooled.items()]
     return [
-        Ratio(name, totals[:, g], weights[:, g], test.n_users, transform, grouping.by, group)
+        Ratio(name, totals[:, g], weights[:, g], users, transform, grouping.by, group)
         for g, group in enumerate(grouping.names)
         for name, totals, weights, transform in sums
     ]

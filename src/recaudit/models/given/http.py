@@ -42,6 +42,8 @@ from recaudit.models.given.http_transport import Headers, HttpRequest, Limits, c
 from recaudit.seeding import derive, uniforms
 from recaudit.specification import AnyFolder, Count, Some, mistakes
 
+_DOWN = 3
+"""Questions in a row that were lost, after which a service is down: each is then tried once, until one is answered."""
 _SENDS_EDITS = ({"history"}, {"items", "ratings"}, {"item", "rating"})
 """Placeholders that tell a service what somebody rated, and how."""
 
@@ -164,15 +166,39 @@ from_http.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # th
 
 
 @final
+class _Seen:
+    """What this process has seen of a service."""
+
+    def __init__(self) -> None:
+        self._came: Counter[bytes] = Counter()
+        self._lost = 0
+        self._lock = threading.Lock()
+
+    def times(self, key: bytes) -> int:
+        """How often this question came, with this time."""
+        with self._lock:
+            self._came[key] += 1
+            return self._came[key]
+
+    def note(self, *, answered: bool) -> None:
+        """Note how a question ended."""
+        with self._lock:
+            self._lost = 0 if answered else self._lost + 1
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the last few questions were all lost."""
+        return self._lost >= _DOWN
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class HttpSystem:
     """Asks the service, or the cache; threads may share it, and workers have one each."""
 
     service: Http
     data: Interactions = field(repr=False)
-    _came: Counter[bytes] = field(default_factory=Counter, init=False, repr=False)
-    """How often each question came, here."""
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _seen: _Seen = field(default_factory=_Seen, init=False, repr=False)
 
     def __call__(self, history: History) -> list[int | str] | FloatArray:
         """Item ids, best first; or (items,) what the service says of each item."""
@@ -180,9 +206,7 @@ class HttpSystem:
         question = self._question(history)
         content = [question.url, None if question.body is None else question.body.decode()]
         key = hashlib.sha256(json.dumps(content).encode() + self._identity).digest()
-        with self._lock:
-            self._came[key] += 1
-            nth = self._came[key]
+        nth = self._seen.times(key)
         since = time.time() - 3600 * self.service.max_age
         kept = self._cache.recall(key, self._identity, nth, since)
         if kept is None:
@@ -202,7 +226,9 @@ class HttpSystem:
                     start = time.monotonic()
                     limits = Limits(service.connect_timeout, service.read_timeout, left, service.max_bytes)
                     try:
-                        return self._read(fetch(question, headers.resolved(), limits))
+                        answer = self._read(fetch(question, headers.resolved(), limits))
+                        self._seen.note(answered=True)
+                        return answer
                     finally:
                         left -= time.monotonic() - start
             except BudgetSpentError as spent:
@@ -211,8 +237,9 @@ class HttpSystem:
                 tries += 1
                 pause = self._pause(key, tries)
                 said = headers.without(f"The service at {self._origin} gave {failure}; {tries:,} tries.")
-                patient = failure.after <= service.longest_pause and pause < left
+                patient = failure.after <= service.longest_pause and pause < left and not self._seen.is_down
                 if not (failure.again and tries <= service.retries and patient):
+                    self._seen.note(answered=not failure.again)
                     raise SystemFailedError(said) from None
                 self._cache.hold(failure.after)
                 time.sleep(pause)

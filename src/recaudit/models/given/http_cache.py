@@ -91,7 +91,7 @@ class AnswerCache:
                     f"The budget of queries is spent: {queries:,} of {budget:,}, counted in the cache for all workers."
                 )
             now = time.time()
-            start = min(max(now, following), now + furthest)
+            start = min(max(now, float(following)), now + furthest)
             step = 0.0 if rate is None else 1 / rate
             database.execute("UPDATE asked SET queries = queries + 1, next = ?", (start + step,))
             return start - now

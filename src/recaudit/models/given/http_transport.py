@@ -99,7 +99,9 @@ def _unset(header: str, variable: str, problem: str) -> InputError:
 
 def fetch(question: HttpRequest, headers: Mapping[str, str], limits: Limits) -> bytes:
     """The body of the answer; `NoAnswerError` for whatever else happens."""
-    waiting = asyncio.run_coroutine_threadsafe(_fetch(question, headers, limits), _service(os.getpid())[0])
+    with _starting:  # two threads that begin at once must not have a loop each
+        loop, client = _service(os.getpid())
+    waiting = asyncio.run_coroutine_threadsafe(_fetch(client, question, headers, limits), loop)
     try:
         return waiting.result()
     except BaseException:
@@ -118,6 +120,9 @@ def check_installed() -> None:
         ) from None
 
 
+_starting = threading.Lock()
+
+
 @cache
 def _service(_: int) -> tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]:
     """The loop and the connections of this process: only a loop can give up on a service that answers byte by byte."""
@@ -131,12 +136,12 @@ def _service(_: int) -> tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]:
     return loop, httpx.AsyncClient(cookies=jar, follow_redirects=False, limits=unlimited)
 
 
-async def _fetch(question: HttpRequest, headers: Mapping[str, str], limits: Limits) -> bytes:
+async def _fetch(client: httpx.AsyncClient, question: HttpRequest, headers: Mapping[str, str], limits: Limits) -> bytes:
     import httpx  # noqa: PLC0415  optional
 
     try:
         async with asyncio.timeout(limits.total):
-            return await _follow(question, headers, limits)
+            return await _follow(client, question, headers, limits)
     except TimeoutError:
         raise NoAnswerError(f"no answer within {limits.total:g} s", again=True) from None
     except httpx.TimeoutException as error:
@@ -146,16 +151,19 @@ async def _fetch(question: HttpRequest, headers: Mapping[str, str], limits: Limi
     except httpx.HTTPError as error:
         untrusted = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
         kind = "a connection that cannot be trusted (TLS)" if untrusted else "no connection, or one that broke"
-        raise NoAnswerError(f"{kind}: {untrusted or error or type(error).__name__}", again=untrusted is None) from None
+        cause = str(error if untrusted is None else untrusted) or type(error).__name__
+        raise NoAnswerError(f"{kind}: {cause}", again=untrusted is None) from None
     except httpx.InvalidURL as error:
         raise NoAnswerError(f"an address that is none: {error}") from None
 
 
-async def _follow(question: HttpRequest, headers: Mapping[str, str], limits: Limits) -> bytes:
+async def _follow(
+    client: httpx.AsyncClient, question: HttpRequest, headers: Mapping[str, str], limits: Limits
+) -> bytes:
     """The answer of the service, or of another address of the same host that it points to."""
     import httpx  # noqa: PLC0415  optional
 
-    client, url = _service(os.getpid())[1], httpx.URL(question.url)
+    url = httpx.URL(question.url)
     sent = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "recaudit", **headers}
     if question.body is not None:
         sent["Content-Type"] = "application/json"
