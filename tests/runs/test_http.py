@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 from models.loopback import Handler, Reply, Service, log, serving, users_asked, well
 from recaudit import report
+from recaudit.data import splits, synthetic
 from recaudit.errors import ConfigError
 from recaudit.models import Http
 from recaudit.runs import Run, execute, parse, read
@@ -109,6 +112,27 @@ def test_a_variable_that_is_not_set_is_told_before_anything_is_asked(
     config = parse(CONFIGURATION.format(url="http://127.0.0.1"), source="audit.toml", folder=folder)
     with pytest.raises(ValueError, match="TOKEN, an environment variable that is not set"):
         execute(config, folder / "run")
+
+
+def test_the_example_is_answered_by_its_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = Path(__file__).parents[2] / "examples" / "http"
+    data = synthetic.demo_world(rng=2, users=40, items=30).data
+    train, _ = splits.leave_last(data, k=3)
+    data.frame().write_csv(folder / "ratings.csv")
+    train.frame().write_csv(folder / "train.csv")
+    made = runpy.run_path(str(example / "server.py"))
+    monkeypatch.setenv("TOKEN", made["TOKEN"])
+    with made["make_server"](folder / "train.csv", port=0) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        text = (example / "audit.toml").read_text(encoding="utf-8").replace("8765", str(server.server_port))
+        run = execute(parse(text, source="audit.toml", folder=folder), folder / "run")
+        server.shutdown()
+    assert run.missing == ()
+    assert run.manifest.skipped == () or {skip.model for skip in run.manifest.skipped} == {"Most rated"}
+    assert not [step for step in run.manifest.steps if "failed" in step.settings]
+    statuses = next(step.settings["statuses"] for step in run.manifest.steps if step.audit == "reachability")
+    assert statuses["bounded"] > 0
+    assert statuses["failed"] == 0
 
 
 def test_a_run_that_was_killed_goes_on_and_asks_nothing_again(folder: Path) -> None:
