@@ -106,6 +106,12 @@ class TestSettings:
         [
             ({"url": "file:///etc/passwd"}, "http:// or https://"),
             ({"url": "host/path"}, "http:// or https://"),
+            ({"url": "http://[::1/"}, "http:// or https://"),
+            ({"url": "http://host:port/"}, "http:// or https://"),
+            ({"url": "http://host/a b"}, "http:// or https://"),
+            ({"url": "http://host/\n"}, "http:// or https://"),
+            ({"url": "me:secret@host"}, "secrets in headers only"),
+            ({"url": "//me:secret@host"}, "secrets in headers only"),
             ({"url": "http://{user}.host/"}, "http:// or https://"),
             ({"url": "http://me:secret@host/"}, "secrets in headers only"),
             ({"url": "http://host/?key=${KEY}"}, "secrets in headers only"),
@@ -139,6 +145,12 @@ class TestSettings:
         monkeypatch.setitem(__import__("sys").modules, "httpx", None)
         with pytest.raises(NotSupportedError, match=r"recaudit\[http\]"):
             from_http("http://127.0.0.1/", data)
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    lacking = [name for name in Http.model_fields if f"`{name}`" not in page and f"`{name} = " not in page]
+    assert lacking == []
 
 
 SECRET = "s3cr3t-of-the-service"

@@ -102,16 +102,15 @@ class Http(Recommender):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or names_in(parts.netloc):
-            expected = "an address that begins with http:// or https:// and a host"
-            raise InputError("url", received=parts.scheme or self.url, expected=expected)
-        if parts.username is not None or "${" in self.url or "${" in json.dumps(self.request):
+        if _has_user(self.url) or "${" in self.url or "${" in json.dumps(self.request):
             raise InputError(
                 "url, request",
                 received="a user's name, a password or an environment variable",
                 expected="secrets in headers only: the rest is kept with the run",
             )
+        if not _is_address(self.url):
+            expected = "an address that begins with http:// or https:// and a host"
+            raise InputError("url", received=repr(self.url), expected=expected)
         check_template("url", self.url)
         check_template("request", self.request)
         check_path("answer", self.answer)
@@ -346,6 +345,20 @@ class HttpSystem:
 
     def __reduce__(self) -> tuple[type[HttpSystem], tuple[Http, Interactions]]:
         return HttpSystem, (self.service, self.data)  # a lock does not travel
+
+
+def _has_user(url: str) -> bool:
+    """Whether there is something before an @ where the host should be, in whatever stands for an address."""
+    return "@" in (url.partition("//")[2] or url).partition("/")[0]
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return known and not names_in(parts.netloc) and url.isprintable() and " " not in url
 
 
 def _drawn(some: int | tuple[int | str, ...], data: Interactions, rng: int) -> IntArray:
