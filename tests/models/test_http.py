@@ -219,6 +219,8 @@ class TestSample:
             assert row["lower"] <= row["value"] <= row["upper"]
             assert len(result.users) == 6
         assert set(exposure.frame["users"]) == {6}
+        # Of more users' lists more items are seen: what a sample shows is no more than a lower bound.
+        assert exposure.frame.filter(status="bounded")["metric"].to_list() == ["coverage"]
         by_user = exposure.groups.filter(by="history", metric="novelty")
         assert by_user["users"].sum() == 6
 

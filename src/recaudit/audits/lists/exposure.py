@@ -21,6 +21,7 @@ from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
 from recaudit.policies import AnyListPolicy, Top1
+from recaudit.status import Status
 
 
 @final
@@ -69,8 +70,12 @@ class Exposure(ListAudit):
         averages, groups = aggregate(ratios + by_group(data, self.by, own, shown, at), bootstrap)
         spread = partial(_spread, popularity=popularity)
         bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
+        items = of_items(_SPREAD, spread, shown, bootstrap, bounds)
+        if len(at) < data.n_users:  # whoever has no list here may be shown what nobody else is
+            lowest = (pl.col("metric") == "coverage") & (pl.col("status") == Status.SOLVED.value)
+            items = items.with_columns(status=pl.when(lowest).then(pl.lit(Status.BOUNDED.value)).otherwise("status"))
         tables = {
-            "summary": pl.concat([of_items(_SPREAD, spread, shown, bootstrap, bounds), averages]),
+            "summary": pl.concat([items, averages]),
             "groups": groups,
             "users": user_table(data.user_ids.gather(at), own),
             "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
