@@ -269,6 +269,16 @@ class TestCache:
             for failed in (True, False):
                 assert ("failed" in ra.exposure(get(service, tmp_path, data, users=["u00"])).facts) == failed
 
+    def test_an_answer_after_a_failure_is_kept_like_any_other(self, tmp_path: Path, data: Interactions) -> None:
+        def first_fails(service: Service, request: Handler) -> tuple[int, Any]:
+            return (404, {}) if service.asked == 1 else well(service, request)
+
+        with serving(first_fails) as service:
+            model = get(service, tmp_path, data, users=["u00"])
+            for _ in range(6):
+                ra.exposure(model, samples=20)
+        assert service.asked == 1 + 2  # the failure, the answer, and once more to see whether it is the same
+
     @pytest.mark.parametrize("damage", ["text", "pages"])
     def test_a_damaged_one_is_told_and_set_aside(self, tmp_path: Path, data: Interactions, damage: str) -> None:
         with serving(well) as service:

@@ -64,17 +64,14 @@ class AnswerCache:
         def write(database: sqlite3.Connection) -> None:
             place = nth
             if nth > 1 and not _is_random(database, service):
-                place, first = 2, _stored(database, key, 1, since)
+                first = _stored(database, key, 1, since)
+                place = 1 if first is None else 2  # the first time it came, the service may have failed
                 if first is not None and first != body:
                     database.execute("INSERT OR IGNORE INTO random VALUES (?)", (service,))
             row = key, place, service, time.time(), hashlib.sha256(body).digest(), zlib.compress(body, 1)
             database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
 
         self._do(write)
-
-    def is_random(self, service: bytes) -> bool:
-        """Whether the service has answered the same question differently."""
-        return self._do(lambda database: _is_random(database, service))
 
     @property
     def queries(self) -> int:
@@ -177,9 +174,6 @@ class AnswerCache:
             with suppress(FileNotFoundError):
                 (self.folder / f"{NAME}{suffix}").replace(self.folder / f"{name}{suffix}")
         return name
-
-    def __reduce__(self) -> tuple[type[AnswerCache], tuple[Path]]:
-        return AnswerCache, (self.folder,)
 
 
 @contextmanager
