@@ -154,6 +154,7 @@ def test_public_names_of_the_rooms() -> None:
         "FittedModel",
         "FoldInModel",
         "History",
+        "Http",
         "ItemKNN",
         "LLORMA",
         "LinearModel",
@@ -174,6 +175,7 @@ def test_public_names_of_the_rooms() -> None:
         "adapt",
         "as_black_box",
         "from_factors",
+        "from_http",
         "from_lists",
         "from_system",
         "from_weights",
@@ -232,7 +234,7 @@ def run(code: str) -> str:
 
 
 def test_the_core_works_without_any_extra() -> None:
-    extras = ["pandas", "pyarrow", "optuna", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
+    extras = ["pandas", "pyarrow", "optuna", "httpx", "surprise", "implicit", "pytrec_eval", "hypothesis", "matplotlib"]
     code = WITHOUT.format(extras=extras) + (
         "import recaudit as ra\n"
         "for name in ra.__all__: getattr(ra, name)\n"

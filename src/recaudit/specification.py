@@ -329,3 +329,5 @@ InputFile = Annotated[Path, AfterValidator(_resolved), _existing("file")]
 """A file that exists; a relative path starts at the folder of the configuration file."""
 InputFolder = Annotated[Path, AfterValidator(_resolved), _existing("folder")]
 """The same for a folder."""
+AnyFolder = Annotated[Path, AfterValidator(_resolved)]
+"""The same for a folder that need not exist yet."""

@@ -11,6 +11,7 @@ from recaudit.models.factor.sgd import BiasedMF
 from recaudit.models.factor.wals import WALS
 from recaudit.models.given.arrays import from_factors, from_weights
 from recaudit.models.given.black_box import BlackBox, History, as_black_box, from_system
+from recaudit.models.given.http import Http, from_http
 from recaudit.models.given.lists import ShownLists, from_lists
 from recaudit.models.linear.model import EASE, SLIM, LinearModel
 from recaudit.models.neighbour.knn import ItemKNN, UserKNN
@@ -40,6 +41,7 @@ __all__ = [
     "FittedModel",
     "FoldInModel",
     "History",
+    "Http",
     "ItemKNN",
     "LinearModel",
     "OpaqueResponse",
@@ -57,6 +59,7 @@ __all__ = [
     "adapt",
     "as_black_box",
     "from_factors",
+    "from_http",
     "from_lists",
     "from_system",
     "from_weights",

@@ -60,6 +60,9 @@ class FittedModel(ABC):
     """Which of a viewer's scores another user's ratings move: those of the items that they rate (`edited_items`
     answers), of any item (`respond` answers), or nothing says which (`respond` answers for own edits only)."""
 
+    audited_users: IntArray | None = None
+    """(users,): positions of those for whom lists are asked, of a system that cannot be asked about everybody."""
+
     @property
     def rule(self) -> str:
         """How the model takes in new ratings, in words: what every answer of `respond` rests on."""

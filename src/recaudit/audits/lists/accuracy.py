@@ -12,15 +12,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recaudit.arguments import check_count
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
-from recaudit.audits.lists.recommend import Recommend, check_length, list_facts, model_of
+from recaudit.audits.lists.recommend import (
+    Recommend,
+    asked_blocks,
+    asked_users,
+    asking_facts,
+    check_length,
+    list_facts,
+    model_of,
+)
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
-from recaudit.engines.base import blocks
-from recaudit.errors import InputError
+from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
 from recaudit.metrics.tables import user_table
@@ -63,22 +70,31 @@ class Accuracy(ListAudit):
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
+        asked = asked_users(model, users)
+        if not len(asked):
+            raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
         work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
-        parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
-        rank, predicted, lists = map(np.concatenate, parts)
-        known = np.zeros(test.n_users, dtype=bool)
-        known[users] = (lists != NO_LIST).all(axis=1)
-        rated = predicted if model.predicts_ratings else None
-        found = self._result(model.data, test, rank, rated, known, context.rng)
-        found.facts |= list_facts(model, users, lists)
+        parts = zip(*context.engine.map(work, asked_blocks(model, asked), "accuracy"), strict=True)
+        ranks, scores, shown, failures = map(list, parts)
+        failed = {user: why for some in failures for user, why in some.items()}
+        lists = np.concatenate(shown)
+        # Who has no list, or for whom the system failed, has nothing to measure: excluded, and no zero.
+        answered = (lists != NO_LIST).all(axis=1)
+        kept = np.repeat(answered, test.user_counts[asked])
+        test = test.subset(np.isin(test.users, asked[answered]))
+        rank, predicted = (np.concatenate(some)[kept] for some in (ranks, scores))
+        everybody = np.arange(test.n_users)
+        sample = np.isin(everybody, asked_users(model, everybody)).astype(np.float64)
+        ratings = predicted if model.predicts_ratings else None
+        found = self._result(model.data, test, rank, ratings, context.rng, sample)
+        found.facts |= asking_facts(model, everybody, failed) | list_facts(model, asked, lists)
         return found
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
         """The same about given lists (users, n): item positions, -1 where there is none. They predict no ratings."""
         _check_held_out(data, test)
         found = lists[test.users] == test.items[:, None]
-        rank, known = np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), np.ones(test.n_users, dtype=bool)
-        return self._result(data, test, rank, None, known, rng)
+        return self._result(data, test, np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0), None, rng)
 
     def _result(
         self,
@@ -86,15 +102,15 @@ class Accuracy(ListAudit):
         test: Interactions,
         rank: IntArray,
         predicted: FloatArray | None,
-        known: BoolArray,
         rng: int,
+        sample: FloatArray | None = None,
     ) -> Result:
         """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating.
 
-        `known` (users,): whose list is known; nobody else's is judged.
+        `sample` (users,) is 1 for those whom the numbers are about: everybody, where nothing is said.
         """
+        sample = np.ones(test.n_users) if sample is None else sample
         is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
-        is_relevant &= known[test.users]
 
         low, high = data.scale
         predicts = predicted is not None and low < high
@@ -120,13 +136,13 @@ class Accuracy(ListAudit):
                 *(mean(name, values, members, by, group) for name, values in per_user.items()),
             ]
 
-        ratios = measured(np.ones(test.n_users))
+        ratios = measured(sample)
         for grouping in groupings(data, self.by):
             if grouping.over == "users":
                 for group, members in zip(grouping.names, grouping.weights.T, strict=True):
-                    ratios += measured(members, grouping.by, group)
+                    ratios += measured(members * sample, grouping.by, group)
             else:
-                ratios += _item_groups(grouping, test, pooled)
+                ratios += _item_groups(grouping, test, pooled, int(sample.sum()))
         frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
@@ -140,18 +156,20 @@ class Accuracy(ListAudit):
 accuracy = Verb(Accuracy, Result)
 
 
-def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+def _found(
+    test: Interactions, recommend: Recommend, users: IntArray
+) -> tuple[IntArray, FloatArray, IntArray, dict[int, str]]:
     """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
 
-    Then the lists (users, k).
+    Then the lists (users, k), and whom the system failed for.
     """
-    lists, scores = recommend(users)
+    lists, scores, failed = recommend(users)
     place = np.zeros(scores.shape, dtype=np.int64)
     row, rank = np.nonzero(lists >= 0)
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), lists
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), lists, failed
 
 
 def _ranking_metrics(
@@ -176,8 +194,11 @@ def _ranking_metrics(
     return {name: np.where(wanted > 0, values, np.nan) for name, values in found.items()}
 
 
-def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled]) -> list[Ratio]:
-    """`pooled` totals and weights (ratings,) by group of items; an item counts by its share in the group."""
+def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _Pooled], users: int) -> list[Ratio]:
+    """`pooled` totals and weights (ratings,) by group of items; an item counts by its share in the group.
+
+    `users`: how many the numbers are about.
+    """
 
     def spread(values: FloatArray) -> FloatArray:
         """(users, groups): the sum over a user's held-out items of value times share in the group."""
@@ -186,7 +207,7 @@ def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _P
 
     sums = [(name, spread(totals), spread(weights), how) for name, (totals, weights, how) in pooled.items()]
     return [
-        Ratio(name, totals[:, g], weights[:, g], test.n_users, transform, grouping.by, group)
+        Ratio(name, totals[:, g], weights[:, g], users, transform, grouping.by, group)
         for g, group in enumerate(grouping.names)
         for name, totals, weights, transform in sums
     ]

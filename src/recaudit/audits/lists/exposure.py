@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.recommend import gives_lists, list_facts, lists_of, model_of
+from recaudit.audits.lists.recommend import asked_lists, asked_users, gives_lists, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
@@ -22,6 +22,7 @@ from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, me
 from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
 from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
+from recaudit.status import Status
 
 
 @final
@@ -46,34 +47,43 @@ class Exposure(ListAudit):
     def measure(self, subject: Subject, context: Context) -> Result:
         """Look at everybody's list."""
         model = model_of(subject)
-        lists = lists_of(model, self.policy, self.k, context.rng, context.engine, "exposure")
-        answered = (lists != NO_LIST).all(axis=1) if gives_lists(model) else None
-        found = self.of_lists(model.data, lists, context.rng, answered)
-        found.facts |= list_facts(model, np.arange(model.data.n_users), lists)
+        lists, facts = asked_lists(model, self.policy, self.k, context.rng, context.engine, "exposure")
+        asked = asked_users(model, np.arange(model.data.n_users))
+        found = self.of_lists(model.data, lists[asked], context.rng, asked, owned=gives_lists(model))
+        found.facts |= facts
         return found
 
-    def of_lists(self, data: Interactions, lists: IntArray, rng: int = 0, answered: BoolArray | None = None) -> Result:
-        """The same about given lists of the log's users (users, n): item positions, -1 where there is none.
+    def of_lists(
+        self, data: Interactions, lists: IntArray, rng: int = 0, at: IntArray | None = None, *, owned: bool = False
+    ) -> Result:
+        """The same about given lists (users, n): item positions, -1 where there is none, `NO_LIST` where none is known.
 
-        `answered` (users,): who has a list, an empty one too; where nothing is said, who has one that is not empty.
+        `at` (users,) are positions in the log; all of its users, where nothing is said. An empty list is nobody's,
+        save where lists are a system's own (`owned`).
         """
+        at = np.arange(data.n_users) if at is None else at
         shown = incidence(lists, data.n_items)
         bootstrap = self.bootstrap(rng)
         places = np.diff(shown.indptr).astype(np.float64)
         known = np.maximum(data.item_counts, 1) / data.n_users  # an item that nobody rated counts as rated once
         popularity = data.item_counts.astype(np.float64)
         with np.errstate(invalid="ignore"):  # NaN for an empty list or history
-            before = np.bincount(data.users, popularity[data.items], data.n_users) / data.user_counts
+            before = (np.bincount(data.users, popularity[data.items], data.n_users) / data.user_counts)[at]
             lift, novelty = shown @ popularity / places / before - 1, shown @ -np.log2(known) / places
         own = {"popularity_lift": lift, "novelty": novelty}
-        ratios = [mean(name, values, np.ones(data.n_users)) for name, values in own.items()]
-        averages, groups = aggregate(ratios + by_group(data, self.by, own, shown), bootstrap)
+        ratios = [mean(name, values, np.ones(len(at))) for name, values in own.items()]
+        averages, groups = aggregate(ratios + by_group(data, self.by, own, shown, at), bootstrap)
         spread = partial(_spread, popularity=popularity)
         bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
+        answered = (lists != NO_LIST).all(axis=1) if owned else None
+        items = of_items(_SPREAD, spread, shown, bootstrap, bounds, answered)
+        if len(at) < data.n_users:  # whoever has no list here may be shown what nobody else is
+            lowest = (pl.col("metric") == "coverage") & (pl.col("status") == Status.SOLVED.value)
+            items = items.with_columns(status=pl.when(lowest).then(pl.lit(Status.BOUNDED.value)).otherwise("status"))
         tables = {
-            "summary": pl.concat([of_items(_SPREAD, spread, shown, bootstrap, bounds, answered), averages]),
+            "summary": pl.concat([items, averages]),
             "groups": groups,
-            "users": user_table(data.user_ids, own),
+            "users": user_table(data.user_ids.gather(at), own),
             "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
         }
         return Result(self, tables, rng=rng)

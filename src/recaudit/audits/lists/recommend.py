@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import polars as pl
@@ -13,14 +14,18 @@ import torch
 
 from recaudit.arguments import checked
 from recaudit.arrays import IntArray
+from recaudit.audits.asking import FAILURES
 from recaudit.audits.audit import Subject
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.models.base import NO_LIST, FittedModel
+from recaudit.models.given.black_box import BlackBox
 from recaudit.models.given.lists import ShownLists, from_lists
 from recaudit.policies import Lister, ListPolicy, Top1
 
+_ASKED = 8
+"""Users in a block of a system that is asked."""
 LONGEST = 1_000_000
 """Most places of a list."""
 
@@ -35,11 +40,27 @@ class Recommend:
     n: int
     rng: int
 
-    def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
-        """(users, n) item positions, -1 for none; and every score (users, items), NaN where a system gave lists.
+    def __call__(self, users: IntArray) -> tuple[IntArray, torch.Tensor, dict[int, str]]:
+        """(users, n) item positions, -1 for none; every score (users, items), NaN where a system gave lists.
 
         What a system shows is taken as it is, seen items too; `NO_LIST` fills the rows of users without a known list.
+        And why a system did not answer, by position of the user: one that fails leaves the others as they are.
         """
+        if not isinstance(self.model, BlackBox):
+            return *self._lists(users), {}
+        lists = np.full((len(users), self.n), NO_LIST, dtype=np.int64)
+        scores = torch.full((len(users), self.model.data.n_items), torch.nan, dtype=torch.float64)
+        failed: dict[int, str] = {}
+        for row, user in enumerate(users):
+            try:
+                own, told = self._lists(users[row : row + 1])
+            except FAILURES as error:
+                failed[int(user)] = str(error.__cause__ or error)
+            else:
+                lists[row], scores[row] = own[0], told[0]
+        return lists, scores, failed
+
+    def _lists(self, users: IntArray) -> tuple[IntArray, torch.Tensor]:
         model = self.model
         if gives_lists(model):
             return self._given(users), torch.tensor(torch.nan).double().expand(len(users), model.data.n_items)
@@ -47,13 +68,14 @@ class Recommend:
         allowed = torch.from_numpy(~model.data.seen(users)) & model.may_show(scores)
         return self._lister(scores, allowed, users, self.n, self.rng), scores
 
-    def items(self, users: IntArray) -> IntArray:
-        """The lists without the scores."""
-        return self(users)[0]
+    def items(self, users: IntArray) -> tuple[IntArray, dict[int, str]]:
+        """The lists without the scores, and for whom the system failed."""
+        lists, _, failed = self(users)
+        return lists, failed
 
     def rows(self, users: IntArray) -> pl.DataFrame:
         """The lists under the original ids, a row for each place."""
-        data, (lists, scores) = self.model.data, self(users)
+        data, (lists, scores, _) = self.model.data, self(users)
         row, rank = np.nonzero(lists >= 0)
         items = lists[row, rank]
         return pl.DataFrame(
@@ -104,7 +126,7 @@ def model_of(subject: Subject) -> FittedModel:
     return from_lists(subject.lists, data)
 
 
-def list_facts(model: FittedModel, users: IntArray, lists: IntArray) -> dict[str, object]:
+def list_facts(model: FittedModel, users: IntArray, lists: IntArray) -> dict[str, Any]:
     """What is to be said of a system's own `lists` (users, n) of these users (positions); else nothing."""
     if not gives_lists(model):
         return {}
@@ -135,11 +157,51 @@ def lists_of(
 ) -> IntArray:
     """(users, n): item positions, best first, -1 for none, for everybody in the model's log or `users` (positions).
 
-    `NO_LIST` throughout for users whose list is not known.
+    `NO_LIST` throughout for users whose list is not known: they were not asked about, or the system failed.
     """
+    return asked_lists(model, policy, n, rng, engine, label, users)[0]
+
+
+def asked_lists(
+    model: FittedModel,
+    policy: ListPolicy,
+    n: int,
+    rng: int,
+    engine: Engine,
+    label: str,
+    users: IntArray | None = None,
+) -> tuple[IntArray, dict[str, Any]]:
+    """The same, and what a result says of a system that was not asked about everybody, or failed."""
     check_length(n, "k")
-    asked = np.arange(model.data.n_users) if users is None else users
-    return np.concatenate(list(engine.map(Recommend(model, policy, n, rng).items, blocks(asked), label)))
+    everybody = np.arange(model.data.n_users) if users is None else users
+    lists, asked = (
+        np.full((len(everybody), n), NO_LIST, dtype=np.int64),
+        np.isin(everybody, asked_users(model, everybody)),
+    )
+    failed: dict[int, str] = {}
+    pieces = asked_blocks(model, everybody[asked])
+    found = list(engine.map(Recommend(model, policy, n, rng).items, pieces, label))
+    for _, without in found:
+        failed |= without
+    lists[asked] = np.concatenate([np.empty((0, n), dtype=np.int64), *(some for some, _ in found)])
+    return lists, asking_facts(model, everybody, failed) | list_facts(model, everybody[asked], lists[asked])
+
+
+def asked_users(model: FittedModel, users: IntArray) -> IntArray:
+    """Those of the users (positions) whom the model may be asked about."""
+    return users if model.audited_users is None else users[np.isin(users, model.audited_users)]
+
+
+def asked_blocks(model: FittedModel, users: IntArray) -> list[IntArray]:
+    """Blocks of users; small ones of a system that is asked, so that workers wait for several answers at a time."""
+    return blocks(users, _ASKED) if isinstance(model, BlackBox) else blocks(users)
+
+
+def asking_facts(model: FittedModel, users: IntArray, failed: Mapping[int, str]) -> dict[str, Any]:
+    """How many of the users a system was asked about, where not all; and how often it failed, by cause."""
+    asked = asked_users(model, users)
+    facts: dict[str, Any] = {} if len(asked) == len(users) else {"asked": {"users": len(asked), "of": len(users)}}
+    return facts | ({"failed": dict(Counter(failed.values()).most_common())} if failed else {})
 
 
 @checked
@@ -158,9 +220,10 @@ def recommend(
     which is cut at n and else as it is: in its own order, with what was seen, without scores, and short where it is.
     """
     check_length(n)
-    positions = np.arange(model.data.n_users) if users is None else model.data.users_at(users)
+    everybody = np.arange(model.data.n_users)
+    positions = asked_users(model, everybody) if users is None else model.data.users_at(users)
     work = Recommend(model, policy or Top1(), n, rng)
-    return pl.concat((engine or Serial()).map(work.rows, blocks(positions), "lists"))
+    return pl.concat((engine or Serial()).map(work.rows, asked_blocks(model, positions), "lists"))
 
 
 def check_length(n: int, argument: str = "n") -> None:

@@ -87,6 +87,7 @@ class BlackBox(FittedModel):
     predicts_ratings: bool = False
     memory: Memory | None = None
     """Where a question is looked up before it is asked; None to ask anew each time."""
+    audited_users: IntArray | None = None
 
     response: ClassVar[type[Response]] = OpaqueResponse
     others_move: ClassVar = "any item"
