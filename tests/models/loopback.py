@@ -14,9 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import polars as pl
 
+from recaudit.arrays import IntArray
 from recaudit.data import Interactions
+from recaudit.models import BlackBox
 
 Reply = tuple[int, Any]
 """A status, and what is sent: JSON, or bytes as they are."""
@@ -169,3 +172,10 @@ def well(_: Service, request: Handler) -> Reply:
 
 def users_asked(service: Service) -> Counter[str]:
     return Counter(request.user for request in service.requests)
+
+
+def own_list(model: BlackBox) -> IntArray:
+    """(length,): positions of what the first user is shown."""
+    lists = model.own_lists(np.array([0]))
+    assert lists is not None
+    return lists[0][lists[0] >= 0]

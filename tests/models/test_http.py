@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 import recaudit as ra
-from models.loopback import ITEMS, Handler, Service, log, serving, turned, users_asked, well
+from models.loopback import ITEMS, Handler, Service, log, own_list, serving, turned, users_asked, well
 from recaudit.data import Interactions
 from recaudit.errors import BudgetSpentError, InputError, NotSupportedError
 from recaudit.interventions import NextK
@@ -316,10 +316,10 @@ class TestWhetherAServiceRepeatsItself:
 
         with serving(counting) as service:
             model = get(service, tmp_path, data)
-            lists = [model.own_list(0).tolist() for _ in range(5)]
+            lists = [own_list(model).tolist() for _ in range(5)]
             assert lists == [[1], [2], [3], [4], [5]]
             again = get(service, tmp_path, data)  # as after a kill: what was answered is not asked again
-            assert [again.own_list(0).tolist() for _ in range(6)] == [*lists, [6]]
+            assert [own_list(again).tolist() for _ in range(6)] == [*lists, [6]]
 
     def test_of_a_certain_one_a_few_questions_are_asked_twice(self, tmp_path: Path, data: Interactions) -> None:
         with serving(well) as service:

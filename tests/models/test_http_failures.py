@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import recaudit as ra
-from models.loopback import ITEMS, Answer, Handler, Reply, Service, log, serving, users_asked, well
+from models.loopback import ITEMS, Answer, Handler, Reply, Service, log, own_list, serving, users_asked, well
 from recaudit.errors import SystemFailedError
 from recaudit.interventions import NextK
 from recaudit.models import from_http
@@ -174,7 +174,7 @@ def test_tls_that_cannot_be_spoken(tmp_path: Path) -> None:
         threading.Thread(target=speak_plainly, daemon=True).start()
         url = f"https://127.0.0.1:{server.getsockname()[1]}/{{user}}"
         with pytest.raises(SystemFailedError, match=r"cannot be trusted \(TLS\).*1 tries"):
-            from_http(url, log(6), **settings(tmp_path, retries=3)).own_list(0)
+            own_list(from_http(url, log(6), **settings(tmp_path, retries=3)))
         server.shutdown(socket.SHUT_RDWR)
 
 
@@ -187,7 +187,7 @@ class TestAskingAgain:
     def test_what_may_pass_is_asked_again(self, tmp_path: Path, case: str) -> None:
         with serving(self.after(2, WRONG[case][0])) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path, retries=2, total_timeout=5))
-            assert len(model.own_list(0)) == 12
+            assert len(own_list(model)) == 12
         assert service.asked == 3
 
     @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ class TestAskingAgain:
         with serving(WRONG[case][0]) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path, retries=5))
             with pytest.raises(SystemFailedError, match="1 tries"):
-                model.own_list(0)
+                own_list(model)
         assert service.asked == 1
 
     def test_each_try_is_a_query_of_the_budget(self, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ class TestAskingAgain:
                 how = settings(tmp_path / folder, retries=3, pause=0.1, total_timeout=5)
                 model = from_http(f"{service.url}/?user={{user}}", log(6), **how)
                 with pytest.raises(SystemFailedError, match="4 tries"):
-                    model.own_list(0)
+                    own_list(model)
             gaps.append([later - earlier for earlier, later in zip(service.times, service.times[1:], strict=False)])
         for gap, full in zip(gaps[0], [0.1, 0.2, 0.4], strict=True):
             assert full / 2 <= gap < full + 0.15
@@ -230,7 +230,7 @@ class TestAskingAgain:
         resting = status(429, Retry_After="1" if wants == "1" else at)
         with serving(self.after(1, resting)) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path, retries=1, total_timeout=5))
-            model.own_list(0)
+            own_list(model)
         assert 0.9 < service.times[1] - service.times[0] < 3
 
     def test_a_service_that_is_down_is_not_asked_again_and_again(self, tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ class TestAskingAgain:
         with serving(status(429, Retry_After="3600")) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path, retries=5))
             with pytest.raises(SystemFailedError, match="429 Too Many Requests; 1 tries"):
-                model.own_list(0)
+                own_list(model)
 
     def test_a_question_has_its_time_whatever_the_tries(self, tmp_path: Path) -> None:
         with serving(WRONG["hang"][0]) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path, retries=50))
             start = time.monotonic()
             with pytest.raises(SystemFailedError):
-                model.own_list(0)
+                own_list(model)
         assert time.monotonic() - start < 1.5
         assert 2 <= service.asked <= 4
 
@@ -270,7 +270,7 @@ class TestRedirects:
 
         with serving(moved) as service:
             model = from_http(f"{service.url}/?user={{user}}", log(6), **settings(tmp_path))
-            assert len(model.own_list(0)) == 12
+            assert len(own_list(model)) == 12
         assert [request.path for request in service.requests] == ["/?user=u00", "/new/?user=u00"]
 
     def test_another_host_never_sees_the_headers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ class TestRedirects:
             how = settings(tmp_path, headers={"Authorization": "Bearer ${TOKEN}"})
             model = from_http(f"{service.url}/?user={{user}}", log(6), **how)
             with pytest.raises(SystemFailedError, match="another host"):
-                model.own_list(0)
+                own_list(model)
         assert other.asked == 0
 
     @pytest.mark.parametrize(("code", "followed"), [(307, True), (308, True), (301, False), (302, False), (303, False)])
@@ -293,11 +293,11 @@ class TestRedirects:
         with serving(moved) as service:
             model = from_http(f"{service.url}/", log(6), **settings(tmp_path, request={"user": "{user}"}))
             if followed:
-                assert len(model.own_list(0)) == 12
+                assert len(own_list(model)) == 12
                 assert users_asked(service) == {"u00": 2}
             else:
                 with pytest.raises(SystemFailedError, match="would drop what was posted"):
-                    model.own_list(0)
+                    own_list(model)
 
 
 def test_cookies_are_not_kept(tmp_path: Path) -> None:

@@ -174,10 +174,8 @@ def asked_lists(
     """The same, and what a result says of a system that was not asked about everybody, or failed."""
     check_length(n, "k")
     everybody = np.arange(model.data.n_users) if users is None else users
-    lists, asked = (
-        np.full((len(everybody), n), NO_LIST, dtype=np.int64),
-        np.isin(everybody, asked_users(model, everybody)),
-    )
+    lists = np.full((len(everybody), n), NO_LIST, dtype=np.int64)
+    asked = np.isin(everybody, asked_users(model, everybody))
     failed: dict[int, str] = {}
     pieces = asked_blocks(model, everybody[asked])
     found = list(engine.map(Recommend(model, policy, n, rng).items, pieces, label))

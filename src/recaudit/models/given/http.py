@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, ClassVar, Literal, Self, final
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -56,6 +56,8 @@ class Http(Recommender):
     {ratings} of the user's history, {history} (a list of {item, rating}), {k}. A list of one element with {item} or
     {rating} in it is repeated for each rating.
     """
+
+    given: ClassVar[bool] = True
 
     url: str
     """The address, http or https; placeholders in it are percent-encoded."""
