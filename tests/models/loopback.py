@@ -178,4 +178,5 @@ def own_list(model: BlackBox) -> IntArray:
     """(length,): positions of what the first user is shown."""
     lists = model.own_lists(np.array([0]))
     assert lists is not None
-    return lists[0][lists[0] >= 0]
+    shown: IntArray = lists[0][lists[0] >= 0]
+    return shown
