@@ -24,6 +24,9 @@ from recaudit.specification import Specification
 class Recommender(Specification, ABC):
     """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
 
+    given: ClassVar[bool] = False
+    """Whether the model was made elsewhere: `fit` reads it, and nothing shows what it was trained on."""
+
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""

@@ -100,6 +100,8 @@ class Factors(Recommender):
     these are in the file, else the ids of the data in ascending order.
     """
 
+    given = True
+
     path: InputFile
     """The .npz file."""
     predicts_ratings: bool | None = None
