@@ -15,6 +15,7 @@ from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
+from recaudit.audits.lists.memory import Memory, Ranked, warn
 from recaudit.audits.lists.recommend import Recommend, check_length
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
@@ -61,10 +62,17 @@ class Accuracy(ListAudit):
         check_length(self.k, "k")
         _check_held_out(model.data, test)
         users = np.flatnonzero(test.user_counts)
-        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
-        parts = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
-        rank, predicted = map(np.concatenate, parts)
-        return self._result(model.data, test, rank, predicted if model.predicts_ratings else None, context.rng)
+        # Who fits a model here knows that it has seen the training part alone.
+        given = subject.recommender is None or subject.recommender.given
+        memory = Memory.of(model.data, test, context.rng) if given else None
+        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng), memory)
+        places, scores, known = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
+        predicted = np.concatenate(scores) if model.predicts_ratings else None
+        result = self._result(model.data, test, np.concatenate(places), predicted, context.rng)
+        if memory is not None:
+            result.facts["memory"] = memory.verdict([part for part in known if part is not None], context.rng)
+            warn(result.facts["memory"])
+        return result
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
         """The same about given lists (users, n): item positions, -1 where there is none. They predict no ratings."""
@@ -122,15 +130,23 @@ class Accuracy(ListAudit):
 accuracy = Verb(Accuracy, Result)
 
 
-def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray]:
-    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score."""
+def _found(
+    test: Interactions, recommend: Recommend, memory: Memory | None, users: IntArray
+) -> tuple[IntArray, FloatArray, Ranked | None]:
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
+
+    And how high the users' items rank, where it is asked whether the model has seen them.
+    """
     lists, scores = recommend(users)
+    known = None
+    if memory is not None:
+        known = memory.ranked(users, scores, recommend.model.data.seen(users) | test.seen(users))
     place = np.zeros(scores.shape, dtype=np.int64)
     row, rank = np.nonzero(lists >= 0)
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), known
 
 
 def _ranking_metrics(
