@@ -27,7 +27,7 @@ Columns = Mapping[int | str, Kind]
 
 @final
 @dataclass(frozen=True)
-class _Read:
+class ColumnsRead:
     """A table, and where it is from."""
 
     file: Path
@@ -36,7 +36,7 @@ class _Read:
     untyped: bool
     """Whether ids are text only because everything in the file is."""
 
-    def typed(self, column: str, *, numbers: bool) -> _Read:
+    def typed(self, column: str, *, numbers: bool) -> ColumnsRead:
         """The same with these ids as whole numbers, if they are to be and come from a text file."""
         if not (numbers and self.untyped):
             return self
@@ -58,13 +58,13 @@ def load_parts(source: OwnData, train: Path, test: Path) -> tuple[Interactions, 
     return whole, Split(whole.subset(~held), whole.subset(held))
 
 
-def _logs(source: OwnData, *files: Path) -> tuple[list[Interactions], _Read | None, _Read | None]:
+def _logs(source: OwnData, *files: Path) -> tuple[list[Interactions], ColumnsRead | None, ColumnsRead | None]:
     """The logs of some files, over one catalogue where it is said to be whole; and the tables of items and users."""
     user, item = named(source.user), named(source.item)
     columns: dict[int | str, Kind] = {source.user: "id", source.item: "id"}
     columns |= {} if source.rating is None else {source.rating: "number"}
     columns |= {} if source.time is None else {source.time: "time"}
-    parts = [_read(file, source, columns) for file in files]
+    parts = [read_columns(file, source, columns) for file in files]
     shown = [column for column in (source.title, *source.categories.values()) if column is not None]
     items = _about(source.items, source.item, shown)
     users = _about(source.users, source.user, list(source.attributes.values()))
@@ -89,7 +89,7 @@ def _logs(source: OwnData, *files: Path) -> tuple[list[Interactions], _Read | No
     return logs, items, users
 
 
-def _described(source: OwnData, log: Interactions, items: _Read | None, users: _Read | None) -> Interactions:
+def _described(source: OwnData, log: Interactions, items: ColumnsRead | None, users: ColumnsRead | None) -> Interactions:
     """The log with what the tables say about its items and users; rows about others are counted."""
     facts = dict(log.facts)
     if items is not None:
@@ -107,7 +107,7 @@ def _described(source: OwnData, log: Interactions, items: _Read | None, users: _
     return replace(log, facts=facts)
 
 
-def _known(about: _Read, ids: pl.Series, count: str, facts: dict[str, int]) -> pl.DataFrame:
+def _known(about: ColumnsRead, ids: pl.Series, count: str, facts: dict[str, int]) -> pl.DataFrame:
     """The rows about these ids; how many there are of others goes into the facts."""
     text = about.frame["id"]
     numbers = ids.dtype != pl.String and about.untyped and plain_numbers(text).null_count() == 0
@@ -118,7 +118,7 @@ def _known(about: _Read, ids: pl.Series, count: str, facts: dict[str, int]) -> p
     return table.filter(there)
 
 
-def _alike(parts: Sequence[_Read], column: str, about: _Read | None) -> list[_Read]:
+def _alike(parts: Sequence[ColumnsRead], column: str, about: ColumnsRead | None) -> list[ColumnsRead]:
     """The parts, and the table about the same ids, with ids of one type: whole numbers where all are written so."""
     every = [(part, column) for part in parts] + ([] if about is None else [(about, "id")])
     texts = [one.frame[name] for one, name in every if one.untyped]
@@ -129,36 +129,36 @@ def _alike(parts: Sequence[_Read], column: str, about: _Read | None) -> list[_Re
     return [one.typed(name, numbers=numbers) for one, name in every]
 
 
-def _about(file: TableFile | None, ids: int | str, columns: Sequence[int | str]) -> _Read | None:
+def _about(file: TableFile | None, ids: int | str, columns: Sequence[int | str]) -> ColumnsRead | None:
     """A table of items or users: the column "id", and these."""
     if file is None:
         return None
     own = ids if file.id is None else file.id
-    read = _read(file.file, file, {own: "id", **dict.fromkeys(columns, "text")})
+    read = read_columns(file.file, file, {own: "id", **dict.fromkeys(columns, "text")})
     # An attribute may have the name that ids go by here.
     id_ = read.frame[named(own)].alias("id")
     return replace(read, frame=pl.DataFrame([id_, *(read.frame[named(c)] for c in dict.fromkeys(columns) if c != own)]))
 
 
-def _read(file: Path, how: TextFormat, columns: Columns) -> _Read:
+def read_columns(file: Path, how: TextFormat, columns: Columns) -> ColumnsRead:
     """These columns of a file of any kind; errors name it."""
     with reading_from(file.name):
         return _read_any(file, how, columns)
 
 
-def _read_any(file: Path, how: TextFormat, columns: Columns) -> _Read:
+def _read_any(file: Path, how: TextFormat, columns: Columns) -> ColumnsRead:
     if file.stat().st_size == 0:
         raise DataError("path", received=f"{file}, an empty file", expected="a header and at least one row")
     if file.suffix.lower() != ".parquet":
         rows = read_text(file, how, columns)
-        return _Read(file, rows.frame, rows.skipped, untyped=True)
+        return ColumnsRead(file, rows.frame, rows.skipped, untyped=True)
     with reading(file):
         lazy = pl.scan_parquet(file, glob=False)
         held = lazy.collect_schema().names()
         names = {column: held[column] if isinstance(column, int) and column < len(held) else str(column) for column in columns}
         check_columns(list(names.values()), held)
         frame = lazy.select(pl.col(name).alias(named(column)) for column, name in names.items()).collect()
-    return _Read(file, frame, 0, untyped=False)
+    return ColumnsRead(file, frame, 0, untyped=False)
 
 
 def _as_meant(text: pl.Series) -> pl.Series:

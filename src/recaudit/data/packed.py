@@ -60,7 +60,7 @@ def _plain(path: Path, encoding: str, separator: str, member: str | None, copy: 
     if not packed and len(separator) == 1 and codecs.lookup(encoding).name in ("utf-8", "ascii"):
         return _counted(path, separator)
     for stand_in in _UNLIKELY if len(separator) > 1 else (separator,):
-        with _opened(path, magic, member) as source, copy.open("wb") as out:
+        with opened(path, member) as source, copy.open("wb") as out:
             if _copied(source, out, encoding, separator, stand_in):
                 return _counted(copy, stand_in)
     raise DataError(
@@ -112,11 +112,13 @@ def _counted(path: Path, separator: str) -> Plain:
 
 
 @contextmanager
-def _opened(path: Path, magic: bytes, member: str | None) -> Iterator[IO[bytes]]:
+def opened(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
     """The bytes inside a .gz or .zip file, or of the file itself."""
+    with path.open("rb") as file:
+        magic = file.read(4)
     if magic[:2] == _GZIP:
-        with gzip.open(path) as file:
-            yield file  # type: ignore[misc]  # a GzipFile reads bytes
+        with gzip.open(path) as unpacked:
+            yield unpacked  # type: ignore[misc]  # a GzipFile reads bytes
     elif magic == _ZIP:
         with zipfile.ZipFile(path) as archive, archive.open(_chosen(path, archive, member)) as inner:
             yield inner

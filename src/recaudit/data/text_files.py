@@ -89,6 +89,17 @@ def read_text(path: Path, how: TextFormat, columns: Mapping[int | str, Kind]) ->
         return Rows(frame, 0) if frame is not None else reader.exactly()
 
 
+def cut(text: str, separator: str) -> list[str] | None:
+    """The fields of a record with a separator of one character, None where its quotes do not open and close."""
+    if '"' not in text:
+        return text.split(separator)
+    try:
+        [fields] = csv.reader([text], delimiter=separator, strict=True)
+    except (csv.Error, ValueError):
+        return None
+    return fields
+
+
 def likely_separator(lines: list[str]) -> str | None:
     """What cuts each of these lines into the same number of fields, more than one; None where nothing does."""
     for separator in CANDIDATES:
@@ -282,27 +293,17 @@ class _Reader:
                 continue
             if not text.strip():
                 continue
-            fields, spans = self._cut(text), 0
+            fields, spans = cut(text, self.plain.separator), 0
             while fields is None and spans < _LONGEST:
                 ahead.extend(islice(lines, max(0, spans + 1 - len(ahead))))
                 if len(ahead) <= spans:
                     break
                 spans += 1
                 more = [line for _, line in islice(ahead, spans)]
-                fields = None if None in more else self._cut("\n".join([text, *map(str, more)]))
+                fields = None if None in more else cut("\n".join([text, *map(str, more)]), self.plain.separator)
             for _ in range(spans if fields is not None else 0):
                 ahead.popleft()
             yield number, text, _QUOTES if fields is None else fields
-
-    def _cut(self, text: str) -> list[str] | None:
-        """The fields of a record, None where its quotes do not open and close."""
-        if '"' not in text:
-            return text.split(self.plain.separator)
-        try:
-            [fields] = csv.reader([text], delimiter=self.plain.separator, strict=True)
-        except (csv.Error, ValueError):
-            return None
-        return fields
 
     def _undecoded(self, number: int) -> str:
         with self.plain.path.open("rb") as file:
