@@ -36,11 +36,12 @@ class ColumnsRead:
     untyped: bool
     """Whether ids are text only because everything in the file is."""
 
-    def typed(self, column: str, *, numbers: bool) -> ColumnsRead:
-        """The same with these ids as whole numbers, if they are to be and come from a text file."""
-        if not (numbers and self.untyped):
-            return self
-        return replace(self, frame=self.frame.with_columns(plain_numbers(self.frame[column])))
+    def numbered(self, column: str) -> ColumnsRead | None:
+        """The same with these ids as whole numbers, None where they are not all written, or kept, as such."""
+        numbers = plain_numbers(self.frame[column]) if self.untyped else self.frame[column]
+        if not numbers.dtype.is_integer() or numbers.null_count():
+            return None
+        return replace(self, frame=self.frame.with_columns(numbers))
 
 
 def load(source: OwnData) -> Interactions:
@@ -109,9 +110,8 @@ def _described(source: OwnData, log: Interactions, items: ColumnsRead | None, us
 
 def _known(about: ColumnsRead, ids: pl.Series, count: str, facts: dict[str, int]) -> pl.DataFrame:
     """The rows about these ids; how many there are of others goes into the facts."""
-    text = about.frame["id"]
-    numbers = ids.dtype != pl.String and about.untyped and plain_numbers(text).null_count() == 0
-    table = about.typed("id", numbers=numbers).frame
+    numbered = about.numbered("id") if ids.dtype != pl.String else None
+    table = (numbered or about).frame
     there = found(ids, table["id"], "column 'id'") >= 0
     if left_out := int(np.count_nonzero(~there)):
         facts[count] = left_out
@@ -121,12 +121,8 @@ def _known(about: ColumnsRead, ids: pl.Series, count: str, facts: dict[str, int]
 def _alike(parts: Sequence[ColumnsRead], column: str, about: ColumnsRead | None) -> list[ColumnsRead]:
     """The parts, and the table about the same ids, with ids of one type: whole numbers where all are written so."""
     every = [(part, column) for part in parts] + ([] if about is None else [(about, "id")])
-    texts = [one.frame[name] for one, name in every if one.untyped]
-    others = [one.frame[name] for one, name in every if not one.untyped]
-    numbers = all(plain_numbers(text).null_count() == 0 for text in texts) and all(
-        other.dtype.is_integer() for other in others
-    )
-    return [one.typed(name, numbers=numbers) for one, name in every]
+    numbered = [one.numbered(name) for one, name in every]
+    return [one if None in numbered else number or one for (one, _), number in zip(every, numbered, strict=True)]
 
 
 def _about(file: TableFile | None, ids: int | str, columns: Sequence[int | str]) -> ColumnsRead | None:

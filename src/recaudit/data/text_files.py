@@ -195,7 +195,7 @@ class _Reader:
                     expected = f"{len(names)} columns, as the first line has, not {len(fields)}"
                     wrong.append((number, text, expected, self._option(text, "columns")))
                 else:
-                    kept.append((number, text, [fields[i] or None if i < len(fields) else None for i in wanted]))
+                    kept.append((number, text, [fields[i] if i < len(fields) and fields[i].strip() else None for i in wanted]))
                 if wrong and self.how.on_error == "error":
                     raise self._wrong_line(*wrong[0])
             parts = {named(c): pl.Series([f[i] for _, _, f in kept], dtype=pl.String) for i, c in enumerate(self.columns)}
@@ -354,7 +354,7 @@ def _typed(frame: pl.DataFrame, columns: Mapping[int | str, Kind]) -> tuple[pl.D
             values = as_times(given) if given.dtype == pl.String else given
             bad[given.name] = values.is_null().to_numpy()
         elif kind == "id":
-            bad[given.name] = (given.is_null() | (given.str.strip_chars() == "").fill_null(value=True)).to_numpy()
+            bad[given.name] = given.is_null().to_numpy()
         made.append(values)
     return pl.DataFrame(made), bad
 
