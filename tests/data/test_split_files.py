@@ -97,5 +97,5 @@ def test_what_contradicts_the_files_is_refused(folder: Path, more: str, split: s
 
 
 def test_one_file_is_not_enough(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="split.test: received nothing"):
+    with pytest.raises(ConfigError, match=r"split\.test: received nothing"):
         parse(f'[split]\ntrain = "train.csv"\n{MODEL}', source="my.toml", folder=folder)

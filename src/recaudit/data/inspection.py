@@ -24,7 +24,8 @@ _LINES = 1000
 """Lines that are looked at for the layout."""
 _PIECE = 1 << 24
 _WORDS: dict[Role, str] = {
-    "user": r"(user|member|customer|client|visitor|viewer|reviewer|session|account|person|profile)s?(id|name|key|no)?|uid|u",
+    "user": r"(user|member|customer|client|visitor|viewer|reviewer|session|account|person|profile)s?(id|name|key|no)?"
+    r"|uid|u",
     "item": r"(item|movie|film|product|artist|book|track|song|album|article|news|game|business|restaurant|video|content"
     r"|show|anime|recipe|joke|beer|place|venue|hotel)s?(id|key|no)?|(parent)?asin|isbn|sku|iid|mid|i",
     "rating": r"rating|ratings|rate|stars|score|overall|value|weight|count|plays|playcount|preference|r",

@@ -90,7 +90,9 @@ def _logs(source: OwnData, *files: Path) -> tuple[list[Interactions], ColumnsRea
     return logs, items, users
 
 
-def _described(source: OwnData, log: Interactions, items: ColumnsRead | None, users: ColumnsRead | None) -> Interactions:
+def _described(
+    source: OwnData, log: Interactions, items: ColumnsRead | None, users: ColumnsRead | None
+) -> Interactions:
     """The log with what the tables say about its items and users; rows about others are counted."""
     facts = dict(log.facts)
     if items is not None:
@@ -151,7 +153,10 @@ def _read_any(file: Path, how: TextFormat, columns: Columns) -> ColumnsRead:
     with reading(file):
         lazy = pl.scan_parquet(file, glob=False)
         held = lazy.collect_schema().names()
-        names = {column: held[column] if isinstance(column, int) and column < len(held) else str(column) for column in columns}
+        names = {
+            column: held[column] if isinstance(column, int) and column < len(held) else str(column)
+            for column in columns
+        }
         check_columns(list(names.values()), held)
         frame = lazy.select(pl.col(name).alias(named(column)) for column, name in names.items()).collect()
     return ColumnsRead(file, frame, 0, untyped=False)

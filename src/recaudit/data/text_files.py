@@ -57,7 +57,8 @@ class TextFormat(Specification):
     encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8"
     """How text is encoded: "utf-8" (with or without a byte order mark), "latin-1", "cp1252", "utf-16", ..."""
     quotes: bool = True
-    """Whether a field in double quotes is one field; if not, quotes are text. Separators of several characters: text."""
+    """Whether a field in double quotes is one field. If not, and wherever a separator has several characters, quotes
+    are text."""
     member: str | None = None
     """Which file of a .zip archive, where it holds several."""
     on_error: Literal["error", "skip"] = "error"
@@ -195,10 +196,14 @@ class _Reader:
                     expected = f"{len(names)} columns, as the first line has, not {len(fields)}"
                     wrong.append((number, text, expected, self._option(text, "columns")))
                 else:
-                    kept.append((number, text, [fields[i] if i < len(fields) and fields[i].strip() else None for i in wanted]))
+                    kept.append(
+                        (number, text, [fields[i] if i < len(fields) and fields[i].strip() else None for i in wanted])
+                    )
                 if wrong and self.how.on_error == "error":
                     raise self._wrong_line(*wrong[0])
-            parts = {named(c): pl.Series([f[i] for _, _, f in kept], dtype=pl.String) for i, c in enumerate(self.columns)}
+            parts = {
+                named(c): pl.Series([f[i] for _, _, f in kept], dtype=pl.String) for i, c in enumerate(self.columns)
+            }
             lines = {"\0line": [n for n, _, _ in kept], "\0text": [t[: 2 * _SHOWN] for _, t, _ in kept]}
             blocks.append(pl.DataFrame({**parts, **lines}, schema_overrides={"\0line": pl.Int64, "\0text": pl.String}))
         if not blocks:
@@ -217,7 +222,9 @@ class _Reader:
         skipped = len(wrong) + int((~good).sum())
         if skipped:
             first = min([n for n, *_ in wrong[:1]] + table["\0line"].filter(~good).head(1).to_list())
-            told = f"{self.path.name}: {skipped:,} rows could not be read and were skipped, the first at line {first:,}."
+            told = (
+                f"{self.path.name}: {skipped:,} rows could not be read and were skipped, the first at line {first:,}."
+            )
             warnings.warn(told, stacklevel=2)
         return Rows(frame.filter(good), skipped)
 
@@ -273,7 +280,7 @@ class _Reader:
     # ---- lines -----------------------------------------------------------------------------------------
 
     def _records(self) -> Iterator[tuple[int, str, list[str] | str]]:
-        """Line number, from 1, text, and fields, or what was expected where they cannot be told; blank lines left out."""
+        """Line number, from 1, text, and fields, or what was expected where there are none; blank lines left out."""
         lines = ((n, None if text is None else text.rstrip("\r\n")) for n, text in lines_of(self.plain.path))
         if not self.quoted:
             for number, text in lines:

@@ -15,7 +15,7 @@ from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
-from recaudit.audits.lists.memory import Memory, Ranked, warn
+from recaudit.audits.lists.memory import MemoryCheck, Ranked, warn
 from recaudit.audits.lists.recommend import Recommend, check_length
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
@@ -64,7 +64,7 @@ class Accuracy(ListAudit):
         users = np.flatnonzero(test.user_counts)
         # Who fits a model here knows that it has seen the training part alone.
         given = subject.recommender is None or subject.recommender.given
-        memory = Memory.of(model.data, test, context.rng) if given else None
+        memory = MemoryCheck.of(model.data, test, context.rng) if given else None
         work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng), memory)
         places, scores, known = zip(*context.engine.map(work, blocks(users), "accuracy"), strict=True)
         predicted = np.concatenate(scores) if model.predicts_ratings else None
@@ -131,7 +131,7 @@ accuracy = Verb(Accuracy, Result)
 
 
 def _found(
-    test: Interactions, recommend: Recommend, memory: Memory | None, users: IntArray
+    test: Interactions, recommend: Recommend, memory: MemoryCheck | None, users: IntArray
 ) -> tuple[IntArray, FloatArray, Ranked | None]:
     """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
 

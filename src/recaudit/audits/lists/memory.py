@@ -48,7 +48,7 @@ class Ranked:
 
 @final
 @dataclass(frozen=True)
-class Memory:
+class MemoryCheck:
     """The users that are looked at, and what they like: ratings from the user's mean on, all where they are equal."""
 
     train: Interactions
@@ -56,7 +56,7 @@ class Memory:
     users: IntArray
 
     @classmethod
-    def of(cls, train: Interactions, test: Interactions, rng: int) -> Memory:
+    def of(cls, train: Interactions, test: Interactions, rng: int) -> MemoryCheck:
         """A sample of the users who like something in both parts."""
         with np.errstate(invalid="ignore"):
             mean = np.bincount(train.users, train.ratings, train.n_users) / train.user_counts
@@ -105,7 +105,10 @@ class Memory:
             "users": len(users),
         }
         if trained.mean() < _PERSONAL:
-            return {"verdict": "unknown", "why": "training items rank hardly higher for their users than for others"} | facts
+            return {
+                "verdict": "unknown",
+                "why": "training items rank hardly higher for their users than for others",
+            } | facts
         facts |= {"share": round(float(held_out.mean() / trained.mean()), 6)}
         facts |= {"lower": round(lower, 6), "upper": round(upper, 6)}
         if upper < 1:
