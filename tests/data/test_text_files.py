@@ -213,3 +213,9 @@ def test_options_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, A
     (tmp_path / "log.csv").write_text(text())
     with pytest.raises(InputError, match=next(iter(options))):
         read(tmp_path / "log.csv", **options)
+
+
+def test_an_archive_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "log.zip").write_bytes(b"PK\x03\x04 and nothing more")
+    with pytest.raises(DataError, match="cannot be read: File is not a zip file"):
+        read(tmp_path / "log.zip")

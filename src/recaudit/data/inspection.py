@@ -94,7 +94,7 @@ def _text(path: Path, settings: dict[str, Any], why: dict[str, str]) -> tuple[li
         if encoding != "utf-8":
             settings["encoding"] = encoding
     with plain_file(path, settings.get("encoding", "utf-8"), "\t", member) as plain:
-        lines = [text.rstrip("\r\n") for _, text in islice(lines_of(plain.path), _LINES) if text and text.strip()]
+        lines = [text for _, text, is_text in islice(lines_of(plain.path), _LINES) if is_text and text.strip()]
     if "separator" not in settings:
         settings["separator"] = _separator(path, lines)
         why["separator"] = "it cuts the lines into the same number of columns"

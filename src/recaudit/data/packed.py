@@ -16,6 +16,7 @@ from typing import IO, final
 import numpy as np
 
 from recaudit.errors import DataError
+from recaudit.machine import machine_error
 
 _PIECE = 1 << 24
 """Bytes that are held at a time."""
@@ -41,10 +42,20 @@ class Plain:
 @contextmanager
 def plain_file(path: Path, encoding: str, separator: str, member: str | None = None) -> Iterator[Plain]:
     """The file as it is, where it is plain, or else a plain copy that is gone afterwards; in bounded memory."""
+    with tempfile.TemporaryDirectory(prefix="recaudit-") as folder:
+        with _unpacking(path):
+            plain = _plain(path, encoding, separator, member, Path(folder) / "plain.txt")
+        yield plain
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    """What is wrong with the packing of a file, told of the file; what the machine lacks is told as such."""
     try:
-        with tempfile.TemporaryDirectory(prefix="recaudit-") as folder:
-            yield _plain(path, encoding, separator, member, Path(folder) / "plain.txt")
+        yield
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+        if machine_error(error) is not None:
+            raise
         raise DataError(
             "path",
             received=f"{path}, which cannot be read: {error}",
@@ -129,10 +140,10 @@ def opened(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
 
 def inner_name(path: Path, member: str | None = None) -> str:
     """What the file is called without the packing around it."""
-    with path.open("rb") as file:
+    with _unpacking(path), path.open("rb") as file:
         magic = file.read(4)
     if magic == _ZIP:
-        with zipfile.ZipFile(path) as archive:
+        with _unpacking(path), zipfile.ZipFile(path) as archive:
             return _chosen(path, archive, member)
     return path.stem if magic[:2] == _GZIP else path.name
 
@@ -157,11 +168,11 @@ def _chosen(path: Path, archive: zipfile.ZipFile, member: str | None) -> str:
     )
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, str | None]]:
-    """Line numbers, from 1, and lines; None for a line that is no text."""
+def lines_of(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Line numbers, from 1, lines without their ends, and whether they are text throughout."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             try:
-                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n"), True
             except UnicodeDecodeError:
-                yield number, None
+                yield number, raw.decode("utf-8", errors="replace").rstrip("\r\n"), False

@@ -114,7 +114,7 @@ def _separator(path: Path, how: TextFormat) -> str:
     separator = how.separator or ENDINGS.get(Path(inner_name(path, how.member)).suffix.lower())
     if separator is None:
         with plain_file(path, how.encoding, "\t", how.member) as plain:
-            first = [(text or "").rstrip("\r\n") for _, text in islice(lines_of(plain.path), 20)]
+            first = [text for _, text, _ in islice(lines_of(plain.path), 20)]
         raise DataError(
             "path",
             received=f"{path}, which begins {_shown(first[0] if first else '')}",
@@ -281,40 +281,25 @@ class _Reader:
 
     def _records(self) -> Iterator[tuple[int, str, list[str] | str]]:
         """Line number, from 1, text, and fields, or what was expected where there are none; blank lines left out."""
-        lines = ((n, None if text is None else text.rstrip("\r\n")) for n, text in lines_of(self.plain.path))
-        if not self.quoted:
-            for number, text in lines:
-                if text is None:
-                    yield number, self._undecoded(number), _NO_TEXT.format(self.how.encoding)
-                elif text.strip():
-                    yield number, text, text.split(self.plain.separator)
-            return
-        ahead: deque[tuple[int, str | None]] = deque()
-        while True:
-            ahead.extend(islice(lines, 1 if not ahead else 0))
-            if not ahead:
-                return
-            number, text = ahead.popleft()
-            if text is None:
-                yield number, self._undecoded(number), _NO_TEXT.format(self.how.encoding)
-                continue
-            if not text.strip():
-                continue
-            fields, spans = cut(text, self.plain.separator), 0
-            while fields is None and spans < _LONGEST:
-                ahead.extend(islice(lines, max(0, spans + 1 - len(ahead))))
-                if len(ahead) <= spans:
-                    break
-                spans += 1
-                more = [line for _, line in islice(ahead, spans)]
-                fields = None if None in more else cut("\n".join([text, *map(str, more)]), self.plain.separator)
-            for _ in range(spans if fields is not None else 0):
-                ahead.popleft()
-            yield number, text, _QUOTES if fields is None else fields
-
-    def _undecoded(self, number: int) -> str:
-        with self.plain.path.open("rb") as file:
-            return next(islice(file, number - 1, None)).decode("utf-8", errors="replace").rstrip()
+        ahead = deque[tuple[int, str, bool]]()
+        lines = lines_of(self.plain.path)
+        while ahead or (ahead := deque(islice(lines, 1))):
+            number, text, is_text = ahead.popleft()
+            if not is_text:
+                yield number, text, _NO_TEXT.format(self.how.encoding)
+            elif text.strip():
+                fields = cut(text, self.plain.separator) if self.quoted else text.split(self.plain.separator)
+                spans = 0
+                while fields is None and spans < _LONGEST:  # does the field go on in the next lines?
+                    spans += 1
+                    ahead.extend(islice(lines, max(0, spans - len(ahead))))
+                    if len(ahead) < spans:
+                        break
+                    record = "\n".join([text, *(more for _, more, _ in islice(ahead, spans))])
+                    fields = cut(record, self.plain.separator)
+                for _ in range(spans if fields is not None else 0):
+                    ahead.popleft()
+                yield number, text, _QUOTES if fields is None else fields
 
     def _option(self, text: str, expected: str) -> _Option:
         """The option that would read this line, where one would."""
