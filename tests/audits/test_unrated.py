@@ -31,7 +31,7 @@ from recaudit.registry import AUDITS, MODELS
 from recaudit.simulate import FromData
 from recaudit.testing.models import some_ratings
 
-ITEMS, USERS = [-1, 7000, 7001], ["a0", "zz"]
+ITEMS, USERS = (-1, 7000, 7001), ("a0", "zz")
 ASKED = ("a0", "u3", "zz")
 QUICK = {
     "als": {"factors": 2, "iterations": 2},

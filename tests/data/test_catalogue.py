@@ -71,7 +71,7 @@ def test_two_logs_become_one_over_the_users_and_items_of_both() -> None:
     assert whole.item_ids.to_list() == [7, 10, 30]
     assert whole.subset(~held).frame().rows() == one.frame().rows()
     assert whole.subset(held).frame().rows() == rows.rows()
-    assert whole.scale == (1, 10)
+    assert whole.scale == (1.0, 10.0)
     assert whole.titles is not None
     assert whole.titles.to_list() == ["Seven", "Alien", "Casablanca"]
     genre = whole.categories["genre"]

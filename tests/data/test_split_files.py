@@ -37,7 +37,7 @@ def test_two_logs_get_the_ids_of_both() -> None:
     assert halves.train.frame().rows() == train.frame().rows()
     assert halves.test.frame().rows() == test.frame().rows()
     assert halves.train.item_ids.to_list() == halves.test.item_ids.to_list() == [10, 20, 30]
-    assert halves.train.scale == halves.test.scale == (1, 5)
+    assert halves.train.scale == halves.test.scale == (1.0, 5.0)
     assert Accuracy(samples=2).run(_subject(halves)).frame.height > 0
 
 
@@ -65,7 +65,7 @@ def test_data_says_how_the_files_are_written(folder: Path) -> None:
     config = configured(folder, written)
     data, halves = config.split.load(config.data)
     assert len(halves.test) == 4
-    assert data.scale == (0, 10)
+    assert data.scale == (0.0, 10.0)
 
 
 def test_ids_are_of_one_type_in_both_files(folder: Path) -> None:

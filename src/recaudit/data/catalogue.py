@@ -52,8 +52,8 @@ def joined(one: Interactions, other: Interactions) -> tuple[Interactions, BoolAr
     if (one.times is None) != (other.times is None):
         raise DataError("times", received="one log with times and one without", expected="times in both, or in neither")
     one, other = extended(one, other.item_ids, other.user_ids), extended(other, one.item_ids, one.user_ids)
-    keys = [log.users * np.int64(log.n_items) + log.items for log in (one, other)]
-    _, again, _ = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    keys, new = (log.users * np.int64(log.n_items) + log.items for log in (one, other))
+    again = np.flatnonzero(np.isin(keys, new, assume_unique=True))
     if len(again):
         pairs = zip(one.user_ids.gather(one.users[again[:3]]), one.item_ids.gather(one.items[again[:3]]), strict=True)
         shown = ", ".join(f"user {user!r} with item {item!r}" for user, item in pairs)
@@ -63,7 +63,7 @@ def joined(one: Interactions, other: Interactions) -> tuple[Interactions, BoolAr
             expected="no user and item that the training part has as well",
             remedy="Leave these rows out of one of the two parts: what was trained on cannot be tested on.",
         )
-    order = np.argsort(np.concatenate(keys), kind="stable")
+    order = np.argsort(np.concatenate([keys, new]), kind="stable")
     whole = replace(
         one,
         indptr=one.indptr + other.indptr,

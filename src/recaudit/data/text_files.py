@@ -240,7 +240,7 @@ class _Reader:
 
     def _positions(self, names: list[str]) -> dict[int | str, int]:
         """Where each wanted column stands."""
-        at = {}
+        at = dict[int | str, int]()
         for column in self.columns:
             if isinstance(column, int):
                 if column >= len(names):

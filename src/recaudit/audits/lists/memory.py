@@ -27,6 +27,8 @@ _FEWEST = 30
 """Fewer users say nothing."""
 _PERSONAL = 0.05
 """How much higher training items must rank for their users than for others: below it the model is hardly personal."""
+_ALIKE = 0.95
+"""A share that is as good as 1, however narrow its interval."""
 _CLOSE = 0.75
 """The lowest end of an interval around "as high as training items" that is narrow enough to say something."""
 
@@ -73,11 +75,12 @@ class MemoryCheck:
             crowd, gap = np.sort(own[other]), TIE * np.abs(own).max(initial=0.0)
             below, upto = np.searchsorted(crowd, own - gap), np.searchsorted(crowd, own + gap, side="right")
             place[row] = (below + upto) / 2 / max(1, len(crowd))
-        means = [_mean(place, log.seen(users)) for log in (self.train, self.test)]
-        return Ranked(users, *means, np.stack([(place * others).sum(axis=0), others.sum(axis=0)]))
+        trained, held_out = (_mean(place, log.seen(users)) for log in (self.train, self.test))
+        crowds = np.stack([(place * others).sum(axis=0), others.sum(axis=0)])
+        return Ranked(users, trained, held_out, crowds)
 
     def verdict(self, parts: Iterable[Ranked], rng: int) -> dict[str, Any]:
-        """What the blocks say together: "memory", "no memory", or "unknown", and the numbers behind it.
+        """What the blocks say together: "memory", "no sign of memory", or "unknown", and the numbers behind it.
 
         `trained` and `held_out` are how much higher, in percentiles, items rank for their users than for others;
         `share` is their quotient, with a bootstrap interval over users: 1 where held-out items are like training ones.
@@ -111,8 +114,8 @@ class MemoryCheck:
             } | facts
         facts |= {"share": round(float(held_out.mean() / trained.mean()), 6)}
         facts |= {"lower": round(lower, 6), "upper": round(upper, 6)}
-        if upper < 1:
-            return {"verdict": "no memory", **facts}
+        if upper < 1 and facts["share"] < _ALIKE:
+            return {"verdict": "no sign of memory", **facts}
         if lower < _CLOSE:
             return {"verdict": "unknown", "why": "the interval is too wide to tell"} | facts
         return {"verdict": "memory", **facts}
