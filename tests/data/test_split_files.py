@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from recaudit import Accuracy
+from recaudit import Accuracy, Subject
 from recaudit.data import Interactions, splits
 from recaudit.errors import ConfigError, DataError
 from recaudit.models import ALS
@@ -38,13 +38,8 @@ def test_two_logs_get_the_ids_of_both() -> None:
     assert halves.test.frame().rows() == test.frame().rows()
     assert halves.train.item_ids.to_list() == halves.test.item_ids.to_list() == [10, 20, 30]
     assert halves.train.scale == halves.test.scale == (1.0, 5.0)
-    assert Accuracy(samples=2).run(_subject(halves)).frame.height > 0
-
-
-def _subject(halves: splits.Split) -> object:
-    from recaudit import Subject
-
-    return Subject(ALS(factors=2).fit(halves.train), ALS(factors=2), halves.train, halves.test)
+    subject = Subject(ALS(factors=2).fit(halves.train), ALS(factors=2), halves.train, halves.test)
+    assert Accuracy(samples=2).run(subject).frame.height > 0
 
 
 def test_a_run_takes_both_files_as_they_are(folder: Path, tmp_path: Path) -> None:

@@ -21,16 +21,16 @@ from recaudit.data.interactions import Interactions
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.ties import TIE
 
-_USERS = 500
+_USERS = 2000
 """Users that are looked at."""
 _FEWEST = 30
 """Fewer users say nothing."""
 _PERSONAL = 0.05
 """How much higher training items must rank for their users than for others: below it the model is hardly personal."""
 _ALIKE = 0.95
-"""A share that is as good as 1, however narrow its interval."""
+"""The smallest share that counts as 1."""
 _CLOSE = 0.75
-"""The lowest end of an interval around "as high as training items" that is narrow enough to say something."""
+"""The lowest that the interval of such a share may begin: a wider one says nothing."""
 
 
 @final
@@ -108,17 +108,15 @@ class MemoryCheck:
             "users": len(users),
         }
         if trained.mean() < _PERSONAL:
-            return {
-                "verdict": "unknown",
-                "why": "training items rank hardly higher for their users than for others",
-            } | facts
+            why = "training items rank hardly higher for their users than for others"
+            return {"verdict": "unknown", "why": why, **facts}
         facts |= {"share": round(float(held_out.mean() / trained.mean()), 6)}
         facts |= {"lower": round(lower, 6), "upper": round(upper, 6)}
-        if upper < 1 and facts["share"] < _ALIKE:
+        if facts["share"] >= _ALIKE and lower >= _CLOSE:
+            return {"verdict": "memory", **facts}
+        if upper < 1:
             return {"verdict": "no sign of memory", **facts}
-        if lower < _CLOSE:
-            return {"verdict": "unknown", "why": "the interval is too wide to tell"} | facts
-        return {"verdict": "memory", **facts}
+        return {"verdict": "unknown", "why": "the interval is too wide to tell", **facts}
 
 
 def warn(memory: dict[str, Any]) -> None:
