@@ -125,8 +125,8 @@ def warn(memory: dict[str, Any]) -> None:
         shares = f"{memory['share']:.0%} [{memory['lower']:.0%}, {memory['upper']:.0%}]"
         warnings.warn(
             "The model ranks held-out items as it ranks the items that it was trained on: their lead over what they "
-            f"have with other people is {shares} of that of training items. It has probably seen them, and its "
-            "accuracy is memory. Train it on the training part alone.",
+            f"have with other people is {shares} of that of training items. It has probably seen them: check that it "
+            "was trained on the training part alone.",
             stacklevel=2,
         )
 
