@@ -6,7 +6,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, final
@@ -42,7 +42,7 @@ _EPOCH = (10**8, 2 * 10**18)
 @final
 @dataclass(frozen=True)
 class Inspected:
-    """What was seen in a file: settings of [data] that read it, why each was chosen, and what else it could be."""
+    """What was seen in a file: settings of [data] that read it, and why each was chosen."""
 
     file: Path
     settings: Mapping[str, Any]
@@ -56,13 +56,8 @@ class Inspected:
     items: int
     ratings: tuple[float, float] | None
     """The lowest and the highest, None where there are none."""
-    repeated: int
-    """Rows whose user and item came before."""
     most_of_a_user: int
     """Rows of the user who has most."""
-    skipped: int = 0
-    alternatives: Mapping[str, str] = field(default_factory=dict)
-    """For a setting, what it could be instead."""
 
 
 def inspect_file(path: Path, given: Mapping[str, Any]) -> Inspected:
@@ -304,7 +299,5 @@ def _counted(
         users=frame[pair[0]].n_unique(),
         items=frame[pair[1]].n_unique(),
         ratings=span,
-        repeated=repeated,
         most_of_a_user=int(frame.unique(pair).group_by(pair[0]).len()["len"].max()),  # type: ignore[arg-type]
-        skipped=read.skipped,
     )
