@@ -58,6 +58,7 @@ class TestHelp:
         [
             [],
             ["demo"],
+            ["init"],
             ["audit"],
             ["report"],
             ["verify"],

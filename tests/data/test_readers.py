@@ -54,7 +54,7 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
 
 def test_another_ending(tmp_path: Path) -> None:
     (tmp_path / "log.xlsx").write_text("x")
-    with pytest.raises(DataError, match=r"\.csv, \.tsv or \.parquet"):
+    with pytest.raises(DataError, match=r"\.csv, \.tsv, \.dat or \.parquet, or to be told"):
         read(tmp_path / "log.xlsx")
 
 
@@ -73,7 +73,7 @@ def test_a_parquet_file_that_is_not_text(tmp_path: Path) -> None:
 
 def test_a_row_with_too_many_cells(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("user,item,rating\n1,2,3\n1,3,4,5,6\n")
-    with pytest.raises(DataError, match="cannot be read as csv"):
+    with pytest.raises(DataError, match=r"log\.csv, line 3: received .1,3,4,5,6.; expected 3 columns"):
         read(tmp_path / "log.csv")
 
 

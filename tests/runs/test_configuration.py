@@ -189,7 +189,10 @@ class TestMistakes:
                 REACHABILITY + 'actions = {kind = "next-k", k = true}',
                 "audits.reachability.actions.k: received true; expected a number",
             ),
-            (SMALLEST + "[split]\nkind = []", "split.kind: received []; expected one of by-time, leave-last, random"),
+            (
+                SMALLEST + "[split]\nkind = []",
+                "split.kind: received []; expected one of by-time, files, leave-last, random",
+            ),
             (SMALLEST + "[split]\nkind = {a = 1}", "split.kind: received {'a': 1}; expected one of by-time"),
             ("seed = -1\n" + SMALLEST, "seed: received -1; expected greater than or equal to 0"),
             (SMALLEST + 'label = ""', "model[0].label: received ''; expected a text of 1 to 60 characters"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from recaudit.data import Interactions
-from recaudit.errors import DataError
-from recaudit.runs import parse
+from recaudit.data import Interactions, read
+from recaudit.data.sources import OwnData
+from recaudit.errors import ConfigError, DataError
+from recaudit.runs import execute, parse
 
 RATINGS = """userId,movieId,stars,when
 ada,10,5,1
@@ -109,3 +111,67 @@ def test_a_random_split_follows_the_seed(folder: Path) -> None:
     held = {str(config.split.split(data, seed).test.frame().rows()) for seed in range(20)}
     assert len(held) > 1
     assert len(config.split.split(data, 0).test) == 2
+
+
+ABOUT = COLUMNS + 'items = "films.csv"\ntitle = "name"\nusers = "people.csv"\nattributes = ["region"]\n'
+
+
+def test_files_of_items_and_users_change_no_number_unless_they_are_the_catalogue(folder: Path) -> None:
+    data = loaded(folder, ABOUT)
+    assert (data.n_users, data.n_items) == (2, 3)
+    assert data.facts == {"items_left_out": 1, "users_left_out": 1}
+
+
+def test_files_of_items_and_users_can_be_the_catalogue(folder: Path) -> None:
+    data = loaded(folder, ABOUT + 'catalogue = "all"')
+    assert data.user_ids.to_list() == ["ada", "bob", "zoe"]
+    assert data.item_labels(np.arange(4)) == ["Alien", "Brazil", "Casablanca", "Never rated"]
+    assert data.attributes["region"].to_list() == ["north", "south", "north"]
+    assert data.facts == {}
+
+
+def test_ids_of_the_catalogue_decide_the_type_of_ids_with_the_logs(folder: Path) -> None:
+    (folder / "films.csv").write_text(FILMS + "x1,Extra,drama\n")
+    data = loaded(folder, COLUMNS + 'items = "films.csv"\ntitle = "name"\ncatalogue = "all"')
+    assert data.item_ids.to_list() == ["10", "20", "30", "40", "x1"]
+
+
+def test_a_table_says_how_its_file_is_written(folder: Path) -> None:
+    lines = FILMS.replace("|", "/").replace(",", "|").splitlines()[1:]
+    (folder / "u.item").write_text("\n".join(lines).replace("Alien", "Alién"), encoding="latin-1")
+    table = 'items = {file = "u.item", separator = "|", header = false, encoding = "latin-1", id = 0}\n'
+    data = loaded(folder, COLUMNS + table + 'title = 1\ncategories = {genre = 2}\ncategory_separator = "/"')
+    assert data.item_labels(np.arange(1)) == ["Alién"]
+    assert data.categories["genre"].names == ("comedy", "horror", "sci-fi")
+
+
+def test_attributes_by_number_and_as_numbers(folder: Path) -> None:
+    (folder / "people.csv").write_text("ada,F,31\nbob,M,45\n")
+    table = 'users = {file = "people.csv", header = false, id = 0}\nattributes = {gender = 1, age = 2}'
+    data = loaded(folder, COLUMNS + table)
+    assert data.attributes.rows() == [("F", 31), ("M", 45)]
+
+
+def test_a_whole_catalogue_needs_a_file_of_it(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data.catalogue: received 'all'; expected 'rated', or a file"):
+        loaded(folder, COLUMNS + 'catalogue = "all"')
+
+
+def test_python_takes_the_same_options(folder: Path) -> None:
+    options = {"user": "userId", "item": "movieId", "rating": "stars", "time": "when", "duplicates": "last"}
+    about = {"items": folder / "films.csv", "title": "name", "catalogue": "all"}
+    data = read(folder / "ratings.csv", **options, **about)
+    toml = loaded(folder, COLUMNS + 'items = "films.csv"\ntitle = "name"\ncatalogue = "all"')
+    assert data.fingerprint == toml.fingerprint
+    assert set(OwnData.model_fields) - {"file"} == set(inspect.signature(read).parameters) - {"path"}
+
+
+def test_the_run_says_what_was_left_out_and_what_has_no_ratings(folder: Path, tmp_path: Path) -> None:
+    (folder / "ratings.csv").write_text(RATINGS + "cem,10,lots,4\ncem,20,3,4\n")
+    text = (
+        f'[data]\nfile = "ratings.csv"\n{ABOUT}catalogue = "all"\non_error = "skip"\n'
+        '[split]\nkind = "leave-last"\n[[model]]\nkind = "random"\n[audits.exposure]\nsamples = 2\n'
+    )
+    with pytest.warns(UserWarning, match="1 rows could not be read and were skipped, the first at line 7"):
+        record = execute(parse(text, source="run.toml", folder=folder), tmp_path / "run").manifest.data
+    assert (record.unrated_items, record.silent_users, record.facts) == (1, 1, {"skipped_rows": 1})

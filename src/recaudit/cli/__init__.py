@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, catalogue, data, doctor, rerank, simulate, verify
+from recaudit.cli import audits, catalogue, data, doctor, init, rerank, simulate, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _recaudit(
 
     \b
       recaudit demo                         audit built-in data, in a minute
+      recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
@@ -61,6 +62,7 @@ def _recaudit(
 
 
 app.command("demo")(audits.demo)
+app.command("init")(init.init)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
 app.command("verify")(verify.verify)

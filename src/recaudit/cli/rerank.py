@@ -102,7 +102,7 @@ def rerank(
     files: dict[str, object] = {
         "items": items,
         "categories": {name: name for name in chosen},
-        "separator": separator,
+        "category_separator": separator,
         "user": user,
         "item": item,
         "rating": rating or False,

@@ -3,6 +3,6 @@
 from recaudit.data import datasets, splits, synthetic
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
-from recaudit.data.readers import read
+from recaudit.data.sources import read
 
 __all__ = ["Categories", "Interactions", "datasets", "read", "splits", "synthetic"]

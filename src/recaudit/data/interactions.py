@@ -16,6 +16,7 @@ from scipy import sparse
 
 from recaudit.arguments import check_argument, checked
 from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.data.catalogue import extended, placed
 from recaudit.data.categories import Categories
 from recaudit.data.checks import (
     as_text,
@@ -60,6 +61,8 @@ class Interactions:
     attributes: pl.DataFrame = field(default_factory=pl.DataFrame)
     """One row a user; empty when nothing is known about users."""
     category_systems: tuple[tuple[str, Categories], ...] = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
+    """What was counted while the log was read: rows that were skipped, rows about unknown users and items."""
 
     @classmethod
     @checked
@@ -73,22 +76,25 @@ class Interactions:
         time: str | None = None,
         scale: tuple[float, float] | None = None,
         duplicates: Duplicates = "error",
+        items: Iterable[object] | None = None,
+        users: Iterable[object] | None = None,
     ) -> Interactions:
         """Build a log from any data frame: pandas, polars or pyarrow.
 
         `rating=None` takes every row as a rating of 1 (implicit feedback). `scale` declares the rating scale:
         ratings outside it are an error; without it the observed range is used. `duplicates` says what to do
-        with several rows for one (user, item): refuse, keep the last (by time, else by row), or average.
+        with several rows for one (user, item): refuse, keep the last (by time, else by row), or average. `items` and
+        `users` are ids that belong to the catalogue even if the frame has no row of them.
         """
         columns = [name for name in (user, item, rating, time) if name is not None]
         table = as_polars(frame, columns, argument="frame")
         user_series, item_series = check_ids(table[user]), check_ids(table[item])
         values = np.ones(len(table)) if rating is None else check_ratings(table[rating], scale)
         times = None if time is None else check_times(table[time])
-        user_ids, users = encode(user_series)
-        item_ids, items = encode(item_series)
+        user_ids, user_of = encode(user_series)
+        item_ids, item_of = encode(item_series)
 
-        key = users.astype(np.int64) * len(item_ids) + items
+        key = user_of.astype(np.int64) * len(item_ids) + item_of
         if np.any(key[1:] <= key[:-1]):
             order = np.argsort(key, kind="stable")
             key, values = key[order], values[order]
@@ -98,7 +104,7 @@ class Interactions:
                 key = key[keep]
                 times = None if times is None else times[keep]
         sorted_users, sorted_items = np.divmod(key, len(item_ids))
-        return cls(
+        log = cls(
             user_ids=user_ids,
             item_ids=item_ids,
             indptr=np.searchsorted(sorted_users, np.arange(len(user_ids) + 1)).astype(np.int64),
@@ -107,6 +113,7 @@ class Interactions:
             times=times,
             scale=check_scale(scale, values),
         ).frozen()
+        return log if items is None and users is None else extended(log, items, users)
 
     def frozen(self) -> Interactions:
         """The same log, with arrays that cannot be written to."""
@@ -140,7 +147,7 @@ class Interactions:
         rows, table = positions(self.item_ids, table, item, unknown, "with_items")
         result = self
         if title is not None:
-            result = replace(result, titles=_align(as_text(table[title]), rows, self.n_items))
+            result = replace(result, titles=placed(as_text(table[title]), rows, self.n_items))
         for name, column in systems.items():
             result = result._add(name, Categories.from_column(table[column], rows, self.n_items, separator))
         return result
@@ -184,7 +191,7 @@ class Interactions:
         rows, table = positions(self.user_ids, table, user, unknown, "with_users")
         for name in attributes:
             as_text(table[name])  # groups have names
-        added = {name: _align(table[name], rows, self.n_users) for name in attributes}
+        added = {name: placed(table[name], rows, self.n_users) for name in attributes}
         return replace(self, attributes=pl.DataFrame({**self.attributes.to_dict(), **added}))
 
     @property
@@ -359,11 +366,3 @@ class Interactions:
         low, high = self.scale
         head = f"{self.n_users:,} users x {self.n_items:,} items, {len(self):,} ratings in [{low:g}, {high:g}]"
         return f"Interactions({head}, density {density:.2%}{''.join('; ' + extra for extra in extras)})"
-
-
-def _align(values: pl.Series, rows: IntArray, length: int) -> pl.Series:
-    """Values placed at `rows` of a series of `length`, null elsewhere."""
-    source = np.full(length, -1, dtype=np.int64)
-    source[rows] = np.arange(len(rows))
-    index = pl.Series(source)
-    return values.gather(index.set(index < 0, None))

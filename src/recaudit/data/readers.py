@@ -1,4 +1,4 @@
-"""Files in: CSV, TSV and Parquet."""
+"""Files of lists in: CSV, TSV and Parquet, each with a header, at once or in pieces."""
 
 from __future__ import annotations
 
@@ -9,39 +9,14 @@ from pathlib import Path
 
 import polars as pl
 
-from recaudit.arguments import checked
 from recaudit.data.checks import plain_numbers
 from recaudit.data.frames import check_columns, check_distinct
-from recaudit.data.interactions import Duplicates, Interactions
 from recaudit.errors import DataError
 
 _TEXT = {".csv": ",", ".tsv": "\t"}
 
 Ids = Mapping[str, pl.Series | None]
 """The columns that hold ids: those of the log that they are to be found in, or None where they make the log."""
-
-
-@checked
-def read(
-    path: str | Path,
-    *,
-    user: str = "user",
-    item: str = "item",
-    rating: str | None = "rating",
-    time: str | None = None,
-    scale: tuple[float, float] | None = None,
-    duplicates: Duplicates = "error",
-) -> Interactions:
-    """Build a log from a .csv, .tsv or .parquet file with a header; columns as in `Interactions.from_frame`.
-
-    In .csv and .tsv files ids are text as it is written, unless all of a column are plain whole numbers: "007" and "7"
-    are two users, and so are "1" and "1.0".
-    """
-    columns = [name for name in (user, item, rating, time) if name is not None]
-    frame = read_table(path, {user: None, item: None}, columns)
-    return Interactions.from_frame(
-        frame, user=user, item=item, rating=rating, time=time, scale=scale, duplicates=duplicates
-    )
 
 
 def read_table(path: str | Path, ids: Ids, columns: Sequence[str] | None = None) -> pl.DataFrame:

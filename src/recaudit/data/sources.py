@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, final
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, final
 
-from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
-from recaudit.data import datasets
+from recaudit.arguments import check_argument
+from recaudit.data import datasets, loading
 from recaudit.data.interactions import Interactions
-from recaudit.data.readers import read, read_table
-from recaudit.errors import did_you_mean, reading_from
-from recaudit.specification import InputFile, InputFolder, Specification, build, mistake
+from recaudit.data.splits import Split
+from recaudit.data.text_files import Column, TextFormat
+from recaudit.errors import DataError, InputError, did_you_mean
+from recaudit.specification import InputFile, InputFolder, Specification, build, mistake, mistakes
 
 
 def _known_data_set(name: str) -> str:
@@ -38,6 +50,10 @@ class NamedData(Specification):
         """The log."""
         return datasets.load(self.name, self.path)
 
+    def load_parts(self, train: Path, test: Path) -> tuple[Interactions, Split]:
+        """A data set by name is split by a rule, not by files."""
+        raise InputError("split", received=f"files beside {self.name}", expected="the files alone, or a rule")
+
 
 def _ascending(scale: tuple[float, float]) -> tuple[float, float]:
     if not scale[0] < scale[1]:
@@ -45,36 +61,72 @@ def _ascending(scale: tuple[float, float]) -> tuple[float, float]:
     return scale
 
 
+def _column_or_none(value: object) -> object:
+    if value is None or value is False:
+        return None
+    if (isinstance(value, str) and value) or (type(value) is int and value >= 0):
+        return value
+    raise mistake((), value, "a column by name or number, or false: every row counts as 1")
+
+
+def _table(value: object) -> object:
+    return {"file": value} if isinstance(value, str | Path) else value
+
+
+def _by_name(value: object) -> object:
+    return {one: one for one in value} if isinstance(value, list | tuple) else value
+
+
 @final
-class OwnData(Specification):
-    """The user's own files: .csv, .tsv or .parquet, each with a header."""
+class TableFile(TextFormat):
+    """A file with a row for each item, or each user. A path alone stands for a file in its format's usual form."""
+
+    file: InputFile
+    """A .parquet file, or text as the other settings say."""
+    id: Column | None = None
+    """The column that holds ids; the same as in the log, where nothing is said."""
+
+
+AnyTable = Annotated[TableFile, BeforeValidator(_table)]
+
+
+@final
+class OwnData(TextFormat):
+    """The user's own files: .parquet, or text (.csv, .tsv, .dat, any other; as it is, in .gz or in .zip).
+
+    Ids in text files are text as it is written, unless all of a column are plain whole numbers: "007" and "7" are two
+    users, and so are "1" and "1.0".
+    """
 
     file: InputFile
     """The ratings."""
-    user: str = "user"
-    """The column of user ids."""
-    item: str = "item"
+    user: Column = "user"
+    """The column of user ids, by name, or by number from 0."""
+    item: Column = "item"
     """The column of item ids."""
-    rating: str | Literal[False] = "rating"
+    rating: Annotated[int | str | None, PlainValidator(_column_or_none)] = "rating"
     """The rating's column; false takes every row as a rating of 1."""
-    time: str | None = None
-    """The column of times: numbers or dates. Without it nothing is known about the order of ratings."""
+    time: Column | None = None
+    """The column of times: numbers, or dates and times as ISO 8601 writes them."""
     scale: Annotated[tuple[float, float], AfterValidator(_ascending)] | None = None
     """The lowest and highest rating that can be given; without it, those that were."""
     duplicates: Literal["error", "last", "mean"] = "error"
     """What to do with several rows for one user and item."""
-    items: InputFile | None = None
-    """A row an item, under the same id column as in `file`; items that nobody rated are left out."""
-    title: str | None = None
+    catalogue: Literal["rated", "all"] = "rated"
+    """Which users and items there are: those with ratings, or all rows of `items` and `users` as well. With "rated" a
+    file of titles changes no number; "all" is for files that hold exactly what can be recommended, and to whom."""
+    items: AnyTable | None = None
+    """A file with a row an item, or a table: {file = "u.item", separator = "|", header = false, id = 0}."""
+    title: Column | None = None
     """The column of `items` that holds titles."""
-    categories: dict[str, str] = Field(default_factory=dict)
+    categories: dict[str, Column] = Field(default_factory=dict)
     """The columns of `items` that hold categories: {genre = "genres"}."""
-    separator: str = Field(default="|", min_length=1)
+    category_separator: str = Field(default="|", min_length=1)
     """What stands between two categories in one cell."""
-    users: InputFile | None = None
-    """A row a user, under the same id column as in `file`; users without ratings are left out."""
-    attributes: tuple[str, ...] = ()
-    """The columns of `users` to group by."""
+    users: AnyTable | None = None
+    """A file with a row a user, or a table, as for `items`."""
+    attributes: Annotated[dict[str, Column], BeforeValidator(_by_name)] = Field(default_factory=dict)
+    """The columns of `users` to group by: ["gender"], or {gender = 1}."""
 
     @model_validator(mode="after")
     def _columns_have_files(self) -> Self:
@@ -82,6 +134,8 @@ class OwnData(Specification):
             raise mistake(("items",), None, "the file that holds 'title' and 'categories'")
         if self.users is None and self.attributes:
             raise mistake(("users",), None, "the file that holds 'attributes'")
+        if self.catalogue == "all" and self.items is None and self.users is None:
+            raise mistake(("catalogue",), "all", "'rated', or a file of 'items' or 'users' that says which there are")
         return self
 
     @property
@@ -91,35 +145,11 @@ class OwnData(Specification):
 
     def load(self) -> Interactions:
         """The log, with everything that is said about users and items."""
-        with reading_from(self.file.name):
-            data = read(
-                self.file,
-                user=self.user,
-                item=self.item,
-                rating=self.rating or None,
-                time=self.time,
-                scale=self.scale,
-                duplicates=self.duplicates,
-            )
-        if self.items is not None:
-            with reading_from(self.items.name):
-                data = data.with_items(
-                    read_table(self.items, {self.item: data.item_ids}),
-                    item=self.item,
-                    title=self.title,
-                    categories=self.categories,
-                    separator=self.separator,
-                    unknown="ignore",
-                )
-        if self.users is not None:
-            with reading_from(self.users.name):
-                data = data.with_users(
-                    read_table(self.users, {self.user: data.user_ids}),
-                    user=self.user,
-                    attributes=self.attributes,
-                    unknown="ignore",
-                )
-        return data
+        return loading.load(self)
+
+    def load_parts(self, train: Path, test: Path) -> tuple[Interactions, Split]:
+        """The log that two files make together, in the place of `file`, and its two parts."""
+        return loading.load_parts(self, train, test)
 
 
 def read_data(value: object, info: ValidationInfo) -> NamedData | OwnData:
@@ -132,3 +162,38 @@ def read_data(value: object, info: ValidationInfo) -> NamedData | OwnData:
 
 
 AnyData = Annotated[NamedData | OwnData, PlainValidator(read_data)]
+
+
+@final
+class Read:
+    """`read(file, ...)` is `OwnData(file=file, ...).load()`: Python takes the settings of a configuration's [data]."""
+
+    __name__ = __qualname__ = "read"
+
+    def __init__(self) -> None:
+        settings = list(inspect.signature(OwnData).parameters.values())
+        first = next(one for one in settings if one.name == "file")
+        rest = [one for one in settings if one.name != "file"]
+        positional = first.replace(name="path", kind=inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=str | Path)
+        self.__signature__ = inspect.Signature([positional, *rest], return_annotation=Interactions)
+        about = {name: field.description for name, field in OwnData.model_fields.items() if name != "file"}
+        listed = "\n".join(f"    {name}\n        {text}" for name, text in about.items())
+        self.__doc__ = f"Build a log from files.\n\n{inspect.getdoc(OwnData)}\n\nSettings:\n{listed}"
+
+    def __call__(self, path: str | Path, **settings: Any) -> Interactions:
+        """The log."""
+        check_argument("path", path, str | Path)
+        try:
+            source = OwnData(file=path, **settings)  # type: ignore[arg-type]  # pydantic makes a path of it
+        except ValidationError as error:
+            [first, *_] = mistakes(error)
+            kind = DataError if first.argument == "file" else InputError
+            name = "path" if first.argument == "file" else first.argument
+            raise kind(name, received=first.received, expected=first.expected, remedy=first.remedy) from None
+        return source.load()
+
+    def __repr__(self) -> str:
+        return "<function read>"
+
+
+read = Read()

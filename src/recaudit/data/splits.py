@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, NamedTuple, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, NamedTuple, final
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from recaudit.arguments import check_count, checked
 from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.data.catalogue import joined
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.registry import SPLITS
 from recaudit.seeding import derive, uniforms
-from recaudit.specification import Count, OneOf, Specification
+from recaudit.specification import Count, InputFile, OneOf, Specification
+
+if TYPE_CHECKING:
+    from recaudit.data.sources import NamedData, OwnData
 
 
 class Split(NamedTuple):
@@ -31,8 +36,18 @@ class Splitter(Specification, ABC):
     def split(self, data: Interactions, rng: int = 0) -> Split:
         """Training and held-out ratings."""
 
+    def load(self, source: NamedData | OwnData, rng: int = 0) -> tuple[Interactions, Split]:
+        """The whole log of a source, and its split."""
+        data = source.load()
+        return data, self.split(data, rng)
 
-AnySplitter = Annotated[Splitter, OneOf(SPLITS)]
+
+def _with_kind(value: object) -> object:
+    named = isinstance(value, Mapping) and "kind" not in value and value.keys() & {"train", "test"}
+    return {"kind": "files", **value} if named else value  # type: ignore[dict-item]  # a table of a configuration
+
+
+AnySplitter = Annotated[Splitter, OneOf(SPLITS), BeforeValidator(_with_kind)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 _SHARE = 0.1
 
@@ -71,6 +86,30 @@ class ByTime(Splitter):
     def split(self, data: Interactions, rng: int = 0) -> Split:
         """See `by_time`."""
         return by_time(data, self.fraction)
+
+
+@final
+class Files(Splitter):
+    """Two files of your own: what was trained on, and what was held out. They are written as [data] says."""
+
+    train: InputFile
+    """The ratings that models are trained on, and may have seen."""
+    test: InputFile
+    """The ratings that were held out; no user and item of them is in `train`."""
+
+    def split(self, data: Interactions, rng: int = 0) -> Split:
+        """Files are the log: there is no other to split."""
+        raise InputError("split", received="a log beside the files of the split", expected="the files alone")
+
+    def load(self, source: NamedData | OwnData, rng: int = 0) -> tuple[Interactions, Split]:
+        """The log that both files make together, read as the source says, and its two parts."""
+        return source.load_parts(self.train, self.test)
+
+
+def from_logs(train: Interactions, test: Interactions) -> Split:
+    """Two logs that were split elsewhere, over the users and items of both; a pair that is in both is an error."""
+    whole, held = joined(train, test)
+    return _split(whole, held)
 
 
 @checked

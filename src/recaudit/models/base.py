@@ -28,12 +28,14 @@ NO_LIST = -2
 class Recommender(Specification, ABC):
     """A frozen, validated configuration. Fitting leaves it untouched and never inherits state."""
 
+    given: ClassVar[bool] = False
+    """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
+    foreign: ClassVar[bool] = False
+    """Whether others' code makes the model, here or elsewhere: what it has seen of the log cannot be known."""
+
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
-
-    given: ClassVar[bool] = False
-    """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
         """Start from a model that this configuration fitted, now that the log has grown; here, from scratch."""

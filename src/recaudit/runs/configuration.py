@@ -75,6 +75,17 @@ def read_audit(name: str, table: object, info: ValidationInfo) -> Audit:
     return audit
 
 
+def _with_files(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tables of a file; where [split] names files, they are the data, and [data] says how they are written."""
+    split, data = value.get("split"), value.get("data", {})
+    if not (isinstance(split, Mapping) and "train" in split and isinstance(data, Mapping)):
+        return value
+    for key in ("name", "file"):
+        if key in data:
+            raise mistake(("data", key), data[key], "nothing: the files of [split] are the data")
+    return {**value, "data": {"file": split["train"], **data}}
+
+
 def _listed(models: object) -> object:
     if isinstance(models, Mapping):
         raise mistake((), models, "a list, written with two brackets: [[model]]")
@@ -116,7 +127,7 @@ class Configuration(Specification):
     def _keep_written(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(value, Mapping):
             return handler(value)
-        made = handler({"model": [], **value})  # none at all is told like an empty list
+        made = handler({"model": [], **_with_files(value)})  # none at all is told like an empty list
         made._written = copy.deepcopy(dict(value))
         return made
 

@@ -41,8 +41,7 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
     former = read_manifest(out)
     if former is not None and (not fresh or former.kind != "audit"):
         check_same(out, former, "audit", {"settings": config.hash})
-    data = config.data.load()
-    train, test = config.split.split(data, config.seed)
+    data, (train, test) = config.split.load(config.data, config.seed)
     for audit in config.audits.values():
         audit.check(train)
     record = DataRecord.of(config.data.label, data, train, test)
@@ -87,7 +86,12 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
         data=data,
         versions=versions(),
         models=tuple(
-            ModelRecord(label=model.label, kind=model.kind, settings=as_data(model.recommender))
+            ModelRecord(
+                label=model.label,
+                kind=model.kind,
+                settings=as_data(model.recommender),
+                given=model.recommender.given,
+            )
             for model in config.models
         ),
         audits=tuple(config.audits),

@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 from typing import Any, Literal, final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from recaudit import __version__, folders
 from recaudit.data import Interactions
@@ -28,6 +28,13 @@ class DataRecord(Record):
     scale: tuple[float, float]
     attributes: tuple[str, ...]
     categories: tuple[str, ...]
+    unrated_items: int = 0
+    """Items of the catalogue that nobody rated."""
+    silent_users: int = 0
+    """Users of the catalogue without ratings."""
+    facts: dict[str, int] = Field(default_factory=dict)
+    """What was counted while the files were read: `skipped_rows` that could not be read, `items_left_out` and
+    `users_left_out`, rows about items and users that have no ratings."""
 
     @classmethod
     def of(cls, name: str, data: Interactions, train: Interactions, test: Interactions) -> DataRecord:
@@ -43,6 +50,9 @@ class DataRecord(Record):
             scale=data.scale,
             attributes=tuple(data.attributes.columns),
             categories=tuple(data.categories),
+            unrated_items=int((data.item_counts == 0).sum()),
+            silent_users=int((data.user_counts == 0).sum()),
+            facts=dict(data.facts),
         )
 
 

@@ -15,6 +15,7 @@ from recaudit.arguments import check_count
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import ACCURACY
+from recaudit.audits.lists.memory import MemoryCheck, Ranked, warn
 from recaudit.audits.lists.recommend import (
     Recommend,
     asked_blocks,
@@ -73,9 +74,12 @@ class Accuracy(ListAudit):
         asked = asked_users(model, users)
         if not len(asked):
             raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
-        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng))
+        # Who fits a model here knows that it has seen the training part alone.
+        foreign = subject.recommender is None or subject.recommender.foreign
+        memory = MemoryCheck.of(model.data, test, context.rng) if foreign else None
+        work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng), memory)
         parts = zip(*context.engine.map(work, asked_blocks(model, asked), "accuracy"), strict=True)
-        ranks, scores, shown, failures = map(list, parts)
+        ranks, scores, shown, failures, known = map(list, parts)
         failed = {user: why for some in failures for user, why in some.items()}
         lists = np.concatenate(shown)
         # Who has no list, or for whom the system failed, has nothing to measure: excluded, and no zero.
@@ -88,6 +92,9 @@ class Accuracy(ListAudit):
         ratings = predicted if model.predicts_ratings else None
         found = self._result(model.data, test, rank, ratings, context.rng, sample)
         found.facts |= asking_facts(model, everybody, failed) | list_facts(model, asked, lists)
+        if memory is not None:
+            found.facts["memory"] = memory.verdict([part for part in known if part is not None], context.rng)
+            warn(found.facts["memory"])
         return found
 
     def of_lists(self, data: Interactions, test: Interactions, lists: IntArray, rng: int = 0) -> Result:
@@ -157,19 +164,24 @@ accuracy = Verb(Accuracy, Result)
 
 
 def _found(
-    test: Interactions, recommend: Recommend, users: IntArray
-) -> tuple[IntArray, FloatArray, IntArray, dict[int, str]]:
+    test: Interactions, recommend: Recommend, memory: MemoryCheck | None, users: IntArray
+) -> tuple[IntArray, FloatArray, IntArray, dict[int, str], Ranked | None]:
     """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
 
-    Then the lists (users, k), and whom the system failed for.
+    Then the lists (users, k), whom the system failed for, and how high the users' items rank, where it is asked
+    whether the model has seen them.
     """
     lists, scores, failed = recommend(users)
+    known = None
+    if memory is not None:
+        known = memory.ranked(users, scores, recommend.model.data.seen(users) | test.seen(users))
     place = np.zeros(scores.shape, dtype=np.int64)
     row, rank = np.nonzero(lists >= 0)
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), lists, failed
+    rating = scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+    return place[rows, items], rating, lists, failed, known
 
 
 def _ranking_metrics(

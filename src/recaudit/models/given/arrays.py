@@ -139,6 +139,7 @@ class Factors(Recommender):
     """
 
     given: ClassVar[bool] = True
+    foreign: ClassVar[bool] = True
 
     path: InputFile
     """The .npz file."""

@@ -58,6 +58,7 @@ class Http(Recommender):
     """
 
     given: ClassVar[bool] = True
+    foreign: ClassVar[bool] = True
 
     url: str
     """The address, http or https; placeholders in it are percent-encoded."""

@@ -97,6 +97,7 @@ class Lists(Recommender):
     """
 
     given: ClassVar[bool] = True
+    foreign: ClassVar[bool] = True
 
     path: InputFile
     """The file."""

@@ -102,7 +102,7 @@ def _seen_before(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]]) -> 
             found.append(Note(f"{text} Its accuracy is probably memory.", warning=True))
         elif model in given:
             text = f"{model} was made elsewhere: the held-out part cannot be shown to be unseen by this model. "
-            honest = memory["verdict"] == "no memory"
+            honest = memory["verdict"] == "no sign of memory"
             text += (
                 "Its ranks do not look like memory"
                 if honest
