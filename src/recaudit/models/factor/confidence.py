@@ -7,9 +7,10 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from recaudit.arithmetic import aligned, product
+from recaudit.arithmetic import aligned, one_thread, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.models.checks import check_action_rows, check_actions
@@ -48,6 +49,12 @@ class Confidence(NamedTuple):
         share, confidence_of_one = ratings / self.click, self.alpha * self.click
         return 1 + (abs(confidence_of_one) - 1) * share, max(confidence_of_one, 0.0) * share
 
+    def of_ratings(self, ratings: FloatArray) -> tuple[Tensor, Tensor]:
+        """The same of pairs some of which have no rating, NaN."""
+        given = torch.from_numpy(ratings)
+        weight, pull = self.of_pairs(given)
+        return torch.where(given.isnan(), 1.0, weight), torch.where(given.isnan(), 0.0, pull)
+
 
 class Solves(NamedTuple):
     """The least-squares problems of all users, or of all items, beside the vectors Y of the other side, held.
@@ -62,17 +69,18 @@ class Solves(NamedTuple):
     regularization: float
     confidence: Confidence
 
-    def solved(self, positions: IntArray, ratings: FloatArray) -> tuple[Tensor, Tensor]:
-        """The inverse (factors, factors) and the vector (factors,) of one row with these ratings of others, (n,) each."""
+    def solved(self, positions: IntArray | NDArray[np.int32], ratings: FloatArray) -> tuple[Tensor, Tensor]:
+        """The inverse (factors, factors) and the vector (factors,) of one row; positions and ratings are (n,)."""
         Y = aligned(self.others[positions])
-        weight, pull = self.confidence.of_pairs(torch.from_numpy(ratings))
+        weight, pull = self.confidence.of_pairs(torch.tensor(ratings))
         penalty = self.regularization * torch.eye(Y.shape[1], dtype=torch.float64)
         inverse = torch.linalg.inv(aligned(self.gram) + penalty + Y.T @ (Y * (weight - 1)[:, None]))
         return inverse, inverse @ (Y.T @ pull)
 
     def vectors(self, data: Interactions) -> FloatArray:
         """(users, factors): the vector of every user of this log, where `others` are the items."""
-        return torch.stack([self.solved(*data.history(user))[1] for user in range(data.n_users)]).numpy()
+        with one_thread():
+            return torch.stack([self.solved(*data.history(user))[1] for user in range(data.n_users)]).numpy()
 
 
 @final
@@ -131,6 +139,10 @@ class ConfidenceModel(FactorVectors):
     items were fitted to, which need not be those that users are scored with."""
     words: str
     """The rule, for a person who reads a number that rests on it."""
+    jumps: bool
+    """Whether a vector becomes the solution as soon as something is rated anew, if it was none before (training stops
+    before everything is solved); else ratings move vectors, from where they are, by as much as the solution moves, and
+    ratings as before move nothing."""
 
     response: ClassVar[type[Response]] = DifferentiableResponse
     others_move: ClassVar = "rated items"
@@ -143,8 +155,7 @@ class ConfidenceModel(FactorVectors):
     def respond(self, viewer: int, editor: int, items: IntArray) -> Response:
         """The response to own edits (the viewer's vector moves) or another's (the edited items' vectors move)."""
         items = check_actions(items, self.data.n_items)
-        moved = self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
-        return DifferentiableResponse(items, moved)
+        return DifferentiableResponse(items, self._moved(viewer, editor, items))
 
     def edited_items(self, editors: IntArray, items: IntArray, ratings: FloatArray) -> EditedItems:
         """See `FittedModel`; one inverse for each item, whoever rates it."""
@@ -157,14 +168,18 @@ class ConfidenceModel(FactorVectors):
         offset = torch.zeros(ratings.shape, dtype=torch.float64)
         return EditedItems(vectors, offset, *map(torch.from_numpy, (self.user_factors, np.zeros(self.data.n_users))))
 
+    def _moved(self, viewer: int, editor: int, items: IntArray) -> MovedScores:
+        return self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
+
     def _own(self, user: int, items: IntArray) -> MovedScores:
         seen, ratings = self.data.history(user)
         inverse, vector = self.by_user.solved(seen, ratings)
-        before = _ratings_before(seen, ratings, items)
         acted, Q = aligned(self.item_factors[items]), aligned(self.item_factors)
         toward = acted @ inverse
-        resolved = Resolved(self.by_user.confidence, *_pairs_before(self.by_user, before), toward @ acted.T, acted @ vector)
-        return MovedScores(Q @ vector, product(Q, toward), resolved)
+        before = self.by_user.confidence.of_ratings(_ratings_of(items, seen, ratings))
+        resolved = Resolved(self.by_user.confidence, *before, toward @ acted.T, acted @ vector)
+        level = Q @ vector if self.jumps else self.scores(np.array([user]))[0]
+        return MovedScores(level, product(Q, toward), resolved)
 
     def _others(self, viewer: int, editor: int, items: IntArray) -> MovedScores:
         level, slope, alone = self._solved_items(np.full(len(items), editor), items)
@@ -180,22 +195,21 @@ class ConfidenceModel(FactorVectors):
 
         y is (pairs, ratings, 1), as ratings are: each pair is a problem of one action.
         """
-        csc, users = self.data.csc, aligned(self.by_item.others)
-        level, slope = torch.zeros(2, len(items), users.shape[1], dtype=torch.float64)
+        users = aligned(self.by_item.others)
+        solution, slope = torch.zeros(2, len(items), users.shape[1], dtype=torch.float64)
         before = np.full(len(items), np.nan)
         order = np.argsort(items, kind="stable")
         distinct, first = np.unique(items[order], return_index=True)
         for item, pairs in zip(distinct, np.split(order, first[1:]), strict=True):
-            rows = slice(csc.indptr[item], csc.indptr[item + 1])
-            raters, ratings = csc.indices[rows], csc.data[rows]
-            inverse, vector = self.by_item.solved(raters, ratings)
-            level[pairs], slope[pairs] = vector, users[editors[pairs]] @ inverse
-            before[pairs] = _ratings_before(raters, ratings, editors[pairs])
-        raised = users[torch.from_numpy(editors)]
-        common, given = (slope * raised).sum(dim=1), (level * raised).sum(dim=1)
-        pairs_before = (part[:, None, None] for part in _pairs_before(self.by_item, before))
-        resolved = Resolved(self.by_item.confidence, *pairs_before, common[:, None, None, None], given[:, None, None])
-        return level, slope, resolved
+            raters, ratings = raters_of(self.data, item)
+            inverse, solution[pairs] = self.by_item.solved(raters, ratings)
+            slope[pairs] = users[editors[pairs]] @ inverse
+            before[pairs] = _ratings_of(editors[pairs], raters, ratings)
+        own = users[torch.from_numpy(editors)]
+        common, given = (slope * own).sum(dim=1), (solution * own).sum(dim=1)
+        weight, pull = (part[:, None, None] for part in self.by_item.confidence.of_ratings(before))
+        confidence, level = self.by_item.confidence, solution if self.jumps else aligned(self.item_factors[items])
+        return level, slope, Resolved(confidence, weight, pull, common[:, None, None, None], given[:, None, None])
 
 
 @final
@@ -208,20 +222,20 @@ class EvenModel(ConfidenceModel):
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """See `ConfidenceModel`: no weight changes, so that y is the change of the pull."""
         items = check_actions(items, self.data.n_items)
-        moved = self._own(viewer, items) if viewer == editor else self._others(viewer, editor, items)
+        moved = self._moved(viewer, editor, items)
         _, pull = moved.resolved.confidence.of_pairs(torch.ones(len(items), dtype=torch.float64))
         return AffineResponse(items, moved.slope * pull, moved.level - moved.slope @ moved.resolved.pull)
 
 
-def _ratings_before(known: IntArray, ratings: FloatArray, asked: IntArray) -> FloatArray:
-    """(asked,): what `asked` positions are rated by the `known` ones, ascending; NaN where they are not."""
+def raters_of(data: Interactions, item: int) -> tuple[IntArray, FloatArray]:
+    """Who rated the item, positions ascending, and how, (n,) each."""
+    csc = data.csc
+    rows = slice(csc.indptr[item], csc.indptr[item + 1])
+    return csc.indices[rows].astype(np.int64), csc.data[rows]
+
+
+def _ratings_of(asked: IntArray, known: IntArray | NDArray[np.int32], ratings: FloatArray) -> FloatArray:
+    """(asked,): the ratings of these positions, where `known` (n,), ascending, have `ratings` (n,); NaN elsewhere."""
     at = np.searchsorted(known, asked)
     there = np.append(known, -1)[at] == asked
     return np.where(there, np.append(ratings, np.nan)[at], np.nan)
-
-
-def _pairs_before(solves: Solves, ratings: FloatArray) -> tuple[Tensor, Tensor]:
-    """Weight and pull of pairs with these ratings, NaN where there is none."""
-    given = torch.from_numpy(ratings)
-    weight, pull = solves.confidence.of_pairs(given)
-    return torch.where(given.isnan(), 1.0, weight), torch.where(given.isnan(), 0.0, pull)
