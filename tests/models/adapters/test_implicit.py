@@ -74,9 +74,9 @@ def library_scores(model: Any, data: Interactions, **options: Any) -> FloatArray
 
 def edited(data: Interactions, ratings: list[float]) -> sparse.csr_matrix:
     """The matrix in which the editor has rated the acted-on items; no click is no entry."""
-    changed = matrix(data).tolil()
+    changed = matrix(data).toarray()
     changed[EDITOR, ACTED] = ratings
-    return sparse.csr_matrix(changed.tocsr())
+    return sparse.csr_matrix(changed)
 
 
 def some_edits(data: Interactions) -> list[list[float]]:
@@ -158,7 +158,7 @@ def test_items_that_the_log_does_not_have_still_count_in_the_fold_in() -> None:
 def test_instability_is_what_recalculate_item_says(data: Interactions, ratings: FloatArray) -> None:
     model = als(data)
     adapted = adapt(model, data)
-    asked = {"edits": NextK(1), "policy": Softmax(beta=20), "candidates": "all", "refits": 0}
+    asked: dict[str, Any] = {"edits": NextK(1), "policy": Softmax(beta=20), "candidates": "all", "refits": 0}
     found = ra.instability(adapted, viewers=["u9", "u3"], editors=["u4", "u5"], **asked).pairs
     assert (found["value"] > 1e-4).all()
     for viewer, editor, value in found.select("viewer", "editor", "value").iter_rows():
@@ -178,8 +178,9 @@ def test_instability_is_what_recalculate_item_says(data: Interactions, ratings: 
 
 
 def softmax(scores: FloatArray) -> FloatArray:
-    weights: FloatArray = np.exp(scores - scores.max())
-    return weights / weights.sum()
+    weights = np.exp(scores - scores.max())
+    shares: FloatArray = weights / weights.sum()
+    return shares
 
 
 @pytest.mark.parametrize("alpha", [5.0, 1.0])
@@ -192,7 +193,7 @@ def test_reachability_of_clicks_is_the_best_of_clicking_and_not(alpha: float) ->
     candidates = np.setdiff1d(np.flatnonzero(~CLICKS.seen(np.array([user]))[0]), items)
     chances = []
     for clicks in ([0, 0], [0, 1], [1, 0], [1, 1]):
-        history = matrix(CLICKS)[user].tolil()
+        history = matrix(CLICKS)[user].toarray()
         history[0, items] = clicks
         vector = model.recalculate_user(user, sparse.csr_matrix(history))
         chances.append(softmax(4 * (vector @ model.item_factors.T)[candidates]))

@@ -93,7 +93,7 @@ def test_the_whole_way_through_audits(model: Any) -> None:
     assert adapted.recommender is not None
     assert torch.equal(adapted.recommender.fit(DATA, rng=5).scores(EVERYBODY), adapted.scores(EVERYBODY))
     ra.exposure(adapted)
-    reach = {"actions": NextK(2), "users": ("u4",), "budget": 30, "refits": 0}
+    reach: dict[str, Any] = {"actions": NextK(2), "users": ("u4",), "budget": 30, "refits": 0}
     found = ra.reachability(adapted, **reach)
     assert (found.pairs["value"] > found.pairs["baseline"]).any()
     assert (found.pairs["status"] == ("solved" if model is SVD else "bounded")).all()

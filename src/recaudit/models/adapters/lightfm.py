@@ -20,7 +20,7 @@ from recaudit.models.adapt import Retrained, not_fitted, unknown_model
 from recaudit.models.factor.model import FactorVectors
 from recaudit.models.given.arrays import from_factors, order_of
 
-Features = sparse.sparray | sparse.spmatrix
+Features = sparse.csr_matrix | sparse.csr_array
 """(users or items, features)"""
 
 
@@ -82,7 +82,8 @@ def _in_order(argument: str, features: Features | None, ids: list[object] | None
     order = order_of(argument, ids, known)
     if features is None or order is None:
         return features
-    return sparse.csr_matrix(features)[order.rows]
+    rows: Features = features.tocsr()[order.rows]
+    return rows
 
 
 @final

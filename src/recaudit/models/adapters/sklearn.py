@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -35,7 +36,8 @@ def adapted(model: Any, data: Interactions, *, item_ids: Iterable[object] | None
         raise unknown_model(model, "TruncatedSVD, NMF, MiniBatchNMF")
     if not hasattr(model, "components_"):
         raise not_fitted(model)
-    components, made = model.components_, None
+    components = model.components_
+    made: FittedModel
     if "TruncatedSVD" in kinds:
         check_square(components.shape[1], 2, "TruncatedSVD as a model of weights")
         made = from_weights(components.T @ components, data, predicts_ratings=False, item_ids=item_ids)
@@ -88,13 +90,14 @@ class TransformedHistories(FittedModel):
         check_own_edits(self, viewer, editor, why)
         seen, ratings = self.data.history(viewer)
         kept = ~np.isin(seen, items)
+        rated = np.concatenate([seen[kept].astype(np.int64), items])
 
         def query(given: FloatArray) -> Tensor:
-            return torch.from_numpy(self._scores(np.append(seen[kept], items), np.append(ratings[kept], given)))
+            return torch.from_numpy(self._scores(rated, np.append(ratings[kept], given)))
 
         return OpaqueResponse(items, query)
 
-    def _scores(self, items: IntArray, ratings: FloatArray) -> FloatArray:
+    def _scores(self, items: NDArray[np.int32] | IntArray, ratings: FloatArray) -> FloatArray:
         components = self.factorisation.components_
         row = np.zeros((1, components.shape[1]), dtype=components.dtype)
         row[0, self.columns[items]] = ratings

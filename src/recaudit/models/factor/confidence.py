@@ -109,7 +109,8 @@ class Resolved:
         more, pulled = weight - self.weight, pull - self.pull
         system = self.common * more[..., None, :] + torch.eye(more.shape[-1], dtype=torch.float64)
         right = self.given + (self.common @ pulled[..., None])[..., 0]
-        return pulled - more * torch.linalg.solve(system, right)
+        z: Tensor = torch.linalg.solve(system, right)
+        return pulled - more * z
 
 
 @final
