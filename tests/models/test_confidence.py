@@ -12,6 +12,7 @@ import torch
 from recaudit.arrays import FloatArray
 from recaudit.data import Interactions
 from recaudit.errors import InputError
+from recaudit.models import reachable_factors
 from recaudit.models.factor.confidence import Confidence, ConfidenceModel, EvenModel, Solves
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, some_ratings
 
@@ -164,3 +165,5 @@ def test_it_survives_pickling_and_refuses_items_that_cannot_be() -> None:
     for viewer in (4, 9):
         with pytest.raises(InputError, match="items"):
             model.respond(viewer, 4, np.array([ITEMS]))
+    with pytest.raises(InputError, match="item_factors: received 4 factors; expected 3, as in the solves"):
+        reachable_factors(model)

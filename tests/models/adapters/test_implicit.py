@@ -269,6 +269,13 @@ def test_a_refit_keeps_the_settings_and_takes_a_seed_where_the_model_has_none() 
     np.testing.assert_allclose(one, adapt(expected, STARS).scores(EVERYBODY), atol=1e-12)
 
 
+def test_a_model_on_a_gpu_is_taken_from_there() -> None:
+    model = als(STARS)
+    there = {"__module__": "implicit.gpu.als", "user_factors": object(), "to_cpu": lambda _: model}
+    adapted = adapt(type("AlternatingLeastSquares", (), there)(), STARS)
+    assert torch.equal(adapted.scores(EVERYBODY), adapt(model, STARS).scores(EVERYBODY))
+
+
 def test_what_is_not_fitted_or_not_known_is_refused() -> None:
     for empty in (AlternatingLeastSquares(), CosineRecommender()):
         with pytest.raises(InputError, match="that was not fitted"):

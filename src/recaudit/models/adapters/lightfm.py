@@ -23,6 +23,8 @@ from recaudit.models.given.arrays import from_factors, order_of
 Features = sparse.csr_matrix | sparse.csr_array
 """(users or items, features)"""
 
+_KNOWN = "LightFM"
+
 
 def adapted(
     model: Any,
@@ -41,7 +43,7 @@ def adapted(
     `epochs`, which LightFM does not keep, is how long it was trained: with it, audits can train it again.
     """
     if not hasattr(model, "get_user_representations"):
-        raise unknown_model(model, "LightFM")
+        raise unknown_model(model, _KNOWN)
     if model.user_embeddings is None:
         raise not_fitted(model)
     users, items = (None if ids is None else list(ids) for ids in (user_ids, item_ids))

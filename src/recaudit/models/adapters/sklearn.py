@@ -24,6 +24,8 @@ from recaudit.models.given.arrays import from_weights, order_of
 from recaudit.models.linear.model import check_square
 from recaudit.models.response import OpaqueResponse, Response
 
+_KNOWN = "TruncatedSVD, NMF, MiniBatchNMF"
+
 
 def adapted(model: Any, data: Interactions, *, item_ids: Iterable[object] | None = None) -> FittedModel:
     """A TruncatedSVD or NMF of scikit-learn, fitted to the ratings, with 0 where there is none: scores only rank.
@@ -33,7 +35,7 @@ def adapted(model: Any, data: Interactions, *, item_ids: Iterable[object] | None
     """
     kinds = {kind.__name__ for kind in type(model).__mro__}
     if not kinds & {"TruncatedSVD", "NMF", "MiniBatchNMF"}:
-        raise unknown_model(model, "TruncatedSVD, NMF, MiniBatchNMF")
+        raise unknown_model(model, _KNOWN)
     if not hasattr(model, "components_"):
         raise not_fitted(model)
     components = model.components_

@@ -13,6 +13,7 @@ from torch import Tensor
 from recaudit.arithmetic import aligned, one_thread, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
+from recaudit.errors import InputError
 from recaudit.models.checks import check_action_rows, check_actions
 from recaudit.models.factor.model import FactorVectors
 from recaudit.models.response import AffineResponse, DifferentiableResponse, EditedItems, Response
@@ -147,6 +148,13 @@ class ConfidenceModel(FactorVectors):
 
     response: ClassVar[type[Response]] = DifferentiableResponse
     others_move: ClassVar = "rated items"
+
+    def __post_init__(self) -> None:
+        own, solves = self.item_factors.shape[1], self.by_user.others.shape[1]
+        if own != solves:
+            raise InputError(
+                "item_factors", received=f"{own} factors", expected=f"{solves}, as in the solves that take in ratings"
+            )
 
     @property
     def rule(self) -> str:
