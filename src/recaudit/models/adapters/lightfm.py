@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, final
 
 import numpy as np
@@ -58,7 +57,9 @@ def adapted(
         "item_features": _in_order("item_ids", item_features, items, data.item_ids),
     }
     train = _LightfmTraining(type(model), settings, features, epochs)
-    library = f"lightfm-next {version('lightfm-next')}"
+    from lightfm import __version__  # noqa: PLC0415  an extra, and there where a model of it is
+
+    library = f"LightFM {__version__}"
     written = {**settings, "epochs": epochs}
     options = {**features, "epochs": epochs}
     return vectors.with_recommender(Retrained(library=library, settings=written, train=train, options=options))

@@ -41,7 +41,7 @@ def adapted(model: Any, data: Interactions, *, item_ids: Iterable[object] | None
     components = model.components_
     made: FittedModel
     if "TruncatedSVD" in kinds:
-        check_square(components.shape[1], 2, "TruncatedSVD as a model of weights")
+        check_square(components.shape[1], 3, "TruncatedSVD as a model of weights")
         made = from_weights(components.T @ components, data, predicts_ratings=False, item_ids=item_ids)
     else:
         order = order_of("item_ids", item_ids, data.item_ids)

@@ -87,7 +87,7 @@ class Solves(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """Scores after some pairs of a solved problem are rated anew.
+    """How far the vector of a solved problem, or of many, moves when some of its pairs are rated anew.
 
     With B the inverse before, Y_A the others that are rated anew, dw and dp the changes of their weight and pull, the
     vector moves by `B Y_A^T y`, where `y = dp - dw z` and `z = (I + K dw)^-1 (Y_A x + K dp)`, `K = Y_A B Y_A^T`: z is
@@ -96,9 +96,9 @@ class Resolved:
 
     confidence: Confidence
     weight: Tensor
-    """(actions,): as it is before."""
+    """(..., actions): as it is before."""
     pull: Tensor
-    """(actions,): as it is before."""
+    """(..., actions): as it is before."""
     common: Tensor
     """(..., actions, actions): K."""
     given: Tensor
