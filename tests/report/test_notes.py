@@ -125,7 +125,7 @@ class TestUnseen:
     @pytest.mark.parametrize(
         ("memory", "looks"),
         [
-            ({"verdict": "no memory", "share": 0.4}, "Its ranks do not look like memory."),
+            ({"verdict": "no sign of memory", "share": 0.4}, "Its ranks do not look like memory."),
             ({"verdict": "unknown", "why": "too few users"}, "Whether they are memory is not known: too few users."),
             (None, "not known: it was not tested."),
         ],
