@@ -1,4 +1,4 @@
-"""Models of Surprise (scikit-surprise): SVD, SVD++, NMF, baselines, neighbourhoods, and any other by its own estimates."""
+"""Models of Surprise (scikit-surprise): vectors, baselines, neighbourhoods, and any other by its own estimates."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Known(NamedTuple):
     def lists(ratings: Any, of: IntArray, others: IntArray) -> SparseRows:
         """Surprise's lists of (other, rating) in its own order, by position: a row for each inner id in `of`."""
         position = {inner: place for place, inner in enumerate(others.tolist()) if inner >= 0}
-        found = [ratings[inner] if inner in ratings else [] for inner in of.tolist()]
+        found = [ratings.get(inner, []) for inner in of.tolist()]
         indptr = np.concatenate([[0], np.cumsum([len(pairs) for pairs in found])]).astype(np.uint64)
         at = np.array([position.get(other, 2**32 - 1) for pairs in found for other, _ in pairs], dtype=np.uint32)
         return SparseRows(indptr, at, np.array([rating for pairs in found for _, rating in pairs], dtype=np.float64))
@@ -267,9 +267,7 @@ class BaselineSolve(UpdateRule):
 # ---- neighbourhoods ------------------------------------------------------------------------------------
 
 
-def _neighbours(
-    model: Any, kind: str, data: Interactions, known: Known
-) -> HeldItemNeighbours | HeldUserNeighbours:
+def _neighbours(model: Any, kind: str, data: Interactions, known: Known) -> HeldItemNeighbours | HeldUserNeighbours:
     """Similarities, means and baselines as fitted; x and y are Surprise's: users and items, or items and users."""
     by_user, mean = bool(model.sim_options["user_based"]), float(model.trainset.global_mean)
     x, y = (known.users, known.items) if by_user else (known.items, known.users)
