@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple, final
 
 import numpy as np
-import polars as pl
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.adapt import Retrained, not_fitted, unknown_model
+from recaudit.models.adapters.logs import check_trained_on, first, library_ids, library_places, log_places
 from recaudit.models.base import FittedModel
 from recaudit.models.checks import check_data
 from recaudit.models.factor.model import FactorVectors
@@ -63,46 +62,36 @@ class Known(NamedTuple):
     @classmethod
     def of(cls, trainset: Any, data: Interactions) -> Known:
         """By raw ids; the ratings must be those of the log."""
-        users = [trainset.to_raw_uid(user) for user in trainset.all_users()]
-        items = [trainset.to_raw_iid(item) for item in trainset.all_items()]
-        known = cls(_inner(users, data.user_ids), _inner(items, data.item_ids))
-        rows = SparseRows.of(data.csr)
-        if not _same(known.lists(trainset.ur, known.users, known.items), rows, data.n_items, trainset.n_ratings):
-            raise InputError(
-                "data",
-                received=f"{len(data):,} ratings beside the {trainset.n_ratings:,} that the model was trained on",
-                expected="the log that the model was trained on",
-                remedy="Build it from the same rows, each pair once, with the same ids; split before training.",
-            )
+        known = cls(library_places(data.user_ids, raw_users(trainset)), library_places(data.item_ids, raw_items(trainset)))
+        rows = list(trainset.all_ratings())
+        users, items = (log_places(*each) for each in ((known.users, trainset.n_users), (known.items, trainset.n_items)))
+        check_trained_on(
+            data,
+            users[[user for user, _, _ in rows]],
+            items[[item for _, item, _ in rows]],
+            np.array([rating for _, _, rating in rows]),
+        )
         return known
 
     @staticmethod
     def lists(ratings: Any, of: IntArray, others: IntArray) -> SparseRows:
         """Surprise's lists of (other, rating) in its own order, by position: a row for each inner id in `of`."""
-        position = {inner: place for place, inner in enumerate(others.tolist()) if inner >= 0}
+        position = log_places(others, int(others.max(initial=-1)) + 1)
         found = [ratings.get(inner, []) for inner in of.tolist()]
         indptr = np.concatenate([[0], np.cumsum([len(pairs) for pairs in found])]).astype(np.uint64)
-        at = np.array([position.get(other, 2**32 - 1) for pairs in found for other, _ in pairs], dtype=np.uint32)
-        return SparseRows(indptr, at, np.array([rating for pairs in found for _, rating in pairs], dtype=np.float64))
+        at = np.array([other for pairs in found for other, _ in pairs], dtype=np.int64)
+        values = np.array([rating for pairs in found for _, rating in pairs], dtype=np.float64)
+        return SparseRows(indptr, position[at].astype(np.uint32), values)
 
 
-def _as_raw(raw: Iterable[object], ids: pl.Series) -> list[object]:
-    """The log's ids as Surprise knows them: it reads files as text."""
-    text = all(isinstance(each, str) for each in raw)
-    return [str(each) if text else each for each in ids.to_list()]
+def raw_users(trainset: Any) -> list[object]:
+    """By inner id."""
+    return [trainset.to_raw_uid(user) for user in trainset.all_users()]
 
 
-def _inner(raw: list[object], ids: pl.Series) -> IntArray:
-    place = {each: inner for inner, each in enumerate(raw)}
-    return np.array([place.get(each, -1) for each in _as_raw(raw, ids)], dtype=np.int64)
-
-
-def _same(lists: SparseRows, rows: SparseRows, width: int, trained_on: int) -> bool:
-    """Whether both hold the same ratings, in whatever order within a user."""
-    if len(rows.values) != trained_on or not np.array_equal(lists.indptr, rows.indptr):
-        return False
-    order = np.lexsort((lists.indices, np.repeat(np.arange(len(lists.counts)), lists.counts)))
-    return np.array_equal(lists.indices[order], rows.indices) and np.allclose(lists.values[order], rows.values)
+def raw_items(trainset: Any) -> list[object]:
+    """The same of items."""
+    return [trainset.to_raw_iid(item) for item in trainset.all_items()]
 
 
 def _rows(values: FloatArray, inner: IntArray) -> FloatArray:
@@ -342,27 +331,20 @@ def trainset_of(data: Interactions, before: Any) -> Any:
     """A trainset of the log, in the order of an earlier one of (mostly) the same ids and ratings."""
     from surprise import Trainset  # noqa: PLC0415  # an optional library, needed to train only
 
-    old_users = [before.to_raw_uid(user) for user in before.all_users()]
-    old_items = [before.to_raw_iid(item) for item in before.all_items()]
-    log_users, log_items = _as_raw(old_users, data.user_ids), _as_raw(old_items, data.item_ids)
+    old_users, old_items = raw_users(before), raw_items(before)
+    log_users, log_items = library_ids(data.user_ids, old_users), library_ids(data.item_ids, old_items)
     pairs = {
         (log_users[user], log_items[item]): rating
         for user, item, rating in zip(data.users.tolist(), data.items.tolist(), data.ratings.tolist(), strict=True)
     }
-    users = {user: inner for inner, user in enumerate(_first(old_users, (user for user, _ in pairs)))}
-    items = {item: inner for inner, item in enumerate(_first(old_items, (item for _, item in pairs)))}
+    users = {user: inner for inner, user in enumerate(first(old_users, (user for user, _ in pairs)))}
+    items = {item: inner for inner, item in enumerate(first(old_items, (item for _, item in pairs)))}
     rows = [(old_users[user], old_items[item]) for user, item, _ in before.all_ratings()]
     columns = [(old_users[user], old_items[item]) for item, raters in before.ir.items() for user, _ in raters]
     by_user, by_item = defaultdict(list), defaultdict(list)
-    for user, item in _first(rows, pairs):
+    for user, item in first(rows, pairs):
         by_user[users[user]].append((items[item], pairs[user, item]))
-    for user, item in _first(columns, pairs):
+    for user, item in first(columns, pairs):
         by_item[items[item]].append((users[user], pairs[user, item]))
     ordered = {user: by_user[user] for user in range(len(users))}
     return Trainset(ordered, by_item, len(users), len(items), len(pairs), data.scale, users, items)
-
-
-def _first(before: Iterable[Any], now: Iterable[Any]) -> list[Any]:
-    """What is there now, that of before first and in its order."""
-    left = dict.fromkeys(now)
-    return list(dict.fromkeys([*(each for each in before if each in left), *left]))
