@@ -130,7 +130,7 @@ def test_a_rule_of_ones_own() -> None:
     assert made.response is AffineResponse
     assert made.recommender is not None
     assert made.recommender.fit(data).response is AffineResponse
-    with pytest.raises(InputError, match="update: received .* expected nothing beside this model"):
+    with pytest.raises(InputError, match=r"update: received .* expected nothing beside this model"):
         adapt(fitted("EASE", data), data, update=SgdStep())
 
 

@@ -18,7 +18,7 @@ from recaudit.testing.models import EVERYBODY, ITEMS, USERS, some_ratings
 
 pytest.importorskip("river", reason="needs river")
 
-from river import optim, reco  # noqa: E402
+from river import optim, reco
 
 START = optim.initializers.Normal(sigma=0.3, seed=7)
 FALLING = optim.SGD(optim.schedulers.InverseScaling(0.3))

@@ -113,7 +113,7 @@ def _vectors(model: Any, data: Interactions) -> FactorVectors:
     mean = getattr(model, "global_mean", None)
     level = 0.0 if mean is None else float(mean.get())
     rule = LearnOne(_side(model, "u"), _side(model, "i"), level, None if mean is None else int(mean.n))
-    return FactorVectors(data, *vectors, *biases, level).with_update(rule)
+    return FactorVectors(data, vectors[0], vectors[1], biases[0], biases[1], level).with_update(rule)
 
 
 @final
@@ -202,9 +202,14 @@ class Learning:
     def __call__(self, data: Interactions, seed: int) -> Any:
         """A model of this log."""
         check_data(data)
-        starts = {name: getattr(self.model, name, None) for name in ("initializer", "latent_initializer")}
-        seeded = {name: start for name, start in starts.items() if hasattr(start, "seed")}
-        new = {name: start.clone({"seed": (start.seed or 0) + seed}) for name, start in seeded.items()}
+        starts: dict[str, Any] = {
+            name: getattr(self.model, name, None) for name in ("initializer", "latent_initializer")
+        }
+        new = {
+            name: start.clone({"seed": (start.seed or 0) + seed})
+            for name, start in starts.items()
+            if hasattr(start, "seed")
+        }
         made = self.model.clone(new)
         order = np.arange(len(data)) if data.times is None else np.argsort(data.times, kind="stable")
         for user, item, rating in data.frame().select("user", "item", "rating")[order].iter_rows():

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
@@ -62,9 +63,13 @@ class Known(NamedTuple):
     @classmethod
     def of(cls, trainset: Any, data: Interactions) -> Known:
         """By raw ids; the ratings must be those of the log."""
-        known = cls(library_places(data.user_ids, raw_users(trainset)), library_places(data.item_ids, raw_items(trainset)))
+        known = cls(
+            library_places(data.user_ids, raw_users(trainset)), library_places(data.item_ids, raw_items(trainset))
+        )
         rows = list(trainset.all_ratings())
-        users, items = (log_places(*each) for each in ((known.users, trainset.n_users), (known.items, trainset.n_items)))
+        users, items = (
+            log_places(*each) for each in ((known.users, trainset.n_users), (known.items, trainset.n_items))
+        )
         check_trained_on(
             data,
             users[[user for user, _, _ in rows]],
@@ -120,8 +125,8 @@ def _vectors(model: Any, kind: str, data: Interactions, known: Known) -> FactorV
         penalties = (float(model.bsl_options.get(name, usual)) for name, usual in (("reg_u", 15), ("reg_i", 10)))
         return vectors.with_update(BaselineSolve(*penalties))
     if no_vectors:
-        rate, penalty = model.bsl_options.get("learning_rate", 0.005), model.bsl_options.get("reg", 0.02)
-        return vectors.with_update(TrainingPass(*[Rates(0.0, 0.0, rate, penalty)] * 2))
+        rates = Rates(0.0, 0.0, model.bsl_options.get("learning_rate", 0.005), model.bsl_options.get("reg", 0.02))
+        return vectors.with_update(TrainingPass(rates, rates))
     user, item = (
         Rates(
             getattr(model, f"lr_{vector}"),
@@ -140,7 +145,7 @@ def _vectors(model: Any, kind: str, data: Interactions, known: Known) -> FactorV
 
 def _without_biases(mean: float, known: Known) -> tuple[FloatArray, FloatArray, float]:
     """Biases that make the mean of what Surprise does not know, and nothing of what it does."""
-    f, g = mean * (known.users < 0), mean * (known.items < 0)
+    f, g = np.where(known.users < 0, mean, 0.0), np.where(known.items < 0, mean, 0.0)
     if f.any() and g.any():
         raise InputError(
             "data",
@@ -170,7 +175,7 @@ class Implicit(NamedTuple):
     rate: float
     penalty: float
 
-    def sum_of(self, items: IntArray) -> FloatArray:
+    def sum_of(self, items: NDArray[np.int32] | IntArray) -> FloatArray:
         """(factors,): of a user who rated these items (n,)."""
         total: FloatArray = self.y[items].sum(axis=0) / np.sqrt(max(1, len(items)))
         return total
@@ -225,8 +230,11 @@ class TrainingPass(UpdateRule):
             matrix, level = error_step(matrix, level, action, x, known, held, step * x)
         if self.implicit is None:
             return matrix, level
-        p, z, own = slice(factors), slice(factors, 2 * factors), slice(2 * factors, None)
-        return np.vstack([matrix[p] + matrix[z], matrix[own]]), np.concatenate([level[p] + level[z], level[own]])
+        own = 2 * factors
+        return (
+            np.vstack([matrix[:factors] + matrix[factors:own], matrix[own:]]),
+            np.concatenate([level[:factors] + level[factors:own], level[own:]]),
+        )
 
 
 @final

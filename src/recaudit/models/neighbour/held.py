@@ -54,14 +54,15 @@ class NearestRated(NamedTuple):
 
     def levels(self, rows: IntArray | slice, y: int, shares: FloatArray) -> FloatArray:
         """(rows,): the part of the scores that does not come from neighbours."""
-        base = self.base[rows] + self.other_base[y]
+        base: FloatArray = self.base[rows] + self.other_base[y]
         return base if self.alone is None else np.where(shares.any(axis=1), base, self.alone)
 
     def averages(self, rows: IntArray | slice, y: int, rated: IntArray, ratings: FloatArray) -> FloatArray:
         """(rows,): the scores of y for the x in `rows`, when the x in `rated` (n,) have rated y `ratings` (n,)."""
         shares = self.shares(self.similarity[rows][:, rated])
         deviations = (ratings - self.base[rated] - self.other_base[y]) / self.scale[rated]
-        return self.levels(rows, y, shares) + self.scale[rows] * (shares @ deviations)
+        found: FloatArray = self.levels(rows, y, shares) + self.scale[rows] * (shares @ deviations)
+        return found
 
 
 @final
