@@ -23,7 +23,7 @@ RATES = {"lr_bu": 0.03, "lr_bi": 0.01, "lr_pu": 0.05, "lr_qi": 0.02, "reg_bu": 0
 BY_ITEM = {"user_based": False, "name": "cosine"}
 
 
-class Own(surprise.SVD):  # type: ignore[misc]  # Surprise has no types
+class Own(surprise.SVD):  # type: ignore[misc, name-defined]  # Surprise has no types
     """An algorithm of somebody's own."""
 
     def estimate(self, u: object, i: object) -> float:

@@ -52,11 +52,11 @@ def adapted(
     if not model.is_fitted:
         raise not_fitted(model)
     kind = type(model).__name__ if type(model).__module__.startswith("cornac.") else ""
-    known = Places.of(model, data)
+    known = CornacIds.of(model, data)
     ratings = _predicts_ratings(model, kind) if predicts_ratings is None else predicts_ratings
     made: FittedModel
     if (known.items < 0).any():
-        made = LibraryScores(data, OwnScores(model, known), predicts_ratings=ratings)
+        made = LibraryScores(data, CornacScores(model, known), predicts_ratings=ratings)
     elif kind in _VECTORS:
         made = _vectors(model, kind, data, known, ratings)
     elif kind == "EASE":
@@ -64,7 +64,7 @@ def adapted(
     elif kind == "ItemKNN":
         made = ItemAverages(data, model, known, ratings)
     else:
-        made = LibraryScores(data, OwnScores(model, known), predicts_ratings=ratings)
+        made = LibraryScores(data, CornacScores(model, known), predicts_ratings=ratings)
     if update is not None:
         if not isinstance(made, FactorVectors):
             raise InputError("update", received=update, expected="nothing beside this model, which has no vectors")
@@ -74,7 +74,7 @@ def adapted(
     recommender = Retrained(
         library=f"cornac {version('cornac')}",
         settings={"model": type(model).__name__, **{name: getattr(model, name) for name in names}},
-        train=Fitting(model),
+        train=CornacTraining(model),
         options={name: value for name, value in options.items() if value is not None},
     )
     return made.with_recommender(recommender)
@@ -92,7 +92,7 @@ def _predicts_ratings(model: Any, kind: str) -> bool:
     )
 
 
-class Places(NamedTuple):
+class CornacIds(NamedTuple):
     """Where the log's users and items are in Cornac, -1 for those that it was not trained on."""
 
     users: IntArray
@@ -101,7 +101,7 @@ class Places(NamedTuple):
     """(items,)"""
 
     @classmethod
-    def of(cls, model: Any, data: Interactions) -> Places:
+    def of(cls, model: Any, data: Interactions) -> CornacIds:
         """By the ids that Cornac was trained with; where it still has the ratings, they must be those of the log."""
         # Ids of test sets are in the maps too, after those of the training set.
         places = cls(
@@ -116,7 +116,7 @@ class Places(NamedTuple):
         return places
 
 
-def _vectors(model: Any, kind: str, data: Interactions, known: Places, ratings: bool) -> FactorVectors:
+def _vectors(model: Any, kind: str, data: Interactions, known: CornacIds, ratings: bool) -> FactorVectors:
     """Users whom Cornac does not know have vectors of zeros."""
     strangers = known.users < 0
     if kind in ("BPR", "WBPR") and strangers.any():
@@ -140,11 +140,11 @@ def _vectors(model: Any, kind: str, data: Interactions, known: Places, ratings: 
 
 @final
 @dataclass(frozen=True, eq=False)
-class OwnScores:
+class CornacScores:
     """Any model's own scores, as Cornac ranks by them."""
 
     model: Any
-    known: Places
+    known: CornacIds
 
     def __call__(self, user: int) -> FloatArray:
         """(items,): the lowest score for an item that Cornac does not know, the same for all of a user it does not."""
@@ -166,7 +166,7 @@ class ItemAverages(FittedModel):
 
     data: Interactions
     model: Any
-    known: Places
+    known: CornacIds
     predicts_ratings: bool
 
     response: ClassVar[type[Response]] = OpaqueResponse
@@ -181,7 +181,7 @@ class ItemAverages(FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): Cornac's."""
-        return LibraryScores(self.data, OwnScores(self.model, self.known), self.predicts_ratings).scores(users)
+        return LibraryScores(self.data, CornacScores(self.model, self.known), self.predicts_ratings).scores(users)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> OpaqueResponse:
         """What Cornac says with other ratings in the user's row."""
@@ -212,7 +212,7 @@ class ItemAverages(FittedModel):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fitting:
+class CornacTraining:
     """Cornac's own training with the model's settings.
 
     Ratings come in the order in which they came the first time, new ones after them: the same log gives the same model,

@@ -34,7 +34,7 @@ def adapted(model: Any, data: Interactions, *, train: Train | None = None) -> Fi
     its times, where it has any.
     """
     if type(model).__name__ not in _NAMES:
-        raise unknown_model(model, "river's BiasedMF, FunkMF and Baseline")
+        raise unknown_model(model, f"river's {', '.join(_NAMES)}")
     if not (getattr(model, "u_latents", None) or getattr(model, "u_biases", None)):
         raise not_fitted(model)
     met = _met(model, data)
@@ -42,7 +42,7 @@ def adapted(model: Any, data: Interactions, *, train: Train | None = None) -> Fi
     recommender = Retrained(
         library=f"river {version('river')}",
         settings=settings,
-        train=Learning(model) if train is None else train,
+        train=RiverTraining(model) if train is None else train,
         options={} if train is None else {"train": train},
     )
     made = _vectors(met, data) if _is_affine(met, data) else _asked(met, data)
@@ -79,7 +79,7 @@ def _is_affine(model: Any, data: Interactions) -> bool:
     return plain and type(model.loss) is optim.losses.Squared and not clipped
 
 
-class Steps(NamedTuple):
+class RiverSteps(NamedTuple):
     """How one side's vectors and biases move: an optimizer and a penalty each, None where the model has none."""
 
     latent: Any
@@ -93,9 +93,9 @@ class Steps(NamedTuple):
         return [optimizer for optimizer in (self.latent, self.bias) if optimizer is not None]
 
 
-def _side(model: Any, side: str) -> Steps:
+def _side(model: Any, side: str) -> RiverSteps:
     latent, l2_latent, bias, l2_bias = _NAMES[type(model).__name__]
-    return Steps(
+    return RiverSteps(
         None if latent is None else getattr(model, f"{side}_{latent}"),
         0.0 if l2_latent is None else float(getattr(model, l2_latent)),
         None if bias is None else getattr(model, f"{side}_{bias}"),
@@ -126,8 +126,8 @@ class LearnOne(UpdateRule):
     out, and each item takes its step from where it is.
     """
 
-    user: Steps
-    item: Steps
+    user: RiverSteps
+    item: RiverSteps
     mean: float
     """The running mean, 0 where there is none."""
     counted: int | None
@@ -170,12 +170,12 @@ def _asked(model: Any, data: Interactions) -> FittedModel:
     from river import optim  # noqa: PLC0415  # as above
 
     ratings = isinstance(model.loss, optim.losses.RegressionLoss)
-    return from_system(data, scores=Learned(model, data), predicts_ratings=ratings, retries=0)
+    return from_system(data, scores=AfterLearning(model, data), predicts_ratings=ratings, retries=0)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Learned:
+class AfterLearning:
     """What a copy of the model predicts once it has learned the ratings that the log does not have."""
 
     model: Any
@@ -194,7 +194,7 @@ class Learned:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Learning:
+class RiverTraining:
     """A clone of the model that learns a log once; the seed is added to those of its random starts."""
 
     model: Any

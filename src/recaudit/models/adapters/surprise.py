@@ -34,7 +34,7 @@ def adapted(model: Any, data: Interactions) -> FittedModel:
         raise unknown_model(model, "Surprise's algorithms")
     if not hasattr(model, "trainset"):
         raise not_fitted(model)
-    known = Known.of(model.trainset, data)
+    known = SurpriseIds.of(model.trainset, data)
     kind = type(model).__name__ if type(model).__module__.startswith("surprise.") else ""
     made: FittedModel
     if kind in ("SVD", "SVDpp", "NMF", "BaselineOnly"):
@@ -42,17 +42,17 @@ def adapted(model: Any, data: Interactions) -> FittedModel:
     elif kind.startswith("KNN"):
         made = _neighbours(model, kind, data, known)
     else:
-        made = LibraryScores(data, Estimates(model, known), predicts_ratings=True)
+        made = LibraryScores(data, SurpriseEstimates(model, known), predicts_ratings=True)
     plain = {name: value for name, value in vars(model).items() if isinstance(value, bool | int | float | str | dict)}
     library = f"scikit-surprise {version('scikit-surprise')}"
     settings = {"algorithm": type(model).__name__, **plain}
-    return made.with_recommender(Retrained(library=library, settings=settings, train=Training(model)))
+    return made.with_recommender(Retrained(library=library, settings=settings, train=SurpriseTraining(model)))
 
 
 # ---- ids and ratings -----------------------------------------------------------------------------------
 
 
-class Known(NamedTuple):
+class SurpriseIds(NamedTuple):
     """Where the log's users and items are in Surprise."""
 
     users: IntArray
@@ -61,7 +61,7 @@ class Known(NamedTuple):
     """(items,)"""
 
     @classmethod
-    def of(cls, trainset: Any, data: Interactions) -> Known:
+    def of(cls, trainset: Any, data: Interactions) -> SurpriseIds:
         """By raw ids; the ratings must be those of the log."""
         known = cls(
             library_places(data.user_ids, raw_users(trainset)), library_places(data.item_ids, raw_items(trainset))
@@ -109,7 +109,7 @@ def _rows(values: FloatArray, inner: IntArray) -> FloatArray:
 # ---- vectors and biases --------------------------------------------------------------------------------
 
 
-def _vectors(model: Any, kind: str, data: Interactions, known: Known) -> FactorVectors:
+def _vectors(model: Any, kind: str, data: Interactions, known: SurpriseIds) -> FactorVectors:
     """`mean + b_u + b_i + p_u . q_i`; SVD++ has the user's rated items in p_u."""
     mean, biased = float(model.trainset.global_mean), getattr(model, "biased", True)
     f, g = (_rows(bias, inner) for bias, inner in ((model.bu, known.users), (model.bi, known.items)))
@@ -143,7 +143,7 @@ def _vectors(model: Any, kind: str, data: Interactions, known: Known) -> FactorV
     return FactorVectors(data, moved, Q, f, g, mean).with_update(TrainingPass(user, item, implicit))
 
 
-def _without_biases(mean: float, known: Known) -> tuple[FloatArray, FloatArray, float]:
+def _without_biases(mean: float, known: SurpriseIds) -> tuple[FloatArray, FloatArray, float]:
     """Biases that make the mean of what Surprise does not know, and nothing of what it does."""
     f, g = np.where(known.users < 0, mean, 0.0), np.where(known.items < 0, mean, 0.0)
     if f.any() and g.any():
@@ -264,7 +264,9 @@ class BaselineSolve(UpdateRule):
 # ---- neighbourhoods ------------------------------------------------------------------------------------
 
 
-def _neighbours(model: Any, kind: str, data: Interactions, known: Known) -> HeldItemNeighbours | HeldUserNeighbours:
+def _neighbours(
+    model: Any, kind: str, data: Interactions, known: SurpriseIds
+) -> HeldItemNeighbours | HeldUserNeighbours:
     """Similarities, means and baselines as fitted; x and y are Surprise's: users and items, or items and users."""
     by_user, mean = bool(model.sim_options["user_based"]), float(model.trainset.global_mean)
     x, y = (known.users, known.items) if by_user else (known.items, known.users)
@@ -294,11 +296,11 @@ def _is_known(ratings: Any, inner: IntArray) -> BoolArray:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class SurpriseEstimates:
     """Any algorithm's own estimates, a pair at a time."""
 
     model: Any
-    known: Known
+    known: SurpriseIds
 
     def __call__(self, user: int) -> FloatArray:
         """(items,)"""
@@ -315,7 +317,7 @@ class _Stranger:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Training:
+class SurpriseTraining:
     """Surprise's own training with the model's settings.
 
     Ids and ratings come in the order in which they came the first time, new ones after them: the same log gives the
