@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.models.adapt import Retrained, not_fitted, unknown_model
@@ -20,6 +20,7 @@ from recaudit.models.checks import check_actions, check_data
 from recaudit.models.factor.model import FactorVectors
 from recaudit.models.given.arrays import from_weights
 from recaudit.models.given.scores import LibraryScores
+from recaudit.models.linear.model import LinearModel
 from recaudit.models.response import OpaqueResponse, Response
 from recaudit.models.updates import UpdateRule
 
@@ -44,8 +45,8 @@ def adapted(
     """A fitted model of Cornac.
 
     Cornac has no rule for new ratings in models with vectors: `update` is yours, if you know one. `predicts_ratings`
-    must be said of models that are not known here. Where the log has items without ratings, of which Cornac knows
-    nothing, scores are Cornac's own (it ranks such items last) and nothing else is known of the model.
+    must be said of models that are not known here. Cornac ranks items that it was not trained on last: they have scores
+    that are no higher than any other of the user, and are no predictions.
     """
     if not hasattr(model, "uid_map"):
         raise unknown_model(model, "Cornac's recommenders")
@@ -55,12 +56,10 @@ def adapted(
     known = CornacIds.of(model, data)
     ratings = _predicts_ratings(model, kind) if predicts_ratings is None else predicts_ratings
     made: FittedModel
-    if (known.items < 0).any():
-        made = LibraryScores(data, CornacScores(model, known), predicts_ratings=ratings)
-    elif kind in _VECTORS:
+    if kind in _VECTORS:
         made = _vectors(model, kind, data, known, ratings)
     elif kind == "EASE":
-        made = from_weights(model.B[np.ix_(known.items, known.items)], data, predicts_ratings=ratings)
+        made = _weights(model, data, known, ratings)
     elif kind == "ItemKNN":
         made = ItemAverages(data, model, known, ratings)
     else:
@@ -115,6 +114,11 @@ class CornacIds(NamedTuple):
             check_trained_on(data, user_at[users], item_at[items], ratings)
         return places
 
+    def ranked(self, scores: FloatArray) -> FloatArray:
+        """(items,): Cornac's scores of the items that it knows, in its order, and the lowest of them for all others."""
+        found: FloatArray = np.where(self.items >= 0, scores[self.items], scores.min())
+        return found
+
 
 def _vectors(model: Any, kind: str, data: Interactions, known: CornacIds, ratings: bool) -> FactorVectors:
     """Users whom Cornac does not know have vectors of zeros."""
@@ -133,9 +137,29 @@ def _vectors(model: Any, kind: str, data: Interactions, known: CornacIds, rating
     user_factors[~strangers] = P[known.users[~strangers]]
     if f is not None:
         user_bias[~strangers] = f[known.users[~strangers]]
-    item_bias = np.zeros(data.n_items) if g is None else g[known.items]
+    item_factors, item_bias, there = np.zeros((data.n_items, Q.shape[1])), np.zeros(data.n_items), known.items >= 0
+    item_factors[there] = Q[known.items[there]]
+    if g is not None:
+        item_bias[there] = g[known.items[there]]
     mean = 0.0 if f is None else float(model.global_mean)
-    return FactorVectors(data, user_factors, Q[known.items], user_bias, item_bias, mean, predicts_ratings=ratings)
+    made = FactorVectors(data, user_factors, item_factors, user_bias, item_bias, mean, predicts_ratings=ratings)
+    return replace(made, item_bias=np.where(there, item_bias, _lowest(made, there, mean + user_bias)))
+
+
+def _weights(model: Any, data: Interactions, known: CornacIds, ratings: bool) -> LinearModel:
+    """No weight to or from an item that Cornac does not know."""
+    weights, there = np.zeros((data.n_items, data.n_items)), known.items >= 0
+    weights[np.ix_(there, there)] = model.B[np.ix_(known.items[there], known.items[there])]
+    made = from_weights(weights, data, predicts_ratings=ratings)
+    return replace(made, offset=np.where(there, 0.0, _lowest(made, there, np.zeros(data.n_users))))
+
+
+def _lowest(model: FittedModel, there: BoolArray, level: FloatArray) -> float:
+    """The lowest score of the items that are `there` (items,), less the user's `level` (users,); 0 if all are."""
+    if there.all():
+        return 0.0
+    blocks = np.array_split(np.arange(len(level)), -(-len(level) // 1024))
+    return min(float((model.scores(block).numpy()[:, there] - level[block, None]).min()) for block in blocks)
 
 
 @final
@@ -147,12 +171,10 @@ class CornacScores:
     known: CornacIds
 
     def __call__(self, user: int) -> FloatArray:
-        """(items,): the lowest score for an item that Cornac does not know, the same for all of a user it does not."""
-        items = self.known.items
+        """(items,): all the same for a user whom Cornac does not know."""
         if self.known.users[user] < 0:
-            return np.full(len(items), float(self.model.default_score()))
-        scores = np.asarray(self.model.score(int(self.known.users[user])), dtype=np.float64).ravel()
-        return np.where(items >= 0, scores[items], scores[: self.model.num_items].min())
+            return np.full(len(self.known.items), float(self.model.default_score()))
+        return self.known.ranked(np.asarray(self.model.score(int(self.known.users[user])), dtype=np.float64).ravel())
 
 
 @final
@@ -197,6 +219,7 @@ class ItemAverages(FittedModel):
         from cornac.models.knn import recom_knn  # noqa: PLC0415  # an optional library, there where its models are
 
         mean, model = 0.0, self.model
+        rated, ratings = rated[rated >= 0], ratings[rated >= 0]
         if len(ratings) and model.min_rating != model.max_rating:
             mean = float(np.mean(ratings))
             ratings = ratings - mean
@@ -207,7 +230,7 @@ class ItemAverages(FittedModel):
         recom_knn.compute_score(
             False, row, near.indptr, near.indices, near.data, k=model.k, num_threads=1, output=averages
         )
-        return torch.from_numpy((mean + averages)[self.known.items])
+        return torch.from_numpy(self.known.ranked(mean + averages))
 
 
 @final

@@ -271,7 +271,7 @@ def _neighbours(
     by_user, mean = bool(model.sim_options["user_based"]), float(model.trainset.global_mean)
     x, y = (known.users, known.items) if by_user else (known.items, known.users)
     similarity, both = np.zeros((len(x), len(x))), x >= 0
-    similarity[np.ix_(both, both)] = model.sim[np.ix_(x[both], x[both])]
+    similarity[np.ix_(both, both)] = model.sim[np.ix_(x[both], x[both])].T
     base, other_base, scale = np.zeros(len(x)), np.zeros(len(y)), np.ones(len(x))
     if kind == "KNNBaseline":
         base, other_base = mean + _rows(model.bx, x), _rows(model.by, y)

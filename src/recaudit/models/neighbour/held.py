@@ -25,7 +25,7 @@ class NearestRated(NamedTuple):
     """
 
     similarity: FloatArray
-    """(x, x): w; zeros for what the library does not know."""
+    """(x, x): w_xn in row n and column x, since rows are read faster; zeros for what the library does not know."""
     k: int
     min_k: int
     """With fewer neighbours a pair has none."""
@@ -45,8 +45,10 @@ class NearestRated(NamedTuple):
         count, kept = similarity.shape[1], similarity > 0
         if count > self.k:
             last = np.partition(similarity, count - self.k, axis=1)[:, count - self.k, None]
-            above, tied = similarity > last, similarity == last
-            kept &= above | (tied & (np.cumsum(tied, axis=1) <= self.k - above.sum(axis=1, keepdims=True)))
+            kept &= similarity >= last
+            many = np.flatnonzero(kept.sum(axis=1) > self.k)
+            above, tied = similarity[many] > last[many], similarity[many] == last[many]
+            kept[many] = above | (tied & (np.cumsum(tied, axis=1) <= self.k - above.sum(axis=1, keepdims=True)))
         kept &= kept.sum(axis=1, keepdims=True) >= self.min_k
         weights = np.where(kept, similarity, 0.0)
         totals = weights.sum(axis=1, keepdims=True)
@@ -59,7 +61,7 @@ class NearestRated(NamedTuple):
 
     def averages(self, rows: IntArray | slice, y: int, rated: IntArray, ratings: FloatArray) -> FloatArray:
         """(rows,): the scores of y for the x in `rows`, when the x in `rated` (n,) have rated y `ratings` (n,)."""
-        shares = self.shares(self.similarity[rows][:, rated])
+        shares = self.shares(self.similarity[rated][:, rows].T)
         deviations = (ratings - self.base[rated] - self.other_base[y]) / self.scale[rated]
         found: FloatArray = self.levels(rows, y, shares) + self.scale[rows] * (shares @ deviations)
         return found
@@ -106,7 +108,7 @@ class HeldItemNeighbours(FittedModel):
         acted = np.array([place[item] for item in items.tolist()], dtype=np.int64)
         given = np.concatenate([ratings, np.zeros(len(listed) - len(seen))])
         given[acted] = 0.0
-        shares = self.near.shares(self.near.similarity[:, listed])
+        shares = self.near.shares(self.near.similarity[listed].T)
         slope = self.near.scale[:, None] * shares[:, acted] / self.near.scale[items]
         if self.near.unknown is not None:
             slope[~self.known_items] = 0.0
