@@ -150,12 +150,14 @@ class StartingNumpy:
         return getattr(np, name)
 
 
-def after_a_pass(algorithm: Any, user: int, ratings: dict[int, float], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The algorithm after an epoch of Surprise's own `sgd` over new ratings, from where its training ended."""
+def after(
+    passes: int, algorithm: Any, user: int, ratings: dict[int, float], monkeypatch: pytest.MonkeyPatch, **rates: float
+) -> Any:
+    """The algorithm after epochs of Surprise's own `sgd` over new ratings, from where its training ended."""
     from surprise.prediction_algorithms import matrix_factorization
 
     made = copy.copy(algorithm)
-    made.n_epochs, made.random_state = 1, Start()
+    vars(made).update(rates, n_epochs=passes, random_state=Start())
     made.random_state.vectors = [getattr(algorithm, name) for name in ("pu", "qi", "yj") if hasattr(algorithm, name)]
     made.trainset = NewRatings(algorithm.trainset, user, ratings)
     with monkeypatch.context() as patch:
@@ -165,13 +167,16 @@ def after_a_pass(algorithm: Any, user: int, ratings: dict[int, float], monkeypat
 
 
 class TestGradientSteps:
+    @pytest.mark.parametrize("passes", [1, 3])
     @pytest.mark.parametrize("name", ["SVD", "unbiased SVD", "SVDpp"])
-    def test_own_ratings_move_the_scores_as_a_pass_of_surprises_training(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
+    def test_own_ratings_move_the_scores_as_surprises_training(
+        self, name: str, passes: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         data = some_ratings(0)
         algorithm = fitted(name, data)
-        model = adapt(algorithm, data)
+        model = adapt(algorithm, data, passes=passes)
+        # In a second pass the items would have moved: here they are held.
+        held = {} if passes == 1 else {"lr_qi": 0.0, "lr_bi": 0.0}
         for user in (0, 4):
             seen = data.history(user)[0]
             items = np.array([*seen[[0, -1]], *np.setdiff1d(np.arange(ITEMS), seen)[:2]])  # two rated, two not
@@ -179,25 +184,27 @@ class TestGradientSteps:
             response = model.respond(user, user, items)
             inner = algorithm.trainset.to_inner_uid(data.user_ids[user])
             at = {algorithm.trainset.to_inner_iid(int(item)): rating for item, rating in zip(items, given, strict=True)}
-            after = after_a_pass(algorithm, inner, at, monkeypatch)
+            moved = after(passes, algorithm, inner, at, monkeypatch, **held)
             others = np.setdiff1d(np.arange(ITEMS), items)  # in the pass the rated items took a step of their own
-            expected = [after.estimate(inner, algorithm.trainset.to_inner_iid(int(item))) for item in others]
+            expected = [moved.estimate(inner, algorithm.trainset.to_inner_iid(int(item))) for item in others]
             np.testing.assert_allclose(response.scores(given).numpy()[others], expected, rtol=0, atol=1e-12)
             assert np.abs(expected - model.scores(np.array([user]))[0].numpy()[others]).max() > 1e-3
 
     @pytest.mark.parametrize("name", ["SVD", "unbiased SVD"])
-    def test_anothers_rating_moves_the_item_as_a_pass_of_surprises_training(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("passes", [1, 3])
+    def test_anothers_rating_moves_the_item_as_surprises_training(
+        self, name: str, passes: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         data = some_ratings(0)
         algorithm = fitted(name, data)
-        model = adapt(algorithm, data)
+        model = adapt(algorithm, data, passes=passes)
+        held = {} if passes == 1 else {"lr_pu": 0.0, "lr_bu": 0.0}
         for viewer, editor, item in ((0, 1, 3), (4, 9, 0)):
             who = [algorithm.trainset.to_inner_uid(data.user_ids[user]) for user in (viewer, editor)]
             what = algorithm.trainset.to_inner_iid(item)
-            after = after_a_pass(algorithm, who[1], {what: 5.0}, monkeypatch)
+            moved = after(passes, algorithm, who[1], {what: 5.0}, monkeypatch, **held)
             scores = model.respond(viewer, editor, np.array([item])).scores(np.array([5.0]))
-            expected = [after.estimate(who[0], algorithm.trainset.to_inner_iid(each)) for each in range(ITEMS)]
+            expected = [moved.estimate(who[0], algorithm.trainset.to_inner_iid(each)) for each in range(ITEMS)]
             np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12)
 
 
@@ -223,8 +230,8 @@ def test_neighbours_average_edited_ratings_as_surprise_does(name: str) -> None:
         given = np.array([1.0, 5.0, 4.0, 2.5, 1.0])
         response = model.respond(user, user, items)
         assert isinstance(response, AffineResponse)
-        after = edited(algorithm, data.user_ids[user], dict(zip(items.tolist(), given, strict=True)))
-        expected = own_scores(after, data, np.array([user]))[0]
+        moved = edited(algorithm, data.user_ids[user], dict(zip(items.tolist(), given, strict=True)))
+        expected = own_scores(moved, data, np.array([user]))[0]
         np.testing.assert_allclose(response.scores(given), expected, rtol=0, atol=1e-12)
         assert np.abs(expected - model.scores(np.array([user]))[0].numpy()).max() > 0.1
 
@@ -233,13 +240,13 @@ def test_a_bias_is_estimated_anew_as_surprise_does_it() -> None:
     data = some_ratings(0)
     algorithm = fitted("BaselineOnly", data)
     model, items, given = adapt(algorithm, data), np.array([0, 3, 7]), np.array([5.0, 5.0, 1.0])
-    after = edited(algorithm, "u4", dict(zip(items.tolist(), given, strict=True)))
-    inner, trainset = after.trainset.to_inner_uid("u4"), after.trainset
+    moved = edited(algorithm, "u4", dict(zip(items.tolist(), given, strict=True)))
+    inner, trainset = moved.trainset.to_inner_uid("u4"), moved.trainset
     # Surprise's alternating least squares, of which the last half is a step of users: items are as they were.
     left = [rating - algorithm.trainset.global_mean - algorithm.bi[item] for item, rating in trainset.ur[inner]]
-    after.bu[inner] = sum(left) / (15 + len(left))
+    moved.bu[inner] = sum(left) / (15 + len(left))
     user = data.users_at(["u4"])
-    expected = own_scores(after, data, user)[0]
+    expected = own_scores(moved, data, user)[0]
     np.testing.assert_allclose(model.respond(int(user[0]), int(user[0]), items).scores(given), expected, atol=1e-12)
     seen, ratings = data.history(int(user[0]))
     as_before = model.respond(int(user[0]), int(user[0]), seen.astype(np.int64)).scores(ratings)
@@ -272,10 +279,21 @@ def test_a_refit_has_the_new_ratings_and_another_seed_another_start() -> None:
 def test_folding_and_fidelity() -> None:
     data = some_ratings(0)
     model = adapt(fitted("SVD", data), data)
+    assert model.rule.startswith("one pass of Surprise's own training")
+    assert len(ra.folding(model, k=3, samples=2).frame)
     result = ra.fidelity(model, audit=ra.Reachability(actions=HistoryEdits(2), users=2), top=1)
     assert result.pairs["realised"].is_not_null().all()
     assert model.recommender is not None
     assert model.recommender.model_dump()["settings"]["n_factors"] == 3
+
+
+def test_a_number_of_passes_stays_in_refits() -> None:
+    data = some_ratings(0)
+    model = adapt(fitted("SVD", data), data, passes=2)
+    assert model.recommender is not None
+    assert model.recommender.fit(data).rule == model.rule
+    with pytest.raises(InputError, match="passes: received 0"):
+        adapt(fitted("SVD", data), data, passes=0)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from recaudit.arguments import check_count, checked
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -25,11 +26,15 @@ from recaudit.models.rows import SparseRows
 from recaudit.models.updates import RatedVector, UpdateRule, error_step
 
 
-def adapted(model: Any, data: Interactions) -> FittedModel:
+@checked
+def adapted(model: Any, data: Interactions, *, passes: int = 1) -> FittedModel:
     """A fitted algorithm of Surprise. Ids are the raw ones; where Surprise read them as text, the log's may be numbers.
 
-    Users and items that Surprise does not know get its own fallback.
+    Users and items that Surprise does not know get its own fallback. Where it learns by gradient steps, new ratings are
+    taken in by `passes` of such steps over them: 1 is the least that training does with them, and as many as it has
+    epochs, with nothing to pull a vector back to its old ratings, about the most.
     """
+    check_count("passes", passes)
     if not hasattr(model, "estimate"):
         raise unknown_model(model, "Surprise's algorithms")
     if not hasattr(model, "trainset"):
@@ -38,7 +43,7 @@ def adapted(model: Any, data: Interactions) -> FittedModel:
     kind = type(model).__name__ if type(model).__module__.startswith("surprise.") else ""
     made: FittedModel
     if kind in ("SVD", "SVDpp", "NMF", "BaselineOnly"):
-        made = _vectors(model, kind, data, known)
+        made = _vectors(model, kind, data, known, passes)
     elif kind.startswith("KNN"):
         made = _neighbours(model, kind, data, known)
     else:
@@ -46,7 +51,8 @@ def adapted(model: Any, data: Interactions) -> FittedModel:
     plain = {name: value for name, value in vars(model).items() if isinstance(value, bool | int | float | str | dict)}
     library = f"scikit-surprise {version('scikit-surprise')}"
     settings = {"algorithm": type(model).__name__, **plain}
-    return made.with_recommender(Retrained(library=library, settings=settings, train=SurpriseTraining(model)))
+    train, options = SurpriseTraining(model), {"passes": passes}
+    return made.with_recommender(Retrained(library=library, settings=settings, train=train, options=options))
 
 
 # ---- ids and ratings -----------------------------------------------------------------------------------
@@ -109,7 +115,7 @@ def _rows(values: FloatArray, inner: IntArray) -> FloatArray:
 # ---- vectors and biases --------------------------------------------------------------------------------
 
 
-def _vectors(model: Any, kind: str, data: Interactions, known: SurpriseIds) -> FactorVectors:
+def _vectors(model: Any, kind: str, data: Interactions, known: SurpriseIds, passes: int) -> FactorVectors:
     """`mean + b_u + b_i + p_u . q_i`; SVD++ has the user's rated items in p_u."""
     mean, biased = float(model.trainset.global_mean), getattr(model, "biased", True)
     f, g = (_rows(bias, inner) for bias, inner in ((model.bu, known.users), (model.bi, known.items)))
@@ -126,7 +132,7 @@ def _vectors(model: Any, kind: str, data: Interactions, known: SurpriseIds) -> F
         return vectors.with_update(BaselineSolve(*penalties))
     if no_vectors:
         rates = Rates(0.0, 0.0, model.bsl_options.get("learning_rate", 0.005), model.bsl_options.get("reg", 0.02))
-        return vectors.with_update(TrainingPass(rates, rates))
+        return vectors.with_update(TrainingPasses(passes, rates, rates))
     user, item = (
         Rates(
             getattr(model, f"lr_{vector}"),
@@ -137,10 +143,11 @@ def _vectors(model: Any, kind: str, data: Interactions, known: SurpriseIds) -> F
         for vector, bias in (("pu", "bu"), ("qi", "bi"))
     )
     if kind == "SVD":
-        return vectors.with_update(TrainingPass(user, item))
+        return vectors.with_update(TrainingPasses(passes, user, item))
     implicit = Implicit(P, _rows(model.yj, known.items), model.lr_yj, model.reg_yj)
     moved = np.stack([p + implicit.sum_of(data.history(u)[0]) for u, p in enumerate(P)])
-    return FactorVectors(data, moved, Q, f, g, mean).with_update(TrainingPass(user, item, implicit))
+    vectors = FactorVectors(data, moved, Q, f, g, mean)
+    return vectors.with_update(TrainingPasses(passes, user, item, implicit))
 
 
 def _without_biases(mean: float, known: SurpriseIds) -> tuple[FloatArray, FloatArray, float]:
@@ -183,14 +190,15 @@ class Implicit(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class TrainingPass(UpdateRule):
-    """One pass of Surprise's own training over the new ratings: a gradient step for each in turn.
+class TrainingPasses(UpdateRule):
+    """Passes of Surprise's own training over the new ratings: a gradient step for each in turn.
 
     `w+ = w + rate * (error * x - penalty * w)`, w the vector and its bias, x the vector on the other side and 1. In
     SVD++ `z = |I|^-1/2 sum_j y_j` is a part of w of its own: its y_j all take a step of `error x |I|^-1/2`, so that z
     takes one of `error x`. I has the newly rated items in it.
     """
 
+    passes: int
     user: Rates
     item: Rates
     implicit: Implicit | None = None
@@ -203,8 +211,9 @@ class TrainingPass(UpdateRule):
     @property
     def words(self) -> str:
         """See `UpdateRule`."""
+        passes = "one pass" if self.passes == 1 else f"{self.passes} passes"
         return (
-            f"one pass of Surprise's own training over the new ratings, a gradient step each (of size "
+            f"{passes} of Surprise's own training over the new ratings, a gradient step for each (of size "
             f"{self.user.vector:g} for a user's vector, {self.item.vector:g} for an item's), everything else held; "
             "Surprise has no other way to take in ratings than to train again"
         )
@@ -224,7 +233,7 @@ class TrainingPass(UpdateRule):
         step = np.concatenate([np.full(len(start), rate) for start, rate, _ in parts])
         held = 1 - np.concatenate([np.full(len(start), rate * penalty) for start, rate, penalty in parts])
         matrix = np.zeros((len(level), len(X)))
-        for action, vector in enumerate(X):
+        for action, vector in [*enumerate(X)] * self.passes:
             x = np.append(np.tile(vector, len(parts) - 1), 1.0)
             known = row.offset[row.acted[action]] - row.bias
             matrix, level = error_step(matrix, level, action, x, known, held, step * x)
