@@ -316,6 +316,13 @@ def test_unbiased_vectors_have_no_fallback_for_both_sides() -> None:
         adapt(fitted("unbiased SVD", data), data)
 
 
+def test_where_all_ratings_are_equal_scores_are_that_rating() -> None:
+    data = some_ratings(0)
+    equal = Interactions.from_frame(data.frame().with_columns(rating=3.0), scale=(1, 5), time="time")
+    scores = adapt(fitted("KNNWithZScore by item", equal), equal).scores(EVERYBODY)
+    np.testing.assert_allclose(scores, 3.0, atol=1e-12)
+
+
 def test_the_same_pair_twice_is_not_the_log() -> None:
     data = some_ratings(0)
     rows = data.frame().select("user", "item", "rating")

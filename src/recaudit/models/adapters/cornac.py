@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recaudit.arguments import checked
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -39,6 +40,7 @@ _RATINGS = ("MF", "NMF", "SVD", "BaselineOnly", "GlobalAvg", "ItemKNN", "UserKNN
 _ONLY_RANK = ("BPR", "WBPR", "PMF", "WMF", "EASE", "MostPop")
 
 
+@checked
 def adapted(
     model: Any, data: Interactions, *, predicts_ratings: bool | None = None, update: UpdateRule | None = None
 ) -> FittedModel:

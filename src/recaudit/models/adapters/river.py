@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from recaudit.arguments import checked
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -27,6 +28,7 @@ _NAMES = {
 """What each model calls the optimizer (with u_ or i_ before it) and the penalty of its vectors, and of its biases."""
 
 
+@checked
 def adapted(model: Any, data: Interactions, *, train: Train | None = None) -> FittedModel:
     """A model of river's `reco`. A user or item without ratings gets the vector that river would draw for it next.
 

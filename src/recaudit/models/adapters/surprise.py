@@ -287,7 +287,7 @@ def _neighbours(
     elif kind != "KNNBasic":
         base = _rows(model.means, x)
     if kind == "KNNWithZScore":
-        scale[both] = model.sigmas[x[both]]
+        scale[both] = np.where(model.sigmas[x[both]] > 0, model.sigmas[x[both]], 1.0)  # 0 where all ratings are equal
     alone, unknown = mean if kind == "KNNBasic" else None, None if kind == "KNNBaseline" else mean
     near = NearestRated(similarity, model.k, model.min_k, base, other_base, scale, alone, unknown)
     lists, knows_x = known.lists(model.yr, y, x), _is_known(model.xr, x)
