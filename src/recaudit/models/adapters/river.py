@@ -139,9 +139,10 @@ class LearnOne(UpdateRule):
     def words(self) -> str:
         """See `UpdateRule`."""
         sizes = " and ".join(f"{optimizer.learning_rate:g}" for optimizer in self.user.optimizers)
+        mean = "" if self.counted is None else ", after the running mean"
         return (
-            f"river's learn_one for each new rating in turn, a gradient step of size {sizes} and the running mean; "
-            "what is not on the side of the ratings' giver (or of the items that another rated) is held"
+            f"river's learn_one for each new rating in turn, a gradient step of size {sizes}{mean}; a user's own ratings "
+            "move the user, another's the items that they rate, and everything else is held"
         )
 
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
