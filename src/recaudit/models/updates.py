@@ -59,6 +59,21 @@ class UpdateRule(ABC):
         return False
 
 
+def error_step(
+    matrix: FloatArray,
+    level: FloatArray,
+    action: int,
+    x: FloatArray,
+    known: float,
+    held: FloatArray,
+    direction: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """What `w = matrix @ a + level` (n,) is after `w+ = held * w + direction * (a[action] - known - x . w)`."""
+    moved = held[:, None] * matrix - direction[:, None] * (x @ matrix)
+    moved[:, action] += direction
+    return moved, held * level - direction * (known + x @ level)
+
+
 @final
 class SgdStep(Specification, UpdateRule):
     """One full-batch gradient step on the acted-on ratings alone.
@@ -101,10 +116,7 @@ class SgdStep(Specification, UpdateRule):
             return matrix, held * w - matrix @ (known + X @ w)
         matrix, level = np.zeros((len(w), len(X))), w.copy()
         for action, x in enumerate(X):
-            predicted, follows = known[action] + x @ level, x @ matrix
-            matrix = held[:, None] * matrix - (step * x)[:, None] * follows
-            matrix[:, action] += step * x
-            level = held * level - step * x * predicted
+            matrix, level = error_step(matrix, level, action, x, known[action], held, step * x)
         return matrix, level
 
 
