@@ -58,6 +58,7 @@ $(BIN)/python:
 
 .venv/test.stamp: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightfm]' >/dev/null 2>&1 || echo "LightFM was not built (it needs a C compiler): its tests are skipped."
 	touch $@ .venv/demo.stamp
 
 .venv/bench.stamp: $(BIN)/python pyproject.toml constraints.txt
