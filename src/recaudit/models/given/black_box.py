@@ -59,6 +59,8 @@ class BlackBox(FittedModel):
     predicts_ratings: bool = False
     memory: Memory | None = None
     """Where a question is looked up before it is asked; None to ask anew each time."""
+    leaves_out: bool = False
+    """Whether a score of `LOWEST_LOG` or less says that an item has none, and is never shown."""
 
     response: ClassVar[type[Response]] = OpaqueResponse
     others_move: ClassVar = "any item"
@@ -81,7 +83,7 @@ class BlackBox(FittedModel):
 
     def may_show(self, scores: Tensor) -> Tensor:
         """See `FittedModel`: not what a system gives no probability, or names in none of its lists."""
-        return scores > LOWEST_LOG if self.gives_probabilities else super().may_show(scores)
+        return scores > LOWEST_LOG if self.gives_probabilities or self.leaves_out else super().may_show(scores)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> OpaqueResponse:
         """The answers of the system to the editor's history with other ratings of `items`.
