@@ -127,7 +127,7 @@ accuracy = Verb(Accuracy, Result)
 
 
 def _found(test: Interactions, recommend: Recommend, users: IntArray) -> tuple[IntArray, FloatArray]:
-    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score, or NaN."""
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score or NaN."""
     lists, scores = recommend(users)
     place = np.zeros(scores.shape, dtype=np.int64)
     row, rank = np.nonzero(lists >= 0)
