@@ -19,12 +19,13 @@ from recaudit.errors import InputError
 from recaudit.models.adapt import Retrained, not_fitted, unknown_model
 from recaudit.models.adapters.lenskit_models import (
     NO_SCORE,
-    AskedNeighbours,
+    AskedAffine,
     AskedScorer,
     ClickWeights,
     ConfidentEmbedding,
     ConfidentUsers,
     FoldedUsers,
+    ItemScores,
     NewUserEmbedding,
     StoredUsers,
 )
@@ -144,8 +145,9 @@ def _biased_mf(scorer: Any, data: Interactions) -> FittedModel:
     if config.user_embeddings == "prefer":
         return stored
     items = _items(scorer, data)
-    offset, name = bias.global_bias + items.take(bias.item_biases), "LensKit's BiasedMF.new_user_embedding"
-    rule = NewUserEmbedding(items.known, offset, config.user_reg, _user_damping(bias), name)
+    offset = bias.global_bias + items.take(bias.item_biases)
+    damping = bias.damping.get("user", 0.0) if isinstance(bias.damping, dict) else bias.damping
+    rule = NewUserEmbedding(items.known, offset, config.user_reg, float(damping))
     return FoldedUsers(*stored.folded(rule, offset))
 
 
@@ -162,29 +164,18 @@ def _implicit_mf(scorer: Any, data: Interactions) -> FittedModel:
 
 
 def _bias(scorer: Any, data: Interactions) -> FittedModel:
-    """Vectors of zeros: LensKit gives items and users that it does not know a bias of 0."""
-    bias, zeros = scorer.model_, np.zeros
-    g, known = zeros(data.n_items), np.ones(data.n_items, dtype=bool)
-    if bias.items is not None:
-        g = _items(bias, data).take(bias.item_biases)
-    vectors = data, zeros((data.n_users, 1)), zeros((data.n_items, 1)), zeros(data.n_users), g, bias.global_bias
-    made = StoredUsers(*vectors, predicts_ratings=True)
-    if bias.users is None:
-        return made
-    name = "LensKit's damped mean of what the user's ratings are above the items' biases"
-    offset = bias.global_bias + g
-    return FoldedUsers(*made.folded(NewUserEmbedding(known, offset, 1.0, _user_damping(bias), name), offset))
+    """LensKit gives items and users that it does not know a bias of 0."""
+    bias = scorer.model_
+    if bias.users is not None:
+        ids = tuple(data.item_ids.to_list())
+        return AskedAffine(data, AskedScorer(scorer, ids, np.ones(len(ids), dtype=bool), clicks=False), True)
+    biases = 0.0 if bias.items is None else _items(bias, data).take(bias.item_biases)
+    return ItemScores(data, np.full(data.n_items, bias.global_bias) + biases, predicts_ratings=True)
 
 
 def _popularity(scorer: Any, data: Interactions) -> FittedModel:
     items = _Rows.of(scorer.items_, data.item_ids.to_list(), "item ids")
-    users, zeros = np.zeros((data.n_users, 1)), np.zeros((data.n_items, 1))
-    g = items.take(scorer.item_scores_, NO_SCORE)
-    return StoredUsers(data, users, zeros, np.zeros(data.n_users), g, 0.0, predicts_ratings=False)
-
-
-def _user_damping(bias: Any) -> float:
-    return float(bias.damping.get("user", 0.0) if isinstance(bias.damping, dict) else bias.damping)
+    return ItemScores(data, items.take(scorer.item_scores_, NO_SCORE), predicts_ratings=False)
 
 
 def _ease(scorer: Any, data: Interactions) -> FittedModel:
@@ -198,4 +189,4 @@ def _neighbours(scorer: Any, data: Interactions) -> FittedModel:
     if asked.clicks or (explicit and type(scorer).__name__ == "UserKNNScorer"):
         made = from_system(data, scores=asked, predicts_ratings=explicit, retries=0)
         return replace(made, leaves_out=True)
-    return AskedNeighbours(data, asked, explicit)
+    return AskedAffine(data, asked, explicit)

@@ -54,7 +54,7 @@ class NewUserEmbedding(UpdateRule):
     regularization: float
     """For each rating."""
     damping: float
-    name: str
+    """Of the user's bias."""
 
     @property
     def users_only(self) -> bool:
@@ -64,7 +64,7 @@ class NewUserEmbedding(UpdateRule):
     @property
     def words(self) -> str:
         """See `UpdateRule`."""
-        return f"{self.name}, on the edited history; the items are held"
+        return "LensKit's BiasedMF.new_user_embedding, on the edited history; the items are held"
 
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:
         """See `UpdateRule`."""
@@ -129,6 +129,23 @@ class StoredUsers(LeavesOut, FactorVectors):
             vector = update.affine(own)[1]
             P[user], f[user] = vector[:-1], vector[-1]
         return self.data, P, Q, f, self.item_bias, self.mean, update
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ItemScores(LeavesOut, FittedModel):
+    """One score an item, as training left it, whoever asks."""
+
+    data: Interactions
+    item_scores: FloatArray
+    """(items,)"""
+    predicts_ratings: bool
+
+    no_rule: ClassVar = StoredUsers.no_rule
+
+    def scores(self, users: IntArray) -> Tensor:
+        """(len(users), items): the same row for every user."""
+        return torch.from_numpy(np.tile(self.item_scores, (len(users), 1)))
 
 
 @final
@@ -234,7 +251,7 @@ class AskedScorer:
     def __call__(self, history: History) -> FloatArray:
         """(items,): for models that are only asked."""
         if history.viewer != history.user:
-            raise NotSupportedError(_NOT_YET)
+            raise NotSupportedError(f"{type(self.scorer).__name__}: {_NOT_YET}.")
         return self.scores(history.user, history.items, np.array(history.ratings))
 
     def scores(self, user: object, items: Sequence[object], ratings: FloatArray) -> FloatArray:
@@ -247,18 +264,18 @@ class AskedScorer:
         history = ItemList(item_ids=[items[at] for at in np.flatnonzero(stays)], rating=ratings[stays])
         asked = ItemList(item_ids=[self.item_ids[at] for at in np.flatnonzero(self.known)])
         out = np.full(len(self.known), NO_SCORE)
-        if len(history):
+        with np.errstate(invalid="ignore"):  # BiasScorer divides by how many there are
             given = self.scorer(RecQuery(user_id=user, history_items=history), asked).scores()
-            out[self.known] = np.where(np.isfinite(given), given, NO_SCORE)
+        out[self.known] = np.where(np.isfinite(given), given, NO_SCORE)
         return out
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class AskedNeighbours(LeavesOut, FittedModel):
-    """Which neighbours count follows from what is rated: ratings are averaged over them, or do not count at all.
+class AskedAffine(LeavesOut, FittedModel):
+    """A scorer whose scores are affine in the ratings: they are averaged, or do not count.
 
-    Both are affine. UserKNN with ratings is not: they decide who the neighbours are.
+    Which neighbours count follows from what is rated, but for UserKNN with ratings: they decide who the neighbours are.
     """
 
     data: Interactions

@@ -12,7 +12,7 @@ from typing import TypeVar, final
 from scipy import stats
 
 from recaudit.arrays import FloatArray
-from recaudit.errors import BudgetSpentError, SystemFailedError
+from recaudit.errors import BudgetSpentError, NotSupportedError, SystemFailedError
 
 CONFIDENCE = 0.975
 """With which an estimate from random answers is not below its lower limit."""
@@ -93,6 +93,8 @@ class Retry:
                 raise BudgetSpentError(f"{spent} {said}".rstrip()) from failure
             try:
                 return question()
+            except NotSupportedError:  # what a system cannot do, it cannot do the next time either
+                raise
             except Exception as error:
                 failure, cause = error, f"{type(error).__name__}: {error}"
                 said = f"The system failed {tries + 1:,} times in a row, asked about {who!r}: {cause}"
