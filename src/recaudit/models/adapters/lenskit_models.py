@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -111,7 +113,8 @@ class ConfidentEmbedding(UpdateRule):
         present = torch.ones_like(ratings) if self.click is None else ratings / self.click
         weights = self.weight * (ratings if self.use_ratings else present)
         gram = self.background + torch.einsum("bj,jf,jg->bfg", weights, X, X)
-        return torch.linalg.solve(gram, (weights + present) @ X)
+        solved: Tensor = torch.linalg.solve(gram, (weights + present) @ X)
+        return solved
 
 
 @final
@@ -124,8 +127,8 @@ class StoredUsers(LeavesOut, FactorVectors):
     def folded(self, update: UpdateRule, offset: FloatArray) -> tuple[Any, ...]:
         """The fields of a model in which everybody with a history is folded in, whatever training left of them."""
         P, f, Q = self.user_factors.copy(), self.user_bias.copy(), self.item_factors
-        for user in np.flatnonzero(self.data.user_counts):
-            own = RatedVector("user", int(user), P[user], 0.0, Q, offset, *self.data.history(user), _NONE)
+        for user in np.flatnonzero(self.data.user_counts).tolist():
+            own = RatedVector("user", user, P[user], 0.0, Q, offset, *self.data.history(user), _NONE)
             vector = update.affine(own)[1]
             P[user], f[user] = vector[:-1], vector[-1]
         return self.data, P, Q, f, self.item_bias, self.mean, update
@@ -213,7 +216,7 @@ class ClickWeights(LeavesOut, FittedModel):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items)"""
         seen = self.data.seen(users)
-        return torch.from_numpy(self._left_out(seen @ self.weights, (seen & self.known).any(axis=1)))
+        return torch.from_numpy(self._left_out(seen @ self.weights, seen))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
         """The user's scores with `items` in the history; in a log of clicks a rating of 0 takes one away."""
@@ -223,13 +226,15 @@ class ClickWeights(LeavesOut, FittedModel):
         seen = self.data.seen(np.array([viewer]))[0]
         seen[items] = low < high
         slope = np.zeros((self.data.n_items, len(items))) if low < high else self.weights[items].T / high
-        known = (seen & self.known).any() or self.known[items].any()
-        level = self._left_out((seen @ self.weights)[None], np.array([known]))[0]
+        perhaps = seen.copy()
+        perhaps[items] = True
+        level = self._left_out((seen @ self.weights)[None], perhaps[None])[0]
         slope[level <= LOWEST_LOG] = 0.0
         return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(level))
 
-    def _left_out(self, scores: FloatArray, somebody: BoolArray) -> FloatArray:
-        return np.where(somebody[:, None] & self.known, scores, NO_SCORE)
+    def _left_out(self, scores: FloatArray, seen: BoolArray) -> FloatArray:
+        """The `scores` (users, items) of those who have `seen` (users, items) something that is known."""
+        return np.where((seen @ self.known)[:, None] & self.known, scores, NO_SCORE)
 
 
 # ---- neighbours ----------------------------------------------------------------------------------------
@@ -261,13 +266,21 @@ class AskedScorer:
         stays = ratings != 0 if self.clicks else np.ones(len(ratings), dtype=bool)
         if type(self.scorer).__name__ == "ItemKNNScorer":  # meant to pass over what it does not know; fails
             stays &= self.scorer.items.numbers(items, missing="negative") >= 0
-        history = ItemList(item_ids=[items[at] for at in np.flatnonzero(stays)], rating=ratings[stays])
-        asked = ItemList(item_ids=[self.item_ids[at] for at in np.flatnonzero(self.known)])
+        history = ItemList(
+            item_ids=[item for item, stay in zip(items, stays, strict=True) if stay], rating=ratings[stays]
+        )
         out = np.full(len(self.known), NO_SCORE)
         with np.errstate(invalid="ignore"):  # BiasScorer divides by how many there are
-            given = self.scorer(RecQuery(user_id=user, history_items=history), asked).scores()
+            given = self.scorer(RecQuery(user_id=user, history_items=history), self._targets).scores()
         out[self.known] = np.where(np.isfinite(given), given, NO_SCORE)
         return out
+
+    @cached_property
+    def _targets(self) -> Any:
+        """What is scored, as LensKit wants it."""
+        from lenskit.data import ItemList  # noqa: PLC0415
+
+        return ItemList(item_ids=[item for item, known in zip(self.item_ids, self.known, strict=True) if known])
 
 
 @final
@@ -294,7 +307,7 @@ class AskedAffine(LeavesOut, FittedModel):
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items)"""
-        rows = [self._ask(int(user), *self.data.history(user)) for user in users]
+        rows = [self._ask(user, *self.data.history(user)) for user in users.tolist()]
         return torch.from_numpy(np.array(rows).reshape(len(rows), self.data.n_items))
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> AffineResponse:
@@ -312,5 +325,5 @@ class AskedAffine(LeavesOut, FittedModel):
             slope[:, action] = (self._ask(viewer, rated, moved) - level) / _STEP
         return AffineResponse(items, torch.from_numpy(slope), torch.from_numpy(level - slope.sum(axis=1) * middle))
 
-    def _ask(self, user: int, items: IntArray, ratings: FloatArray) -> FloatArray:
+    def _ask(self, user: int, items: IntArray | NDArray[np.int32], ratings: FloatArray) -> FloatArray:
         return self.asked.scores(self.data.user_ids[user], self.data.item_ids.gather(items).to_list(), ratings)
