@@ -180,7 +180,10 @@ def _popularity(scorer: Any, data: Interactions) -> FittedModel:
 
 def _ease(scorer: Any, data: Interactions) -> FittedModel:
     items = _items(scorer, data)
-    return ClickWeights(data, items.take(items.take(scorer.weights).T).T.copy(), items.known)
+    here, there = np.flatnonzero(items.known), items.at[items.known]
+    weights = np.zeros((data.n_items, data.n_items))
+    weights[np.ix_(here, here)] = scorer.weights[np.ix_(there, there)]
+    return ClickWeights(data, weights, items.known)
 
 
 def _neighbours(scorer: Any, data: Interactions) -> FittedModel:
