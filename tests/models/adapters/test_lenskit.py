@@ -293,8 +293,11 @@ def test_a_pipeline_is_taken_for_its_scorer(data: Interactions) -> None:
     given = pipeline.run("scorer", query="u4", items=ItemList(item_ids=list(range(ITEMS)))).scores()
     at = data.users_at(["u4"])
     assert_alike(model, model.scores(at), np.array([given]))
-    fallback = ra.models.adapt(pipeline, data, scorer="fallback-predictor")
-    assert fallback.recommender is not None
+    fallback = pickle.loads(pickle.dumps(ra.models.adapt(pipeline, data, scorer="fallback-predictor")))
+    for trained_in_it in (model, fallback):
+        assert trained_in_it.recommender is not None
+        again = trained_in_it.recommender.fit(data, 3)
+        torch.testing.assert_close(again.scores(EVERYBODY), trained_in_it.scores(EVERYBODY), atol=1e-5, rtol=0)
     with pytest.raises(InputError, match=r"scorer: received score; expected a component of the pipeline: .*ranker"):
         ra.models.adapt(pipeline, data, scorer="score")
     with pytest.raises(InputError, match="TopNRanker"):
@@ -311,3 +314,9 @@ def test_an_untrained_scorer_is_refused(data: Interactions) -> None:
     for kind, settings in SCORERS.values():
         with pytest.raises(InputError, match="not fitted"):
             ra.models.adapt(kind(**settings), data)
+
+
+def test_what_is_no_scorer_is_refused(data: Interactions) -> None:
+    log = from_interactions_df(data.frame().select(user_id="user", item_id="item").to_pandas())
+    with pytest.raises(InputError, match=r"lenskit\..*Dataset; expected one of BiasedMFScorer, ImplicitMFScorer"):
+        ra.models.adapt(log, data)

@@ -38,8 +38,9 @@ def adapted(model: Any, data: Interactions, *, scorer: str = "scorer") -> Fitted
 
     The scores are those of the scorer: what a pipeline's ranker does with them afterwards is not audited.
     """
-    if type(model).__name__ == "Pipeline":
-        model = _inside(model, scorer)
+    whole, piped = model, type(model).__name__ == "Pipeline"
+    if piped:
+        model = _inside(whole, scorer)
     known = {
         "BiasedMFScorer": ("item_embeddings", _biased_mf),
         "ImplicitMFScorer": ("item_embeddings", _implicit_mf),
@@ -54,9 +55,13 @@ def adapted(model: Any, data: Interactions, *, scorer: str = "scorer") -> Fitted
     learned, adapt_it = known[type(model).__name__]
     if not hasattr(model, learned):
         raise not_fitted(model)
-    kind = type(model)
-    settings = {"scorer": kind.__name__, **model.config.model_dump(mode="json")}
-    again = Retrained(library=f"lenskit {version('lenskit')}", settings=settings, train=Training(kind, model.config))
+    settings = {"scorer": type(model).__name__, **model.config.model_dump(mode="json")}
+    again = Retrained(
+        library=f"lenskit {version('lenskit')}",
+        settings=settings,
+        train=Training(type(whole).from_config if piped else type(whole), whole.config),
+        options={"scorer": scorer} if piped else {},
+    )
     return adapt_it(model, data).with_recommender(again)
 
 
@@ -72,21 +77,21 @@ def _inside(pipeline: Any, name: str) -> Any:
 @final
 @dataclass(frozen=True, eq=False)
 class Training:
-    """LensKit's own training of a scorer."""
+    """LensKit's own training, of a scorer or of a pipeline, which gives each of its parts another seed."""
 
-    kind: Any
-    """The scorer's class."""
+    make: Any
+    """From the `config` to what is trained."""
     config: Any
 
     def __call__(self, data: Interactions, seed: int) -> Any:
-        """A scorer of this log, trained with this seed."""
+        """The same as before, trained on this log with this seed."""
         from lenskit.data import from_interactions_df  # noqa: PLC0415  # what is adapted need not be imported
         from lenskit.training import TrainingOptions  # noqa: PLC0415
 
         frame = data.frame().select("user", "item", "rating").rename({"user": "user_id", "item": "item_id"})
-        scorer = self.kind(self.config)
-        scorer.train(from_interactions_df(frame.to_pandas()), TrainingOptions(rng=seed))
-        return scorer
+        made = self.make(self.config)
+        made.train(from_interactions_df(frame.to_pandas()), TrainingOptions(rng=seed))
+        return made
 
 
 class _Rows(NamedTuple):
