@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts coverage properties hard reference format bench clean
+.PHONY: demo test lint contracts lenskit coverage properties hard reference format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -14,6 +14,10 @@ test: lint
 contracts: .venv/test.stamp
 	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n auto -m contract
 	MKL_CBWR=AVX2 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m contract
+
+# Models of LensKit, which needs pandas 2: in an environment of its own. `make test` skips these tests.
+lenskit: .venv-lenskit/test.stamp
+	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py
 
 # Which lines no test runs.
 coverage: .venv/test.stamp
@@ -47,7 +51,7 @@ bench: .venv/bench.stamp
 	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv .venv-lenskit runs
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -64,3 +68,8 @@ $(BIN)/python:
 .venv/bench.stamp: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
 	touch $@ .venv/test.stamp .venv/demo.stamp
+
+.venv-lenskit/test.stamp: pyproject.toml constraints-lenskit.txt
+	$(PYTHON) -m venv .venv-lenskit
+	.venv-lenskit/bin/pip install --quiet --disable-pip-version-check -c constraints-lenskit.txt -e '.[lenskit]' pytest hypothesis
+	touch $@

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from recaudit.data import Interactions
 from recaudit.errors import BudgetSpentError, InputError, NotSupportedError, SystemFailedError
 from recaudit.interventions import NextK
 from recaudit.models import ALS, OpaqueResponse
-from recaudit.models.given.black_box import History, as_black_box, from_system
+from recaudit.models.given.black_box import LOWEST_LOG, History, as_black_box, from_system
 from recaudit.models.given.queries import ListSampling, Queries
 from recaudit.policies import EpsilonGreedy, Softmax
 from recaudit.testing.models import some_ratings
@@ -321,3 +322,26 @@ class TestHidden:
         hidden = as_black_box(ALS(factors=3, iterations=3).fit(some_ratings(0)))
         with pytest.raises(InputError, match="items"):
             hidden.respond(0, 0, np.array([2, 2]))
+
+
+def test_a_system_may_leave_out_items(tiny: Interactions) -> None:
+    later = tiny.with_ratings(1, np.array([2, 3]), np.array([4.0, 5.0]))
+    held_out = later.subset((later.users == 1) & (later.items >= 2))
+    system = from_system(tiny, scores=lambda history: [3.0, 2.0, 3.0, 2 * LOWEST_LOG], predicts_ratings=True)
+    model = replace(system, leaves_out=True)
+    assert ra.recommend(model, users=["bob"])["item"].to_list() == ["c"]
+    found = ra.accuracy(model, held_out)
+    assert found.frame.filter(metric="rmse")["value"][0] == pytest.approx(1.0)
+    assert found.settings["not_predicted"] == 1
+
+
+def test_a_system_may_say_what_it_cannot_do(tiny: Interactions) -> None:
+    def scores(history: History) -> list[float]:
+        if history.user != history.viewer:
+            raise NotSupportedError("others move nothing here")
+        return [1.0, 2.0, 3.0, 4.0]
+
+    model = from_system(tiny, scores=scores)
+    with pytest.raises(NotSupportedError, match="others move nothing here"):
+        model.respond(0, 1, np.array([2])).scores(np.array([5.0]))
+    assert model.queries.asked == 1

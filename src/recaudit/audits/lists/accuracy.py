@@ -45,8 +45,9 @@ class Accuracy(ListAudit):
     """How well held-out ratings are predicted, and found again in lists.
 
     RMSE and MAE are not applicable to a model whose scores are no ratings, and to a log in which all ratings are
-    the same. Candidates for the lists are all items that the user has not rated in training. A system's own lists are
-    as they were shown: a list that is empty finds nothing, a user whose list is not known is excluded.
+    the same; pairs that the model has no score for are left out of both, and the fact `not_predicted` says how many.
+    Candidates for the lists are all items that the user has not rated in training. A system's own lists are as they
+    were shown: a list that is empty finds nothing, a user whose list is not known is excluded.
     """
 
     metrics = ACCURACY
@@ -120,14 +121,16 @@ class Accuracy(ListAudit):
         is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
 
         low, high = data.scale
-        predicts = predicted is not None and low < high
-        error = np.zeros(len(test)) if predicted is None else np.clip(predicted, low, high) - test.ratings
-        # Without predicted ratings nothing weighs anything, and the rows come out as not applicable.
-        counts = test.user_counts * float(predicts)
+        one_rating = predicted is not None and low == high
+        given = np.full(len(test), np.nan) if predicted is None or one_rating else predicted
+        # What is not predicted weighs nothing; where nothing is, the rows come out as not applicable.
+        rated = np.isfinite(given).astype(np.float64)
+        error = np.where(rated > 0, np.clip(given, low, high) - test.ratings, 0.0)
+        counts = np.bincount(test.users, rated, test.n_users)
         squared, absolute = (np.bincount(test.users, values, test.n_users) for values in (error**2, np.abs(error)))
         per_user = _ranking_metrics(test.users, rank, is_relevant, test.n_users, self.k)
 
-        rated, hit = np.full(len(test), float(predicts)), (rank > 0) & is_relevant
+        hit = (rank > 0) & is_relevant
         pooled: dict[str, _Pooled] = {
             "rmse": (error**2, rated, np.sqrt),
             "mae": (np.abs(error), rated, identity),
@@ -155,8 +158,9 @@ class Accuracy(ListAudit):
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
         users = np.flatnonzero(test.user_counts)
         tables = {"summary": frame, "groups": groups, "users": user_table(test.user_ids, own)[users]}
-        one_rating = predicted is not None and not predicts
-        facts = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
+        facts: dict[str, object] = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
+        if rated.any() and not rated.all():
+            facts["not_predicted"] = int((rated == 0).sum())
         return Result(self, tables, rng=rng, facts=facts)
 
 
@@ -166,7 +170,7 @@ accuracy = Verb(Accuracy, Result)
 def _found(
     test: Interactions, recommend: Recommend, memory: MemoryCheck | None, users: IntArray
 ) -> tuple[IntArray, FloatArray, IntArray, dict[int, str], Ranked | None]:
-    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score.
+    """(held-out ratings of these users,) each: place in the list, from 1, 0 where it is not in it; and score, or NaN.
 
     Then the lists (users, k), whom the system failed for, and how high the users' items rank, where it is asked
     whether the model has seen them.
@@ -180,8 +184,9 @@ def _found(
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    rating = scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
-    return place[rows, items], rating, lists, failed, known
+    rating = scores.masked_fill(~recommend.model.may_show(scores), torch.nan)
+    rating_of = rating[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
+    return place[rows, items], rating_of, lists, failed, known
 
 
 def _ranking_metrics(

@@ -88,6 +88,8 @@ class BlackBox(FittedModel):
     memory: Memory | None = None
     """Where a question is looked up before it is asked; None to ask anew each time."""
     audited_users: IntArray | None = None
+    leaves_out: bool = False
+    """Whether a score of `LOWEST_LOG` or less says that an item has none, and is never shown."""
 
     response: ClassVar[type[Response]] = OpaqueResponse
     others_move: ClassVar = "any item"
@@ -135,7 +137,7 @@ class BlackBox(FittedModel):
         """See `FittedModel`: not what a system gives no probability, or names in none of its lists."""
         if self.gives_ranks:
             return scores >= -self.data.n_items
-        return scores > LOWEST_LOG if self.gives_probabilities else super().may_show(scores)
+        return scores > LOWEST_LOG if self.gives_probabilities or self.leaves_out else super().may_show(scores)
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> OpaqueResponse:
         """The answers of the system to the editor's history with other ratings of `items`.
