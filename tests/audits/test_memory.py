@@ -12,7 +12,7 @@ from recaudit.data.splits import Split
 from recaudit.engines import Threads
 from recaudit.models import ALS, EASE, TopPop, from_factors, from_system
 from recaudit.models.base import Recommender
-from recaudit.models.factor.model import FactorModel
+from recaudit.models.factor.model import FactorVectors
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def halves(data: Interactions) -> Split:
     return splits.random(data, 0.2)
 
 
-def exported(model: FactorModel, train: Interactions) -> FactorModel:
+def exported(model: FactorVectors, train: Interactions) -> FactorVectors:
     """The vectors of a model, as somebody brings them along."""
     return from_factors(
         model.user_factors,
@@ -33,6 +33,7 @@ def exported(model: FactorModel, train: Interactions) -> FactorModel:
         train,
         user_bias=model.user_bias,
         item_bias=model.item_bias,
+        predicts_ratings=True,
         mean=model.mean,
     )
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, final
 
+import numpy as np
+import torch
+
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Subject
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, Future, FutureEdits, Past
-from recaudit.interventions.ratings import RATINGS, free_ratings, rating_range
+from recaudit.interventions.ratings import RATINGS, free_ratings
 from recaudit.models.base import FittedModel, Recommender, check_response
-from recaudit.models.response import AffineResponse
+from recaudit.models.response import AffineResponse, DifferentiableResponse
 from recaudit.specification import as_data
 
 _USERS, _ITEMS = 16, 10
@@ -48,21 +51,25 @@ def rating_facts(
     positions of those whose ratings are free.
     """
     facts = {"ratings": as_data(free_ratings(actions.ratings, log.scale), RATINGS)}
-    if log.scale[0] < log.scale[1] or model.response is not AffineResponse:
+    if log.scale[0] < log.scale[1] or model.response not in (AffineResponse, DifferentiableResponse):
         return facts
     some = users[:_USERS]
-    items = FutureEdits(_ITEMS).items(model, some, rng, log)
-    if (items < 0).all():
+    rows = FutureEdits(_ITEMS).items(model, some, rng, log)
+    if (rows < 0).all():
         return facts
-    scores, response = model.scores(some), model.own_responses(some, items)
+    responses = [model.respond(user, user, row[row >= 0]) for user, row in zip(some.tolist(), rows, strict=True)]
+    without, clicked = (
+        torch.stack([response.scores(np.full(len(response.items), rating)) for response in responses])
+        for rating in (0.0, log.scale[0])
+    )
+    scores = model.scores(some)
     none = _SAME * float(scores.abs().max())
-    low, high = rating_range(log.scale)
-    if (high - low) * float(response.slope.abs().max()) <= none:
+    if float((clicked - without).abs().max()) <= none:
         raise NotSupportedError(
             f"Every rating of this log is {log.scale[0]:g}, and to this {type(model).__name__} a rating of 0 is like "
             "any other: whether somebody clicks or not cannot be asked of it. EASE and SLIM, not centred, know."
         )
-    apart = float((response.intercept - scores).abs().max())
+    apart = float((without - scores).abs().max())
     return facts | {"zero": "no rating" if apart <= none else "the lowest rating, which is not the same as none"}
 
 

@@ -41,6 +41,8 @@ from recaudit.specification import Count, OneOf, mistake
 from recaudit.status import Status
 
 _RANKS = ("rank_baseline", "rank_promised", "rank_realised")
+_GAIN = 1e-9
+"""A promise of less than this, over all pairs, is rounding."""
 _REALISED = ("realised", "realised_other_rng")
 
 
@@ -206,7 +208,7 @@ def _summary(pairs: pl.DataFrame, noise: float) -> pl.DataFrame:
     values = {
         "median_error": float(np.median(np.abs(error))) if len(known) else None,
         "promise_correlation": float(stats.spearmanr(promised, realised).statistic) if varies else None,
-        "realised_share": float((realised - baseline).sum()) / gain if gain > 0 else None,
+        "realised_share": float((realised - baseline).sum()) / gain if gain > _GAIN else None,
         "refit_difference": noise,
     }
     users = known[known.columns[0]].n_unique()

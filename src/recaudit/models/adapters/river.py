@@ -141,8 +141,8 @@ class LearnOne(UpdateRule):
         sizes = " and ".join(f"{optimizer.learning_rate:g}" for optimizer in self.user.optimizers)
         mean = "" if self.counted is None else ", after the running mean"
         return (
-            f"river's learn_one for each new rating in turn, a gradient step of size {sizes}{mean}; a user's own ratings "
-            "move the user, another's the items that they rate, and everything else is held"
+            f"river's learn_one for each new rating in turn, a gradient step of size {sizes}{mean}; a user's own "
+            "ratings move the user, another's the items that they rate, and everything else is held"
         )
 
     def affine(self, row: RatedVector) -> tuple[FloatArray, FloatArray]:

@@ -7,13 +7,14 @@ from typing import ClassVar, TypeVar, final
 
 import numpy as np
 import torch
+from pydantic import InstanceOf
 from torch import Tensor
 
 from recaudit.arithmetic import product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
-from recaudit.models.base import FittedModel, check_own_edits, makers
+from recaudit.models.base import FittedModel, Recommender, check_own_edits, makers
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
 from recaudit.models.factor.least_squares import solve_items
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
@@ -59,7 +60,7 @@ class FactorVectors(FittedModel):
         made = (FoldInModel if update.users_only else FactorModel)(
             *vectors, update, predicts_ratings=self.predicts_ratings
         )
-        return made.with_recommender(self.recommender)
+        return made.with_recommender(None if self.recommender is None else Updated(of=self.recommender, update=update))
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
@@ -74,6 +75,22 @@ class FactorVectors(FittedModel):
             part = slice(start, start + _PAIRS)
             out[part] += np.einsum("nf,nf->n", self.user_factors[users[part]], self.item_factors[items[part]])
         return out
+
+
+@final
+class Updated(Recommender):
+    """What fits vectors anew, and gives them a rule for new ratings."""
+
+    foreign: ClassVar[bool] = True
+
+    of: InstanceOf[Recommender]
+    update: InstanceOf[UpdateRule]
+
+    def fit(self, data: Interactions, rng: int = 0) -> FoldInModel:
+        """Fit, and give the rule."""
+        vectors = self.of.fit(data, rng)
+        assert isinstance(vectors, FactorVectors)
+        return vectors.with_update(self.update)
 
 
 @dataclass(frozen=True, eq=False)
