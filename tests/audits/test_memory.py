@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recaudit.audits.audit import Subject
-from recaudit.audits.lists.accuracy import Accuracy, accuracy
+from recaudit.audits.lists.accuracy import accuracy
 from recaudit.data import Interactions, splits, synthetic
 from recaudit.data.splits import Split
 from recaudit.engines import Threads
@@ -50,20 +49,20 @@ def test_vectors_that_were_trained_on_everything_are_caught(data: Interactions, 
 
 @pytest.mark.parametrize("recommender", [ALS(factors=2), EASE(), EASE(regularization=100.0), TopPop()])
 def test_who_has_seen_the_training_part_alone_is_not_accused(halves: Split, recommender: Recommender) -> None:
-    memory = accuracy(recommender.fit(halves.train), halves.test, samples=2).facts["memory"]
+    memory = accuracy(recommender.fit(halves.train).from_elsewhere(), halves.test, samples=2).facts["memory"]
     assert memory["verdict"] in ("no sign of memory", "unknown")
     assert (memory["verdict"] == "unknown") == (memory["trained"] < 0.05)
 
 
 def test_a_model_that_is_the_same_for_everybody_says_nothing(data: Interactions, halves: Split) -> None:
-    memory = accuracy(TopPop().fit(halves.train), halves.test, samples=2).facts["memory"]
+    memory = accuracy(TopPop().fit(halves.train).from_elsewhere(), halves.test, samples=2).facts["memory"]
     assert memory["why"] == "training items rank hardly higher for their users than for others"
 
 
 def test_lists_without_scores_and_few_users_say_nothing(halves: Split) -> None:
     train, test = halves
     few = test.subset(np.isin(test.users, np.arange(10)))
-    memory = accuracy(ALS(factors=4).fit(train), few, samples=2).facts["memory"]
+    memory = accuracy(ALS(factors=4).fit(train).from_elsewhere(), few, samples=2).facts["memory"]
     assert memory["verdict"] == "unknown"
     assert 0 < memory["users"] <= 10
     shown = train.item_ids.head(10).to_list()
@@ -74,11 +73,10 @@ def test_lists_without_scores_and_few_users_say_nothing(halves: Split) -> None:
 
 
 def test_who_fits_here_is_not_asked(halves: Split) -> None:
-    subject = Subject(ALS(factors=4).fit(halves.train), ALS(factors=4), halves.train, halves.test)
-    assert "memory" not in Accuracy(samples=2).run(subject).facts
+    assert "memory" not in accuracy(ALS(factors=4).fit(halves.train), halves.test, samples=2).facts
 
 
 def test_the_verdict_does_not_depend_on_the_engine(halves: Split) -> None:
-    model = ALS(factors=4).fit(halves.train)
+    model = ALS(factors=4).fit(halves.train).from_elsewhere()
     one = accuracy(model, halves.test, samples=2).facts["memory"]
     assert accuracy(model, halves.test, samples=2, engine=Threads(3)).facts["memory"] == one

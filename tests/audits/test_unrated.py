@@ -77,7 +77,7 @@ def halves(data: Interactions) -> Split:
     return leave_last(data, k=2)
 
 
-@pytest.fixture(scope="module", params=[kind for kind in MODELS if not MODELS[kind].given])
+@pytest.fixture(scope="module", params=[kind for kind in MODELS if kind != "python" and not MODELS[kind].given])
 def fitted(request: pytest.FixtureRequest, halves: Split) -> tuple[Recommender, FittedModel]:
     recommender: Recommender = MODELS[request.param](**QUICK.get(request.param, {}))
     return recommender, recommender.fit(halves.train)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from pydantic import Field, InstanceOf
 
@@ -29,7 +29,7 @@ def adapt(model: object, data: Interactions, **settings: Any) -> FittedModel:
         library = kind.__module__.partition(".")[0]
         if library in ADAPTERS:
             made: FittedModel = ADAPTERS[library](model, data, **settings)
-            return made
+            return made.from_elsewhere()
     kind = type(model)
     raise InputError(
         "model",
@@ -42,8 +42,6 @@ def adapt(model: object, data: Interactions, **settings: Any) -> FittedModel:
 @final
 class Retrained(Recommender):
     """What fits such a model anew: the library's own training, with the settings of the model that was handed over."""
-
-    foreign: ClassVar[bool] = True
 
     library: str
     """The library's name and version."""

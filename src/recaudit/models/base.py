@@ -30,8 +30,6 @@ class Recommender(Specification, ABC):
 
     given: ClassVar[bool] = False
     """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
-    foreign: ClassVar[bool] = False
-    """Whether others' code makes the model, here or elsewhere: what it has seen of the log cannot be known."""
 
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
@@ -52,6 +50,8 @@ class FittedModel(ABC):
 
     A field of the fitted model where it depends on the configuration (EASE centred or not).
     """
+    foreign: bool = False
+    """Whether others' code made the model, here or elsewhere: what it has seen cannot be known for sure."""
     recommender: Recommender | None = None
     """What fits such models anew, where the model brought it along: for audits that need a refit."""
     response: ClassVar[type[Response] | None] = None
@@ -105,8 +105,15 @@ class FittedModel(ABC):
 
     def with_recommender(self, recommender: Recommender | None) -> Self:
         """The same model, which knows what fits such models anew."""
+        return self._with("recommender", recommender)
+
+    def from_elsewhere(self) -> Self:
+        """The same model, of which it is known that others' code made it."""
+        return self._with("foreign", True)
+
+    def _with(self, name: str, value: object) -> Self:
         made = copy.copy(self)
-        object.__setattr__(made, "recommender", recommender)  # models are frozen
+        object.__setattr__(made, name, value)  # models are frozen
         return made
 
     def respond(self, viewer: int, editor: int, items: IntArray) -> Response:

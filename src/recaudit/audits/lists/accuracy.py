@@ -22,6 +22,7 @@ from recaudit.audits.lists.recommend import (
     asked_users,
     asking_facts,
     check_length,
+    gives_lists,
     list_facts,
     model_of,
 )
@@ -75,9 +76,8 @@ class Accuracy(ListAudit):
         asked = asked_users(model, users)
         if not len(asked):
             raise NotSupportedError("None of the users whom the system is asked about has held-out ratings.")
-        # Who fits a model here knows that it has seen the training part alone.
-        foreign = subject.recommender is None or subject.recommender.foreign
-        memory = MemoryCheck.of(model.data, test, context.rng) if foreign else None
+        # A model that is fitted here has seen its log alone.
+        memory = MemoryCheck.of(model.data, test, context.rng) if model.foreign else None
         work = partial(_found, test, Recommend(model, self.policy, self.k, context.rng), memory)
         parts = zip(*context.engine.map(work, asked_blocks(model, asked), "accuracy"), strict=True)
         ranks, scores, shown, failures, known = map(list, parts)
@@ -91,7 +91,7 @@ class Accuracy(ListAudit):
         everybody = np.arange(test.n_users)
         sample = np.isin(everybody, asked_users(model, everybody)).astype(np.float64)
         ratings = predicted if model.predicts_ratings else None
-        found = self._result(model.data, test, rank, ratings, context.rng, sample)
+        found = self._result(model.data, test, rank, ratings, context.rng, sample, asked)
         found.facts |= asking_facts(model, everybody, failed) | list_facts(model, asked, lists)
         if memory is not None:
             found.facts["memory"] = memory.verdict([part for part in known if part is not None], context.rng)
@@ -112,10 +112,12 @@ class Accuracy(ListAudit):
         predicted: FloatArray | None,
         rng: int,
         sample: FloatArray | None = None,
+        whom: IntArray | None = None,
     ) -> Result:
         """`rank` and `predicted` (held-out ratings,): place in the list, 0 where it is not in it, and rating.
 
-        `sample` (users,) is 1 for those whom the numbers are about: everybody, where nothing is said.
+        `sample` (users,) is 1 for those whom the numbers are about: everybody, where nothing is said. `whom` are the
+        positions of those who get a row: who has held-out ratings, where nothing is said.
         """
         sample = np.ones(test.n_users) if sample is None else sample
         is_relevant = np.ones(len(test), dtype=bool) if self.relevant is None else test.ratings >= self.relevant
@@ -156,7 +158,7 @@ class Accuracy(ListAudit):
         frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
-        users = np.flatnonzero(test.user_counts)
+        users = np.flatnonzero(test.user_counts) if whom is None else whom
         tables = {"summary": frame, "groups": groups, "users": user_table(test.user_ids, own)[users]}
         facts: dict[str, object] = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
         if rated.any() and not rated.all():
@@ -184,9 +186,9 @@ def _found(
     place[row, lists[row, rank]] = rank + 1
     rows = np.repeat(np.arange(len(users)), test.user_counts[users])
     items = np.concatenate([test.history(int(user))[0] for user in users]).astype(np.int64)
-    rating = scores.masked_fill(~recommend.model.may_show(scores), torch.nan)
-    rating_of = rating[torch.from_numpy(rows), torch.from_numpy(items)].numpy()
-    return place[rows, items], rating_of, lists, failed, known
+    if not gives_lists(recommend.model):
+        scores = scores.masked_fill(~recommend.model.may_show(scores), torch.nan)
+    return place[rows, items], scores[torch.from_numpy(rows), torch.from_numpy(items)].numpy(), lists, failed, known
 
 
 def _ranking_metrics(

@@ -60,7 +60,8 @@ class FactorVectors(FittedModel):
         made = (FoldInModel if update.users_only else FactorModel)(
             *vectors, update, predicts_ratings=self.predicts_ratings
         )
-        return made.with_recommender(None if self.recommender is None else Updated(of=self.recommender, update=update))
+        again = None if self.recommender is None else Updated(of=self.recommender, update=update)
+        return (made.from_elsewhere() if self.foreign else made).with_recommender(again)
 
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items): predicted ratings, not clipped."""
@@ -80,8 +81,6 @@ class FactorVectors(FittedModel):
 @final
 class Updated(Recommender):
     """What fits vectors anew, and gives them a rule for new ratings."""
-
-    foreign: ClassVar[bool] = True
 
     of: InstanceOf[Recommender]
     update: InstanceOf[UpdateRule]

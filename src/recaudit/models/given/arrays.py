@@ -60,7 +60,7 @@ def from_factors(
     g = np.zeros(data.n_items) if item_bias is None else _rows("item_bias", item_bias, items, data.n_items)
     if not np.isfinite(mean):
         raise InputError("mean", received=mean, expected="a finite number")
-    model = FactorVectors(data, P, Q, f, g, float(mean), predicts_ratings=predicts_ratings)
+    model = FactorVectors(data, P, Q, f, g, float(mean), predicts_ratings=predicts_ratings).from_elsewhere()
     return model if update is None else model.with_update(update)
 
 
@@ -86,7 +86,7 @@ def from_weights(
     W = checked_array("weights", dense, (rows, rows))
     W = W if items is None else np.ascontiguousarray(W[np.ix_(items.rows, items.rows)])
     g = np.zeros(data.n_items) if offset is None else _rows("offset", offset, items, data.n_items)
-    return LinearModel(data, HeldWeights(W), g, predicts_ratings=predicts_ratings)
+    return LinearModel(data, HeldWeights(W), g, predicts_ratings=predicts_ratings).from_elsewhere()
 
 
 class RowOrder(NamedTuple):
@@ -139,7 +139,6 @@ class Factors(Recommender):
     """
 
     given: ClassVar[bool] = True
-    foreign: ClassVar[bool] = True
 
     path: InputFile
     """The .npz file."""

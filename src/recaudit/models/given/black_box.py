@@ -91,6 +91,7 @@ class BlackBox(FittedModel):
     leaves_out: bool = False
     """Whether a score of `LOWEST_LOG` or less says that an item has none, and is never shown."""
 
+    foreign = True
     response: ClassVar[type[Response]] = OpaqueResponse
     others_move: ClassVar = "any item"
 

@@ -58,7 +58,6 @@ class Http(Recommender):
     """
 
     given: ClassVar[bool] = True
-    foreign: ClassVar[bool] = True
 
     url: str
     """The address, http or https; placeholders in it are percent-encoded."""

@@ -32,6 +32,7 @@ class ShownLists(FittedModel):
     """The lists as they came, those of users whom the log does not know too."""
     predicts_ratings: bool = False
 
+    foreign = True
     no_rule: ClassVar[str] = (
         "lists that were shown do not say what they would be after other ratings; ask the system itself, with "
         "models.from_system or models.from_http"
@@ -97,7 +98,6 @@ class Lists(Recommender):
     """
 
     given: ClassVar[bool] = True
-    foreign: ClassVar[bool] = True
 
     path: InputFile
     """The file."""

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, Self, final
+from typing import Annotated, Any, Self, final
 
 from pydantic import Field, PrivateAttr, ValidationInfo, computed_field, model_validator
 
@@ -32,8 +32,6 @@ class PythonObject(Recommender):
     It returns a fitted model, a recommender (which is then fitted), or a fitted model of a library that is known here.
     Whoever runs such a configuration runs that code.
     """
-
-    foreign: ClassVar[bool] = True
 
     object: Annotated[str, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$")]
     """The function, as "package.module:function"; the configuration file's folder is looked into first."""
