@@ -1,18 +1,22 @@
 """A model of each library, trained on the log that it is given. `libraries.toml` names these functions.
 
-Nothing here knows of recaudit: each function trains as the library's own documentation does, and returns its model.
+Each trains as the library's own documentation does, and returns its model: recaudit knows the rest.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from scipy.sparse import csr_matrix
+
+import recaudit as ra
+
 
 def implicit_als(data: Any) -> Any:
     from implicit.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(factors=32, alpha=2.0, random_state=0, num_threads=1)
-    model.fit(data.csr.astype("float32"), show_progress=False)
+    model.fit(csr_matrix(data.csr, dtype="float32"), show_progress=False)
     return model
 
 
@@ -20,7 +24,7 @@ def implicit_bpr(data: Any) -> Any:
     from implicit.bpr import BayesianPersonalizedRanking
 
     model = BayesianPersonalizedRanking(factors=32, random_state=0, num_threads=1)
-    model.fit(data.csr.astype("float32"), show_progress=False)
+    model.fit(csr_matrix(data.csr, dtype="float32"), show_progress=False)
     return model
 
 
@@ -28,7 +32,7 @@ def implicit_neighbours(data: Any) -> Any:
     from implicit.nearest_neighbours import CosineRecommender
 
     model = CosineRecommender(K=50)
-    model.fit(data.csr.astype("float32"), show_progress=False)
+    model.fit(csr_matrix(data.csr, dtype="float32"), show_progress=False)
     return model
 
 
@@ -104,4 +108,4 @@ def torch_autoencoder(data: Any) -> Any:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return model
+    return ra.models.adapt(model, data, predicts_ratings=False)  # what it predicts, a module does not say
