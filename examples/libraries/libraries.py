@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from scipy.sparse import csr_matrix
-
 import recaudit as ra
 
 
@@ -16,7 +14,7 @@ def implicit_als(data: Any) -> Any:
     from implicit.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(factors=32, alpha=2.0, random_state=0, num_threads=1)
-    model.fit(csr_matrix(data.csr, dtype="float32"), show_progress=False)
+    model.fit(data.matrix(), show_progress=False)
     return model
 
 
@@ -24,7 +22,7 @@ def implicit_bpr(data: Any) -> Any:
     from implicit.bpr import BayesianPersonalizedRanking
 
     model = BayesianPersonalizedRanking(factors=32, random_state=0, num_threads=1)
-    model.fit(csr_matrix(data.csr, dtype="float32"), show_progress=False)
+    model.fit(data.matrix(), show_progress=False)
     return model
 
 
@@ -32,7 +30,7 @@ def implicit_neighbours(data: Any) -> Any:
     from implicit.nearest_neighbours import CosineRecommender
 
     model = CosineRecommender(K=50)
-    model.fit(csr_matrix(data.csr, dtype="float32"), show_progress=False)
+    model.fit(data.matrix(), show_progress=False)
     return model
 
 
@@ -71,7 +69,7 @@ def lightfm(data: Any) -> Any:
     from lightfm import LightFM
 
     model = LightFM(no_components=32, loss="warp", random_state=0)
-    model.fit(data.csr.astype("float32").tocoo(), epochs=20)
+    model.fit(data.matrix(), epochs=20)
     return model
 
 
@@ -87,13 +85,13 @@ def river_mf(data: Any) -> Any:
 def sklearn_svd(data: Any) -> Any:
     from sklearn.decomposition import TruncatedSVD
 
-    return TruncatedSVD(n_components=32, random_state=0).fit(data.csr)
+    return TruncatedSVD(n_components=32, random_state=0).fit(data.matrix())
 
 
 def sklearn_nmf(data: Any) -> Any:
     from sklearn.decomposition import NMF
 
-    return NMF(n_components=16, random_state=0).fit(data.csr)
+    return NMF(n_components=16, random_state=0).fit(data.matrix())
 
 
 def torch_autoencoder(data: Any) -> Any:

@@ -226,6 +226,10 @@ class Interactions:
         parts = (self.ratings, self.items.astype(index, copy=False), self.indptr.astype(index))
         return sparse.csr_array(parts, shape=(self.n_users, self.n_items))
 
+    def matrix(self, dtype: str = "float32") -> sparse.csr_matrix:
+        """Ratings as users x items, to train another library's model on: a copy, in the form that most of them take."""
+        return sparse.csr_matrix(self.csr, dtype=np.dtype(dtype), copy=True)
+
     @cached_property
     def csc(self) -> sparse.csc_array:
         """Ratings as users x items, by item; users ascending within an item."""
