@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from recaudit.audits.result import fidelity_words
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of, headlines_of
-from recaudit.report.kit.notes import checked, notes
+from recaudit.report.kit.notes import notes
 from recaudit.report.page import render
 from report.crafted_runs import Crafted, Model, Pair, accuracy, agency, reachability, write_run
 
@@ -53,7 +54,7 @@ def section(evidence: Evidence, anchor: str) -> str:
     ],
 )
 def test_how_a_rule_was_checked(fidelity: dict[str, Any], sentence: str) -> None:
-    assert checked(fidelity) == sentence
+    assert fidelity_words(fidelity) == sentence
 
 
 @pytest.mark.parametrize(("audit", "anchor"), [("reachability", "reach"), ("agency", "agency")])

@@ -39,13 +39,24 @@ def rule_lines(settings: Mapping[str, Any]) -> list[str]:
     """What the numbers of these settings rest on, for a person: the rule for new ratings, and how faithful it was."""
     if "rule" not in settings:
         return []
-    lines = [f"Rests on how the model takes in ratings: {settings['rule']}."]
-    tested = settings.get("fidelity", {"not_measured": "see fidelity"})
-    if why := tested.get("not_measured"):
-        return [*lines, f"How faithful that is was not measured: {why}."]
-    share = tested["realised_share"]
-    kept = "there was no gain to keep" if share is None else f"{share:.0%} of the promised gain came"
-    return [*lines, f"Tested by training again after {tested['pairs']:,} of the edits: {kept}."]
+    tested = [fidelity_words(settings["fidelity"])] if "fidelity" in settings else []
+    return [f"How the model takes in ratings: {settings['rule'].rstrip('.')}.", *tested]
+
+
+def fidelity_words(fidelity: Mapping[str, Any]) -> str:
+    """How far a rule's promises were kept by refits, as a sentence."""
+    if "not_measured" in fidelity:
+        return f"Not checked: {str(fidelity['not_measured']).rstrip('.')}."
+    share, error = fidelity["realised_share"], fidelity["median_error"]
+    if error is None:
+        return "Not checked: no refit gave an answer."
+    if share is None:
+        kept = f"half of the numbers are within a factor of {np.exp(error):.2f}"
+    elif share > 2:
+        kept = f"{share:,.0f} times the promised gain came, so that the rule promises too little"
+    else:
+        kept = f"{share:.0%} of the promised gain came" if share > 0 else "nothing of the promised gain came"
+    return f"Checked by {fidelity['pairs']:,} refit{'s' * (fidelity['pairs'] != 1)}: {kept}."
 
 
 class Result:

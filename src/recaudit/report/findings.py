@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import final
 
+from recaudit.audits.result import fidelity_words
 from recaudit.metrics.numbers import percent, signed_percent
 from recaudit.report.evidence import QUALITY, Evidence
-from recaudit.report.kit.notes import checked
 from recaudit.report.kit.numbers import (
     FEWEST_USERS,
     NOT_AVAILABLE,
@@ -151,7 +151,7 @@ def _say(evidence: Evidence) -> Headline | None:
     for metric, meaning in meanings.items():
         for model, own in evidence.known(metric).items():
             facts = evidence.facts(model, "reachability")
-            kept = f" {checked(facts['fidelity'])}" if "fidelity" in facts else ""
+            kept = f" {fidelity_words(facts['fidelity'])}" if "fidelity" in facts else ""
             return _card("What users can change", own, meaning.format(model) + kept)
     return None
 

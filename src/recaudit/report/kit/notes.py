@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp
 from typing import Any, NamedTuple
 
+from recaudit.audits.result import fidelity_words
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit.numbers import count, plural
 
@@ -35,21 +35,7 @@ def basis(evidence: Evidence, audit: str, model: str) -> str:
 
 
 def _rule(facts: Mapping[str, Any]) -> str:
-    return f"{str(facts['rule']).rstrip('.')}. {checked(facts['fidelity'])}"
-
-
-def checked(fidelity: Mapping[str, Any]) -> str:
-    """How far a rule's promises were kept by refits, as a sentence."""
-    if "not_measured" in fidelity:
-        return f"Not checked: {str(fidelity['not_measured']).rstrip('.')}."
-    share, error = fidelity["realised_share"], fidelity["median_error"]
-    if share is not None:
-        kept = f"{share:.0%} of the promised gain came"
-    elif error is not None:
-        kept = f"half of the numbers are within a factor of {exp(error):.2f}"
-    else:
-        return "Not checked: no refit gave an answer."
-    return f"Checked by {plural(fidelity['pairs'], 'refit')}: {kept}."
+    return f"{str(facts['rule']).rstrip('.')}. {fidelity_words(facts['fidelity'])}"
 
 
 def _spread(facts: Mapping[str, Mapping[str, Any]]) -> list[Note]:
