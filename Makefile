@@ -17,7 +17,7 @@ contracts: .venv/test.stamp
 
 # Models of LensKit, which needs pandas 2: in an environment of its own. `make test` skips these tests.
 lenskit: .venv-lenskit/test.stamp
-	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py
+	.venv-lenskit/bin/python -m pytest tests/models/adapters/test_lenskit.py tests/test_own_model_page.py -k "lenskit or LensKit"
 
 # Which lines no test runs.
 coverage: .venv/test.stamp

@@ -107,3 +107,30 @@ def torch_autoencoder(data: Any) -> Any:
         loss.backward()
         optimizer.step()
     return ra.models.adapt(model, data, predicts_ratings=False)  # what it predicts, a module does not say
+
+
+def lenskit_mf(data: Any) -> Any:
+    from lenskit.als import BiasedMFScorer
+
+    return _lenskit(data, BiasedMFScorer(embedding_size=32))
+
+
+def lenskit_implicit(data: Any) -> Any:
+    from lenskit.als import ImplicitMFScorer
+
+    return _lenskit(data, ImplicitMFScorer(embedding_size=32))
+
+
+def lenskit_knn(data: Any) -> Any:
+    from lenskit.knn import ItemKNNScorer
+
+    return _lenskit(data, ItemKNNScorer())
+
+
+def _lenskit(data: Any, scorer: Any) -> Any:
+    from lenskit.data import from_interactions_df
+    from lenskit.training import TrainingOptions
+
+    rows = data.frame().select(user_id="user", item_id="item", rating="rating").to_pandas()
+    scorer.train(from_interactions_df(rows), TrainingOptions(rng=0))
+    return scorer

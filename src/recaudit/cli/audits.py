@@ -53,8 +53,8 @@ def audit(
       factors = 32           # top-pop, random
     \b
       \\[\\[model]]
-      kind = "factors"       # vectors that you already have
-      path = "model.npz"     # user_factors, item_factors, user_ids, item_ids
+      kind = "factors"       # vectors that you already have; or "lists", "http",
+      path = "model.npz"     # "python": a model of any library
       predicts_ratings = true  # or false: scores only rank
     \b
       \\[audits.accuracy]      # without any, accuracy and exposure

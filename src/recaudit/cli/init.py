@@ -128,8 +128,8 @@ def _models(seen: Inspected) -> list[str]:
         'kind = "top-pop"  # the most popular items, for comparison',
         "",
         "# [[model]]",
-        '# kind = "factors"  # vectors that you already have',
-        '# path = "model.npz"',
+        '# kind = "python"  # your own model: mine.py has def model(data), which returns it (docs/your-own-model.md)',
+        '# object = "mine:model"',
         "",
         "# Without [audits...] accuracy and exposure run; 'recaudit audits' has what else can be asked.",
     ]

@@ -184,7 +184,9 @@ def _never_shown(evidence: Evidence) -> Headline:
     value, upper, lower = (None if end is None else max(0.0, 1 - end) for end in ends)
     items, k = evidence.run.manifest.data.items, evidence.list_length("exposure")
     left = f"{count(round((value or 0.0) * items))} of {plural(items, 'item')}"
-    meaning = f"{evidence.main} leaves {left} out of every user's list of {k}."
+    asked = evidence.facts(evidence.main, "exposure").get("asked")
+    whose = "every user's list" if asked is None else f"the lists of all {plural(asked['users'], 'user')} asked about,"
+    meaning = f"{evidence.main} leaves {left} out of {whose} of {k}."
     return _card(title, replace(shown, value=value, lower=lower, upper=upper), meaning)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -274,10 +275,12 @@ def test_vectors_can_fold(name: str, data: Interactions) -> None:
     assert ra.folding(ra.models.adapt(trained(name, data), data)).frame["value"].is_finite().all()
 
 
-def test_what_has_no_vectors_cannot(data: Interactions) -> None:
+def test_what_has_no_vectors_is_judged_by_what_it_shows(data: Interactions) -> None:
     for name in ("ease", "items", "bias", "popularity"):
-        with pytest.raises(NotSupportedError, match="no user and item vectors"):
-            ra.folding(ra.models.adapt(trained(name, data), data))
+        found = ra.folding(ra.models.adapt(trained(name, data), data))
+        known = dict(found.frame.select("metric", pl.col("value").is_not_null()).iter_rows())
+        assert known["unrelated_share"]
+        assert not known["folding"]
 
 
 def test_a_pipeline_is_taken_for_its_scorer(data: Interactions) -> None:

@@ -85,7 +85,9 @@ def catalogue(evidence: Evidence) -> Iterator[Finding]:
     none = totals.filter(pl.col("recommended") == 0).height
     if len(shown) > 1 and none:
         sentences.append(f"No model shows {plural(none, 'item')} of the catalogue to anybody.")
-    claim = f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to nobody"
+    asked = evidence.facts(evidence.main, "exposure").get("asked")
+    whom = "nobody" if asked is None else f"none of the {plural(asked['users'], 'user')} asked about"
+    claim = f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to {whom}"
     detail = " ".join(sentences)
     yield Finding(claim, detail, "items", of_share(len(hidden) / len(items)), coverage.users)
 
