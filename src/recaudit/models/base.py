@@ -65,6 +65,10 @@ class FittedModel(ABC):
     audited_users: IntArray | None = None
     """(users,): positions of those for whom lists are asked, of a system that cannot be asked about everybody."""
 
+    def __repr__(self) -> str:
+        says = "predicts ratings" if self.predicts_ratings else "ranks"
+        return f"{type(self).__name__}({self.data.n_users:,} users x {self.data.n_items:,} items; {says})"
+
     @property
     def rule(self) -> str:
         """How the model takes in new ratings, in words: what every answer of `respond` rests on."""

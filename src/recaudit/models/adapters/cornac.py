@@ -180,7 +180,7 @@ class CornacScores:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ItemAverages(FittedModel):
     """Cornac's ItemKNN: a user's ratings, less their mean, averaged over the k most similar of the items they rated.
 

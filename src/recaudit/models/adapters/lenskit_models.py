@@ -118,7 +118,7 @@ class ConfidentEmbedding(UpdateRule):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredUsers(LeavesOut, FactorVectors):
     """Vectors as training left them, whatever the history is."""
 
@@ -135,7 +135,7 @@ class StoredUsers(LeavesOut, FactorVectors):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ItemScores(LeavesOut, FittedModel):
     """One score an item, as training left it, whoever asks."""
 
@@ -152,13 +152,13 @@ class ItemScores(LeavesOut, FittedModel):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FoldedUsers(LeavesOut, FoldInModel):
     """Vectors of users that LensKit solves for when they ask."""
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConfidentUsers(LeavesOut, FactorVectors):
     """The same, where the solution is no affine function of the ratings."""
 
@@ -192,7 +192,7 @@ class ConfidentUsers(LeavesOut, FactorVectors):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClickWeights(LeavesOut, FittedModel):
     """EASE: the sum of the weights of what is in the history, whatever the ratings are.
 
@@ -284,7 +284,7 @@ class AskedScorer:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AskedAffine(LeavesOut, FittedModel):
     """A scorer whose scores are affine in the ratings: they are averaged, or do not count.
 

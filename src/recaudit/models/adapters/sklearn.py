@@ -60,7 +60,7 @@ def adapted(model: Any, data: Interactions, *, item_ids: Iterable[object] | None
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TransformedHistories(FittedModel):
     """A factorisation that is asked: `transform` solves for a user's vector, which times the components is scores."""
 

@@ -68,7 +68,7 @@ def as_they_are(ratings: Tensor, rated: Tensor) -> Tensor:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HistoryModule(FittedModel):
     """A module whose scores follow what it reads, as autograd sees it."""
 

@@ -45,7 +45,7 @@ class Random(Recommender):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PopularityModel(FittedModel):
     """One score an item, whoever asks."""
 
@@ -60,7 +60,7 @@ class PopularityModel(FittedModel):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RandomModel(FittedModel):
     """Uniform scores, a pure function of the seed and of the ids of the pair."""
 

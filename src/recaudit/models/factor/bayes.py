@@ -106,7 +106,7 @@ class BayesMF(Recommender):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BayesMFModel(FittedModel):
     """Draws from the posterior; a score is the mean over all of them."""
 

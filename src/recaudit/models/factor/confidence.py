@@ -130,7 +130,7 @@ class MovedScores:
         return self.level + self.resolved.moved(ratings) @ self.slope.T
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConfidenceModel(FactorVectors):
     """Vectors, and the weighted solve by which own ratings move a user's, and another's that of the rated item."""
 
@@ -222,7 +222,7 @@ class ConfidenceModel(FactorVectors):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EvenModel(ConfidenceModel):
     """A `ConfidenceModel` of clicks in which a click weighs as much as none: scores are affine in the ratings."""
 

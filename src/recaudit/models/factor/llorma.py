@@ -186,7 +186,7 @@ def _directions(vectors: FloatArray) -> FloatArray:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LLORMAModel(FittedModel):
     """What the local models say, weighed by nearness; the global factorisation where none is near."""
 

@@ -31,7 +31,7 @@ _PAIRS = 1 << 16
 """Pairs scored together: their vectors stay small."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FactorVectors(FittedModel):
     """User and item vectors with biases; nothing says how new ratings move them."""
 
@@ -92,7 +92,7 @@ class Updated(Recommender):
         return vectors.with_update(self.update)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FoldInModel(FactorVectors):
     """Vectors, and the rule by which new ratings move a user's; items stay until the next training."""
 
@@ -169,7 +169,7 @@ class FoldInModel(FactorVectors):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FactorModel(FoldInModel):
     """Vectors, and the rule by which new ratings move a user's, and that of an item which another user rates."""
 

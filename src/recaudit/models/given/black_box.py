@@ -73,7 +73,7 @@ class ListSystem:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BlackBox(FittedModel):
     """A system that is only ever asked, and keeps count."""
 

@@ -16,7 +16,7 @@ from recaudit.models.base import FittedModel
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryScores(FittedModel):
     """Scores that a library's own code gives; nothing says how new ratings move them."""
 

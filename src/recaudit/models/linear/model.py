@@ -132,7 +132,7 @@ class UserKernel:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearModel(FittedModel):
     """`s_u = offset + (r_u - offset) W`, the bracket over the items that u has rated, 0 elsewhere."""
 

@@ -68,7 +68,7 @@ class NearestRated(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldItemNeighbours(FittedModel):
     """Similarities of items: a user's ratings are averaged over the nearest of the items that they rated."""
 
@@ -128,7 +128,7 @@ class HeldItemNeighbours(FittedModel):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldUserNeighbours(FittedModel):
     """Similarities of users: the ratings of an item are averaged over the nearest of the users who rated it."""
 

@@ -122,7 +122,7 @@ class Baseline(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ItemKNNModel(FittedModel):
     """Fitted neighbourhoods of items."""
 
@@ -177,7 +177,7 @@ class ItemKNNModel(FittedModel):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UserKNNModel(FittedModel):
     """Fitted neighbourhoods of users."""
 

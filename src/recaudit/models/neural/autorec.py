@@ -98,7 +98,7 @@ class AutoRec(Recommender):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AutoRecModel(FittedModel):
     """Scores `w_u . g(V r_i + mu) + b_u`, from all the ratings r_i of the log; the average user's without ratings."""
 

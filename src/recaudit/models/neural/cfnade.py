@@ -117,7 +117,7 @@ class CFNADE(Recommender):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CFNADEModel(FittedModel):
     """A fitted CF-NADE: the mean rating of each distribution, from all the ratings of the log."""
 

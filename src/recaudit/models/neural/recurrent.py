@@ -315,7 +315,7 @@ def _batches(steps: IntArray, copies: int) -> Iterator[IntArray]:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RecurrentModel(FittedModel):
     """Scores `mean + p_u . q_i`: p_u and q_i are the LSTMs' last hidden states, zero for an empty history.
 

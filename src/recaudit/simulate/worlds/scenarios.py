@@ -190,7 +190,7 @@ class Oracle(Recommender):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OracleModel(FittedModel):
     """Scores are utilities: ratings without noise, not cut to the scale, so that nothing ties at its top."""
 
