@@ -13,6 +13,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
+@pytest.mark.filterwarnings("ignore:OpenBLAS is configured")  # implicit says so once
 @pytest.mark.parametrize("block", BLOCKS, ids=["api", "own-data"])
 def test_the_examples_run(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

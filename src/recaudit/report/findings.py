@@ -152,9 +152,9 @@ def _say(evidence: Evidence) -> Headline | None:
         for model, own in evidence.known(metric).items():
             facts = evidence.facts(model, "reachability")
             kept = f" {fidelity_words(facts['fidelity'])}" if "fidelity" in facts else ""
-            if metric == "lift" and own.below(1):
-                meaning = "Even at best an item is, on average, less likely once users of {} have rated other items."
-            return _card("What users can change", own, meaning.format(model) + kept)
+            less = "Even at best an item is, on average, less likely once users of {} have rated other items."
+            said = less if metric == "lift" and own.below(1) else meaning
+            return _card("What users can change", own, said.format(model) + kept)
     return None
 
 
