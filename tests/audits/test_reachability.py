@@ -103,6 +103,16 @@ def two_items(step: float = 1.0) -> Any:
     return from_factors(np.zeros((2, 1)), np.array([[1.0], [1.0], [0.0]]), data, update=update, predicts_ratings=False)
 
 
+def test_who_gains_one_item_for_good_and_loses_another_has_no_mean_lift() -> None:
+    frame = pl.DataFrame({"user": ["u", "v", "v"], "item": ["a", "b", "c"], "rating": [3.0, 3.0, 3.0]})
+    data = Interactions.from_frame(frame, scale=(1, 5))
+    told: dict[str, Any] = {"item_bias": [0, 0.5, 0], "update": ra.models.SgdStep(step=1.0), "predicts_ratings": False}
+    model = from_factors(np.zeros((2, 1)), np.array([[1.0], [0.0], [1.0]]), data, **told)
+    found = ra.reachability(model, actions=GivenItems(("a",)), policy=ra.policies.Top1(), users=["u"], samples=2)
+    assert dict(found.pairs.select("item", "value").iter_rows()) == {"b": 0.0, "c": 1.0}
+    assert found.users["log_lift"].to_list() == [None]
+
+
 def test_two_items_are_a_sigmoid() -> None:
     # After one step of size 1 from p = 0, s_b = a and s_c = 0: at best a = 5 for b and a = 1 for c.
     result = ra.reachability(two_items(), actions=HistoryEdits(1), policy=Softmax(beta=0.7), users=["u"])

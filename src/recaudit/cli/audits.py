@@ -101,7 +101,7 @@ def demo(
     run = _carry_out(configuration, out, fresh=True)
     _print_outcome(run)
     answers().print("\nOpen the report in a browser: every number has its definition one click away.")
-    answers().print("Audit your own recommender next: 'recaudit audit --help' has a configuration to start from.")
+    answers().print("Audit your own data next: 'recaudit init ratings.csv' writes a configuration for your file.")
 
 
 @command()

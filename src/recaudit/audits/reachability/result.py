@@ -199,7 +199,7 @@ class _Matrices:
         cut = (1 / self.candidates if threshold is None else np.full(len(counts), threshold))[:, None] * (1 + TIE)
         # Where the baseline is 0 a ratio says nothing: a user who can lift such an item is excluded from the mean lift,
         # and counted; an item that stays at 0 has no lift.
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(lifted, np.log(self.lift), 0.0).sum(axis=1)
         return {
             "discovery": (self.value > cut).sum(axis=1) / counts,
