@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
-from pydantic import computed_field, field_serializer
 from scipy import sparse
 
 from recaudit.arguments import checked
@@ -20,12 +17,11 @@ from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.checks import listed_ids
 from recaudit.data.interactions import Interactions
 from recaudit.errors import DataError, InputError, did_you_mean, reading_from
-from recaudit.models.base import Recommender
 from recaudit.models.checks import checked_array
 from recaudit.models.factor.model import FactorVectors
+from recaudit.models.given.files import GivenFile
 from recaudit.models.linear.model import HeldWeights, LinearModel
 from recaudit.models.updates import Update, UpdateRule
-from recaudit.specification import InputFile
 
 _REQUIRED = ("user_factors", "item_factors")
 _KNOWN = (*_REQUIRED, "user_bias", "item_bias", "mean", "user_ids", "item_ids")
@@ -130,7 +126,7 @@ def _rows(name: str, values: ArrayLike, order: RowOrder | None, known: int, *sha
 
 
 @final
-class Factors(Recommender):
+class Factors(GivenFile):
     """Vectors that you already have, from an .npz file: nothing is fitted.
 
     Arrays: `user_factors` (users, factors), `item_factors` (items, factors); where there are any, `user_bias`
@@ -138,25 +134,10 @@ class Factors(Recommender):
     these are in the file, else the ids of the data in ascending order.
     """
 
-    given: ClassVar[bool] = True
-
-    path: InputFile
-    """The .npz file."""
     predicts_ratings: bool
     """Whether scores estimate ratings on the log's scale, or only rank."""
     update: Update | None = None
     """How the system moves a vector when new ratings come in; without it, what depends on it is not audited."""
-
-    @computed_field(return_type=str)  # type: ignore[prop-decorator]  # pydantic's documented order
-    @cached_property
-    def sha256(self) -> str:
-        """What the file holds, so that a run is never resumed with other numbers under the same name."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    @field_serializer("path")
-    def _name_only(self, path: Path) -> str:
-        return path.name
 
     def fit(self, data: Interactions, rng: int = 0) -> FactorVectors:
         """The vectors, in the order of the data's ids."""

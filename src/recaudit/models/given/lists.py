@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
-from pydantic import computed_field, field_serializer
 from torch import Tensor
 
 from recaudit.arguments import checked
@@ -18,8 +15,8 @@ from recaudit.data.checks import found
 from recaudit.data.interactions import Interactions, Unknown
 from recaudit.data.lists import GivenLists, ListColumns, given_lists
 from recaudit.errors import NotSupportedError, reading_from
-from recaudit.models.base import NO_LIST, FittedModel, Recommender
-from recaudit.specification import InputFile
+from recaudit.models.base import NO_LIST, FittedModel
+from recaudit.models.given.files import GivenFile
 
 
 @final
@@ -91,16 +88,12 @@ def from_lists(
 
 
 @final
-class Lists(Recommender):
+class Lists(GivenFile):
     """Lists that a system has shown, from a .parquet, .csv or .tsv file: nothing is fitted.
 
     A row for each user and item, and which comes first: by rank, else by score.
     """
 
-    given: ClassVar[bool] = True
-
-    path: InputFile
-    """The file."""
     user: str = "user"
     """The column of user ids, as in the data."""
     item: str = "item"
@@ -111,17 +104,6 @@ class Lists(Recommender):
     """The column of scores, the highest first, where there are no ranks."""
     unknown: Unknown = "error"
     """What becomes of items that the data do not know: an error, or left out ("ignore") and counted."""
-
-    @computed_field(return_type=str)  # type: ignore[prop-decorator]  # pydantic's documented order
-    @cached_property
-    def sha256(self) -> str:
-        """What the file holds, so that a run is never resumed with other lists under the same name."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    @field_serializer("path")
-    def _name_only(self, path: Path) -> str:
-        return path.name
 
     def fit(self, data: Interactions, rng: int = 0) -> ShownLists:
         """The lists, by the data's ids."""
