@@ -20,7 +20,7 @@ from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, rep
 from recaudit.audits.lists.accuracy import check_same_ids
 from recaudit.audits.lists.definitions import EXPOSURE
 from recaudit.audits.lists.exposure import by_group, incidence, of_items
-from recaudit.audits.lists.recommend import asked_lists
+from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions, Unknown
@@ -102,7 +102,7 @@ class Calibration(CalibrationAudit):
         remedy = "Leave data out to compare with the log that the model was fitted to."
         check_same_ids(subject.model.data, data, "data", remedy)
         with_system(self, data)  # a log without categories is refused before any list is made
-        lists, facts = asked_lists(subject.model, self.policy, self.k, context.rng, context.engine, "calibration")
+        lists, facts = lists_of(subject.model, self.policy, self.k, context.rng, context.engine, "calibration")
         found = self.of_lists(data, lists, context.rng, context.engine)
         found.facts |= facts
         return found

@@ -211,7 +211,7 @@ class Reranking(CalibrationAudit):
         wanted = {name: getattr(resolved, name) for name in CalibrationTarget.model_fields}
         policy = Calibrated(weight=self.weight, size=self.k, transform=self.transform, **wanted)
         lists = [
-            lists_of(model, chosen, self.k, rng, context.engine, "calibrated lists") for chosen in (Top1(), policy)
+            lists_of(model, chosen, self.k, rng, context.engine, "calibrated lists")[0] for chosen in (Top1(), policy)
         ]
         space = None
         if isinstance(model, HasVectors):

@@ -17,7 +17,7 @@ from recaudit.audits.folding.explanations import About, cases, clearest, co_clus
 from recaudit.audits.folding.metric import SIMILAR, UNRELATED, FoldingSpace, JudgedLists, Overshoot, overshoot
 from recaudit.audits.folding.relatedness import MIN_RATINGS, HasVectors, Relatedness, unit_rows, vectors_of
 from recaudit.audits.lists.accuracy import Accuracy
-from recaudit.audits.lists.recommend import list_facts, lists_of, model_of
+from recaudit.audits.lists.recommend import lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, Similarity
 from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
@@ -68,7 +68,7 @@ class FoldingResult(Result):
         check_count("n", n)
         space, lists = self._measured
         position = space.model.data.users_at([user])
-        items = lists_of(space.model, Top1(), lists.items.shape[1], self.rng, Serial(), "lists", position)
+        items, _ = lists_of(space.model, Top1(), lists.items.shape[1], self.rng, Serial(), "lists", position)
         found = JudgedLists(space, position, items, lists.unrelated, lists.similar)
         row, place = np.nonzero(items >= 0)
         order = np.lexsort((place, -found.similarity[row, place], found.relatedness[row, place]))[:n]
@@ -172,7 +172,7 @@ class Folding(ListAudit):
         self.check(data)
         users, slices = self._users(data, rng), groupings(data, self.by)
         spaces = [FoldingSpace(model, vectors, self._related(each, data)) for each in self.relatedness]
-        items = lists_of(model, Top1(), self.k, rng, engine, "lists", users)
+        items, asked = lists_of(model, Top1(), self.k, rng, engine, "lists", users)
         lists, *others = (JudgedLists(space, users, items, self.unrelated, self.similar) for space in spaces)
         weights = [grouping.weights for grouping in slices if grouping.over == "items"]
         sums = _sums(spaces[0], users, engine, np.hstack(weights) if weights else None)
@@ -195,7 +195,7 @@ class Folding(ListAudit):
             "pairs": lambda: _pairs(data, lists),
             "series": lambda: self._tradeoff(subject, spaces[0].relatedness, context),
         }
-        facts = {"related_by": [space.relatedness.label for space in spaces], **list_facts(model, users, items)}
+        facts = {"related_by": [space.relatedness.label for space in spaces], **asked}
         if vectors is None:
             facts["left_out"] = {f"{type(model).__name__} {_NO_VECTORS}": [*VECTORS]}
         else:

@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
-from recaudit.audits.lists.recommend import asked_lists, asked_users, gives_lists, model_of
+from recaudit.audits.lists.recommend import asked_users, gives_lists, lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
@@ -47,7 +47,7 @@ class Exposure(ListAudit):
     def measure(self, subject: Subject, context: Context) -> Result:
         """Look at everybody's list."""
         model = model_of(subject)
-        lists, facts = asked_lists(model, self.policy, self.k, context.rng, context.engine, "exposure")
+        lists, facts = lists_of(model, self.policy, self.k, context.rng, context.engine, "exposure")
         asked = asked_users(model, np.arange(model.data.n_users))
         found = self.of_lists(model.data, lists[asked], context.rng, asked, owned=gives_lists(model))
         found.facts |= facts

@@ -154,24 +154,12 @@ def lists_of(
     engine: Engine,
     label: str,
     users: IntArray | None = None,
-) -> IntArray:
+) -> tuple[IntArray, dict[str, Any]]:
     """(users, n): item positions, best first, -1 for none, for everybody in the model's log or `users` (positions).
 
-    `NO_LIST` throughout for users whose list is not known: they were not asked about, or the system failed.
+    `NO_LIST` throughout for users whose list is not known: they were not asked about, or the system failed. Then what a
+    result says of that, and of a system's own lists.
     """
-    return asked_lists(model, policy, n, rng, engine, label, users)[0]
-
-
-def asked_lists(
-    model: FittedModel,
-    policy: ListPolicy,
-    n: int,
-    rng: int,
-    engine: Engine,
-    label: str,
-    users: IntArray | None = None,
-) -> tuple[IntArray, dict[str, Any]]:
-    """The same, and what a result says of a system that was not asked about everybody, or failed."""
     check_length(n, "k")
     everybody = np.arange(model.data.n_users) if users is None else users
     lists = np.full((len(everybody), n), NO_LIST, dtype=np.int64)
