@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from fuzz_data import JUNK, Case, Stage
+from sklearn.decomposition import TruncatedSVD
 
 import recaudit as ra
 from recaudit.audits.samples import resolve_users
@@ -155,7 +156,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         "from_frame": (
             ra.Interactions.from_frame,
             {"frame": data.frame(), "user": "user", "item": "item", "rating": "rating", "time": "time", "scale": (1, 5),
-             "duplicates": "last"},
+             "duplicates": "last", "items": ["another"], "users": None},
         ),
         "with_items": (
             data.with_items,
@@ -171,7 +172,12 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
             {"name": "a", "frame": data.frame(), "item": "item", "category": "user", "weight": "rating",
              "unknown": "error"},
         ),
-        "read": (ra.data.read, {"path": "no.csv", "user": "user", "scale": (1, 5), "duplicates": "last"}),
+        "read": (
+            ra.data.read,
+            {"path": "no.csv", "user": "user", "scale": (1, 5), "duplicates": "last", "separator": "::",
+             "header": False, "encoding": "latin-1", "quotes": True, "member": None, "on_error": "skip",
+             "catalogue": "rated", "items": None, "attributes": {}},
+        ),
         "demo_world": (synthetic.demo_world, {"rng": 0, "users": 12, "items": 25}),
         "blocks": (
             synthetic.blocks,
@@ -187,11 +193,26 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
         "from_factors": (
             ra.models.from_factors,
             {"user_factors": P, "item_factors": Q, "data": data, "user_bias": P[:, 0], "item_bias": Q[:, 0],
-             "mean": 3.0, "update": None},
+             "mean": 3.0, "update": ra.models.SgdStep(), "predicts_ratings": False, "user_ids": data.user_ids.to_list(),
+             "item_ids": data.item_ids.to_list()},
         ),
         "from_weights": (
-            ra.models.from_weights, {"weights": W, "data": data, "offset": W[0], "predicts_ratings": False}
+            ra.models.from_weights,
+            {"weights": W, "data": data, "offset": W[0], "predicts_ratings": False, "item_ids": None},
         ),
+        "from_lists": (
+            ra.models.from_lists,
+            {"lists": lists, "data": data, "user": "user", "item": "item", "rank": "rank", "score": "score",
+             "unknown": "ignore"},
+        ),
+        "from_http": (
+            ra.models.from_http,
+            {"url": "http://127.0.0.1:9/{user}", "data": data, "request": {"who": "{user}", "items": "{items}"},
+             "answer": "found[].id", "score": None, "gives": "list", "headers": {"Accept": "x"}, "users": 3,
+             "budget": 5, "rate": None, "retries": 0, "read_timeout": 0.1, "max_age": 1.0, "rng": 0},
+        ),
+        "adapt": (ra.models.adapt, {"model": TruncatedSVD(2).fit(data.matrix()), "data": data, "item_ids": None}),
+        "splits.from_logs": (ra.splits.from_logs, {"train": split.train, "test": split.test}),
         "from_system": (
             _asked_system,
             {"data": data, "scores": lambda _: np.ones(data.n_items), "probabilities": None, "lists": None,

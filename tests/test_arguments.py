@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from numpy.typing import ArrayLike
 
 import recaudit as ra
@@ -119,3 +120,21 @@ def test_public_functions_check_their_arguments(tiny: Interactions) -> None:
 def test_arrays_that_hold_no_numbers_are_named(tiny: Interactions, array: Any) -> None:
     with pytest.raises(InputError, match=r"weights: received .*numbers of shape \(4, 4\)"):
         ra.models.from_weights(array, tiny, predicts_ratings=False)
+
+
+def test_what_people_hand_in_by_mistake_is_named(tiny: Interactions) -> None:
+    model, wrong = ra.models.TopPop().fit(tiny), np.array([1, 2])
+    anything: Any = wrong
+    for call, told in (
+        (lambda: ra.splits.from_logs(anything, tiny), "train: received"),
+        (lambda: ra.recommend(model, users=[]), "users: received no ids"),
+        (lambda: ra.exposure(model, device=anything), "device: received"),
+        (lambda: tiny.with_items(tiny.frame().unique("item"), title=""), "column ''"),
+        (lambda: ra.models.adapt(anything, tiny), "model: received a numpy.ndarray"),
+        (
+            lambda: ra.models.adapt(torch.nn.Identity(), tiny, predict=True),
+            "Did you mean 'predicts_ratings'",
+        ),
+    ):
+        with pytest.raises(InputError, match=told):
+            call()

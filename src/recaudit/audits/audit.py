@@ -135,6 +135,7 @@ class Audit(Specification, ABC):
         subject = subject if isinstance(subject, Subject) else Subject(model=subject)
         check_argument("model", subject.model, FittedModel | None)
         check_argument("rng", rng, int)
+        check_argument("device", device, str)
         if subject.recommender is None and subject.model is not None:
             subject = replace(subject, recommender=subject.model.recommender)
         for need in self.needs:

@@ -142,7 +142,7 @@ class Interactions:
         weights use `with_categories`. Items of the frame that nobody interacted with are an error, or ignored.
         """
         systems = dict(categories or {})
-        columns = [item, *([title] if title else []), *systems.values()]
+        columns = [item, *([] if title is None else [title]), *systems.values()]
         table = as_polars(frame, columns, argument="frame")
         rows, table = positions(self.item_ids, table, item, unknown, "with_items")
         result = self
@@ -167,7 +167,7 @@ class Interactions:
 
         The weights of an item are scaled to sum to one: p(g|i).
         """
-        columns = [item, category, *([weight] if weight else [])]
+        columns = [item, category, *([] if weight is None else [weight])]
         table = as_polars(frame, columns, argument="frame")
         rows, table = positions(self.item_ids, table, item, unknown, "with_categories", unique=False)
         weights = None if weight is None else table[weight]

@@ -106,6 +106,7 @@ class Files(Splitter):
         return source.load_parts(self.train, self.test)
 
 
+@checked
 def from_logs(train: Interactions, test: Interactions) -> Split:
     """Two logs that were split elsewhere, over the users and items of both; a pair that is in both is an error."""
     whole, held = joined(train, test)

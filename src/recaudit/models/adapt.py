@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, final
 
@@ -9,7 +10,7 @@ from pydantic import Field, InstanceOf
 
 from recaudit.arguments import check_argument
 from recaudit.data.interactions import Interactions
-from recaudit.errors import InputError
+from recaudit.errors import InputError, did_you_mean
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.registry import ADAPTERS
 
@@ -28,8 +29,13 @@ def adapt(model: object, data: Interactions, **settings: Any) -> FittedModel:
     for kind in type(model).__mro__:
         library = kind.__module__.partition(".")[0]
         if library in ADAPTERS:
-            made: FittedModel = ADAPTERS[library](model, data, **settings)
-            return made.from_elsewhere()
+            adapter: Callable[..., FittedModel] = ADAPTERS[library]
+            known = list(inspect.signature(adapter).parameters)[2:]
+            for name, value in settings.items():
+                if name not in known:
+                    expected = f"a setting for models of {library}: {', '.join(known)}"
+                    raise InputError(name, received=value, expected=expected, remedy=did_you_mean(name, known))
+            return adapter(model, data, **settings).from_elsewhere()
     kind = type(model)
     raise InputError(
         "model",

@@ -208,6 +208,8 @@ def recommend(
     check_length(n)
     everybody = np.arange(model.data.n_users)
     positions = asked_users(model, everybody) if users is None else model.data.users_at(users)
+    if not len(positions):
+        raise InputError("users", received="no ids", expected="at least one, or None for everybody")
     work = Recommend(model, policy or Top1(), n, rng)
     return pl.concat((engine or Serial()).map(work.rows, asked_blocks(model, positions), "lists"))
 
