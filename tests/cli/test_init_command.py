@@ -55,7 +55,7 @@ FILES = {
     "ratings.dat": (text("::").encode(), ['separator = "::"', "rating = 2"]),
     "latin.csv": (text(";", "user;item;rating;date").encode("latin-1"), ['encoding = "latin-1"', 'separator = ";"']),
     "wide.txt": (text("|", "client|sku|stars|ts").encode("utf-16"), ['encoding = "utf-16"', 'item = "sku"']),
-    "log.csv.gz": (gzip.compress(text(",", "user,item,rating", 3).encode()), ['kind = "random"', "# time ="]),
+    "log.csv.gz": (gzip.compress(text(",", "user,item,rating", 3).encode(), mtime=0), ['kind = "random"', "# time ="]),
     "clicks.csv": (text(",", "visitor_id,product_id", 2).encode(), ["rating = false", 'kind = "wals"']),
     "mark.csv": (text(",", "user,item,rating,timestamp").encode("utf-8-sig"), ["scale = [1, 5]"]),
     "packed.zip": (b"", ['separator = "::"', "header = false"]),
