@@ -146,7 +146,7 @@ class TestDemo:
             result = recaudit("demo", "--out", "out")
             assert result.exit_code == 0, result.output
             assert "Report: out/report.html" in result.stdout
-            assert "recaudit audit --help" in result.stdout
+            assert "recaudit init ratings.csv" in result.stdout
             starts.append(Path("out/results").stat().st_ctime_ns)
         assert starts[0] < starts[1]
 
