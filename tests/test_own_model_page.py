@@ -35,12 +35,3 @@ def test_the_configuration_is_one(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def model(data): ...", encoding="utf-8")
     [text] = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(runs.parse(text, source="page", folder=tmp_path).models) == 2
-
-
-def test_links_lead_somewhere() -> None:
-    root = Path(__file__).parents[1] / "docs"
-    headings = {re.sub(r"[^\w\- ]", "", each.splitlines()[0]).lower().replace(" ", "-") for each in SECTIONS}
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        file, _, anchor = target.partition("#")
-        assert (root / file).exists(), target
-        assert file or anchor in headings, target
