@@ -190,6 +190,7 @@ def test_public_names_of_the_rooms() -> None:
         "Lister",
         "Policy",
         "Power",
+        "ShowingPolicy",
         "Softmax",
         "Top1",
         "top_items",

@@ -9,6 +9,7 @@ from recaudit.policies.selection import (
     ListPolicy,
     Policy,
     Power,
+    ShowingPolicy,
     Softmax,
     Top1,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Lister",
     "Policy",
     "Power",
+    "ShowingPolicy",
     "Softmax",
     "Top1",
     "top_items",

@@ -9,7 +9,14 @@ from typing import Annotated, ClassVar, Protocol, Self, final
 
 import numpy as np
 import torch
-from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_serializer,
+    model_validator,
+)
 from torch import Tensor
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
@@ -128,8 +135,17 @@ def _has_probabilities(value: object, read: ValidatorFunctionWrapHandler) -> obj
     return made
 
 
+def _shows(policy: ListPolicy) -> ListPolicy:
+    if isinstance(policy, Softmax) and policy.perplexity is not None:
+        expected = "a beta: the model that a perplexity would be found for learns on the way"
+        raise InputError("", received=repr(policy), expected=expected)
+    return policy
+
+
 AnyListPolicy = Annotated[ListPolicy, OneOf(POLICIES)]
 """A policy that makes lists, or the table that describes one."""
+ShowingPolicy = Annotated[ListPolicy, OneOf(POLICIES), AfterValidator(_shows)]
+"""The same, for a loop in which models learn: its beta is decided beforehand."""
 AnyPolicy = Annotated[Policy, OneOf(POLICIES), WrapValidator(_has_probabilities)]
 """A policy with a distribution over the items, or the table that describes one."""
 

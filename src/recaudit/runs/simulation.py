@@ -27,7 +27,7 @@ from recaudit.engines import AnyEngine, Serial
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import MANIFEST, read_manifest
 from recaudit.models import Recommender
-from recaudit.policies import AnyListPolicy, ListPolicy, Top1
+from recaudit.policies import ListPolicy, ShowingPolicy, Top1
 from recaudit.registry import ENVIRONMENTS, SIMULATED_MODELS
 from recaudit.runs.configuration import read_audit
 from recaudit.runs.recommenders import Model, own_labels, read_label, read_model
@@ -141,7 +141,7 @@ def _read_recommender(value: object, info: ValidationInfo) -> LoopRecommender:
     how, policy, tuning = table.pop("tune", None), None, None
     if "policy" in table:
         with _collected(wrong, "policy"):
-            policy = TypeAdapter[ListPolicy](AnyListPolicy).validate_python(table.pop("policy"), context=info.context)
+            policy = TypeAdapter[ListPolicy](ShowingPolicy).validate_python(table.pop("policy"), context=info.context)
     with _collected(wrong):
         model = read_model(table, info, SIMULATED_MODELS, "policy", "tune")
     if how is not None and not wrong:
@@ -254,7 +254,7 @@ class SimulationConfiguration(Specification):
     """Whether to start from the model before, rather than from scratch."""
     population_every: int = Field(default=0, ge=0)
     """Measure the error over all pairs every so many steps, and at the last."""
-    policy: AnyListPolicy = Top1()
+    policy: ShowingPolicy = Top1()
     """How scores become what is shown, for recommenders without a policy of their own."""
     environments: Annotated[
         tuple[Annotated[Any, PlainValidator(_read_environment)], ...],

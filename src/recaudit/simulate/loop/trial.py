@@ -25,7 +25,7 @@ from recaudit.errors import NotSupportedError
 from recaudit.machine import check_memory
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.models.base import FittedModel, Recommender
-from recaudit.policies import AnyListPolicy, ListPolicy, Top1
+from recaudit.policies import ListPolicy, ShowingPolicy, Top1
 from recaudit.registry import AUDITS, SIMULATED_MODELS
 from recaudit.seeding import derive
 from recaudit.simulate.loop.simulation import MEASURES
@@ -68,7 +68,7 @@ class Loop(Specification):
 
     scenario: Scenario
     recommender: Annotated[Recommender, OneOf(SIMULATED_MODELS)]
-    policy: AnyListPolicy = Top1()
+    policy: ShowingPolicy = Top1()
     retrain: Every = 1
     """Fit anew every so many steps; 0: never after the start."""
     warm: bool = False
