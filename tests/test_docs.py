@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from recaudit.data.sources import OwnData
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -24,3 +27,24 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert there.exists(), target
         if anchor and there.suffix == ".md":
             assert anchor in anchors(there), target
+
+
+def test_the_defaults_of_the_page_on_data_are_those_of_the_class() -> None:
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|[^|]*\|$", text, flags=re.MULTILINE)
+    stated = {
+        name.strip("` "): default.strip() for names, defaults in rows for name, default in _paired(names, defaults)
+    }
+    known = {name: field.get_default(call_default_factory=True) for name, field in OwnData.model_fields.items()}
+    del stated["[data]"]  # the heading
+    assert len(stated) >= 12
+    for name, default in stated.items():
+        if default.startswith("`"):
+            assert tomllib.loads(f"value = {default.strip('`')}")["value"] == known[name], name
+        elif default:
+            assert known[name] is None, name
+
+
+def _paired(names: str, defaults: str) -> list[tuple[str, str]]:
+    several, their = names.split(", "), defaults.split(", ")
+    return list(zip(several, their if len(their) == len(several) else [defaults] * len(several), strict=True))
