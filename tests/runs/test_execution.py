@@ -345,3 +345,47 @@ def counted(real: Callable[..., object], calls: list[str], name: str) -> Callabl
         return real(*args, **kwargs)
 
     return call
+
+
+class TestFloors:
+    """A random and a most-popular recommender stand beside every model, asked for or not."""
+
+    ONE = """
+[data]
+name = "demo"
+[[model]]
+kind = "biased-mf"
+factors = 2
+epochs = 1
+label = "Random"
+[audits.accuracy]
+samples = 2
+[audits.reachability]
+users = 2
+refits = 0
+samples = 2
+"""
+
+    @pytest.fixture(autouse=True)
+    def _small(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(datasets, "load", lambda name, path=None: world.data)
+
+    def test_they_are_measured_where_nobody_asked(self, tmp_path: Path, world: World) -> None:
+        run = execute(parsed(self.ONE), tmp_path / "run")
+        assert run.models == ("Random",)
+        assert run.floors == ("Random (floor)", "Most popular")
+        assert run.missing == ()
+        for floor, recommender in zip(run.floors, (Random(), TopPop()), strict=True):
+            assert run.audits(floor) == ("accuracy",)  # they take no ratings in: nothing can be reached
+            train, test = splits.RandomSplit().split(world.data, 0)
+            own = audits.accuracy(recommender.fit(train), test, samples=2)
+            assert_frame_equal(run.table(floor, "accuracy", "summary"), own.frame)
+
+    def test_a_model_that_is_one_stands_for_it(self, tmp_path: Path) -> None:
+        text = self.ONE + "[[model]]\nkind = 'top-pop'\n[[model]]\nkind = 'top-pop'\nby = 'mean'\n"
+        assert [model.label for model in parsed(text).measured if model.floor] == ["Random (floor)"]
+
+    def test_they_can_be_left_out(self) -> None:
+        config = parsed("floors = false\n" + self.ONE)
+        assert [model.label for model in config.measured] == ["Random"]
+        assert config.hash != parsed(self.ONE).hash

@@ -161,7 +161,7 @@ class TestIdentity:
         text = '[data]\nname = "demo"\n[[model]]\nkind = "python"\nobject = "own_models:fitted"\n'
         config = parse(f"{text}[audits.exposure]\nsamples = 2\n", source="run.toml", folder=folder)
         run = execute(config, tmp_path / "run")
-        (model,) = run.manifest.models
+        model, *_floors = run.manifest.models
         assert (model.kind, model.label) == ("python", "PythonObject")
         assert model.settings["object"] == "own_models:fitted"
         assert len(model.settings["sha256"]) == 64

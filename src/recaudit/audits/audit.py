@@ -79,6 +79,8 @@ class Audit(Specification, ABC):
     """Whether it can be asked about lists without their model."""
     uses_device: ClassVar[bool] = False
     """Whether it can be computed on another device than the CPU."""
+    has_floor: ClassVar[bool] = True
+    """Whether a random and a most-popular recommender are put to it too: not where it asks what a change would do."""
     not_in_loop: ClassVar[tuple[str, ...]] = ()
     """Settings that ask for more than a model, and so have no meaning inside a simulation's loop."""
     result: ClassVar[type[Result]] = Result

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class RuleAudit(Audit):
     """An audit of what ratings bring about, by the model's own rule for new ratings."""
 
+    has_floor = False
     refits: Annotated[int, Field(ge=0)] = 3
     """How many of its promises are tested by training the recommender again, where there is one to train; the result
     says how many were kept. 0 for none."""

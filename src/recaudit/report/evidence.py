@@ -104,12 +104,17 @@ class Evidence:
             if metric.name not in audit.borrowed
         }
 
+    @property
+    def everything(self) -> tuple[str, ...]:
+        """Every model that was measured, the floors last."""
+        return (*self.run.models, *self.run.floors)
+
     @cached_property
     def summaries(self) -> Mapping[tuple[str, str, str], Estimate]:
         """The overall numbers by (model, audit, metric)."""
         return {
             (model, audit, row["metric"]): Estimate.of(self.definitions[row["metric"]], row)
-            for model in self.run.models
+            for model in self.everything
             for audit in self.run.audits(model)
             for row in self.table(model, audit, "summary", SUMMARY_SCHEMA).iter_rows(named=True)
             if row["metric"] in self.definitions
@@ -120,7 +125,7 @@ class Evidence:
         """The numbers by group: columns model, audit and those of GROUP_SCHEMA."""
         frames = [
             self.table(model, audit, "groups", GROUP_SCHEMA).with_columns(model=pl.lit(model), audit=pl.lit(audit))
-            for model in self.run.models
+            for model in self.everything
             for audit in self.run.audits(model)
         ]
         return pl.concat(frames or [pl.DataFrame(schema={**GROUP_SCHEMA, "model": pl.String, "audit": pl.String})])
@@ -142,8 +147,9 @@ class Evidence:
 
     @cached_property
     def skipped(self) -> Mapping[tuple[str, str], str]:
-        """Why there is no answer, by (model, audit) that was skipped."""
-        return {(skip.model, skip.audit): skip.reason for skip in self.run.manifest.skipped}
+        """Why there is no answer, by (model, audit) that was skipped; that a floor has none is no news."""
+        skipped = (skip for skip in self.run.manifest.skipped if skip.model not in self.run.floors)
+        return {(skip.model, skip.audit): skip.reason for skip in skipped}
 
     @cached_property
     def references(self) -> tuple[str, ...]:
@@ -159,7 +165,7 @@ class Evidence:
             value = None if found is None else found.value
             return model in self.references, value is None, -(value or 0.0)
 
-        return tuple(sorted(self.run.models, key=place))
+        return tuple(sorted(self.everything, key=place))
 
     @property
     def main(self) -> str:

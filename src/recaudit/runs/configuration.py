@@ -30,7 +30,7 @@ from recaudit.engines import AnyEngine, Serial
 from recaudit.errors import did_you_mean
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
-from recaudit.runs.recommenders import Model, label_models, read_model
+from recaudit.runs.recommenders import Model, floors, label_models, read_model
 from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Specification, as_data, build, mistake, together, within
 
@@ -114,6 +114,9 @@ class Configuration(Specification):
         AfterValidator(_labelled),
     ] = Field(alias="model")
     """What is audited, one or several side by side."""
+    floors: bool = True
+    """Whether a random and a most-popular recommender are measured too, so that every number has something to be
+    compared with; where a model is one of them, it is that one."""
     audits: Annotated[dict[str, Audit], PlainValidator(read_audits)] = Field(
         default_factory=lambda: dict[str, Audit](accuracy=Accuracy(), exposure=Exposure())
     )
@@ -137,10 +140,19 @@ class Configuration(Specification):
         return copy.deepcopy(self._written)
 
     @property
+    def measured(self) -> tuple[Model, ...]:
+        """Every model of the run: those that were asked for, and the floors."""
+        return (*self.models, *(floors(self.models) if self.floors else ()))
+
+    def steps(self, model: Model) -> dict[str, Audit]:
+        """What this model is put to, by name."""
+        return {name: audit for name, audit in self.audits.items() if audit.has_floor or not model.floor}
+
+    @property
     def hash(self) -> str:
         """The same hash, the same numbers on the same data, by the same version: the engine is left out."""
         written = {key: value for key, value in self._written.items() if key != "engine"}
-        settings = [(m.label, m.kind, as_data(m.recommender)) for m in self.models]
+        settings = [(m.label, m.kind, as_data(m.recommender)) for m in self.measured]
         text = json.dumps([written, settings], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -30,7 +30,7 @@ def execute(config: Configuration, out: str | Path, *, fresh: bool = False, repo
     again. `fresh` starts over. An audit that a model cannot be put to is noted as skipped, with the reason, and stops
     nothing.
     """
-    stages = 2 + len(config.models) * (1 + len(config.audits))
+    stages = 2 + sum(1 + len(config.steps(model)) for model in config.measured)
     for _ in track(_stages(config, Path(out), fresh, report), "Run", stages):
         pass
     return Run.open(out)
@@ -49,16 +49,17 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
     with lock.alone(out):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         yield
-        for model in config.models:
-            if all((model.label, name) in journal.manifest.settled for name in config.audits):
-                yield from (None for _ in range(1 + len(config.audits)))
+        for model in config.measured:
+            steps = config.steps(model)
+            if all((model.label, name) in journal.manifest.settled for name in steps):
+                yield from (None for _ in range(1 + len(steps)))
                 continue
             start = time.perf_counter()
             fitted = model.recommender.fit(train, rng=config.seed)
             journal.add_fit(model.label, _seconds_since(start))
             subject = Subject(fitted, model.recommender, data, test)
             yield
-            for name, audit in config.audits.items():
+            for name, audit in steps.items():
                 if (model.label, name) not in journal.manifest.settled:
                     start = time.perf_counter()
                     try:
@@ -91,8 +92,9 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
                 kind=model.kind,
                 settings=as_data(model.recommender),
                 given=model.recommender.given,
+                floor=model.floor,
             )
-            for model in config.models
+            for model in config.measured
         ),
         audits=tuple(config.audits),
         steps=(),

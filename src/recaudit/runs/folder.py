@@ -50,12 +50,18 @@ class Run:
     @property
     def models(self) -> tuple[str, ...]:
         """The labels of the models, in configured order."""
-        return tuple(model.label for model in self.manifest.models)
+        return tuple(model.label for model in self.manifest.models if not model.floor)
+
+    @property
+    def floors(self) -> tuple[str, ...]:
+        """The labels of the models that the run added itself, for comparison: random, most popular."""
+        return tuple(model.label for model in self.manifest.models if model.floor)
 
     def audits(self, model: str) -> tuple[str, ...]:
         """The finished audits of one model."""
-        if model not in self.models:
-            remedy = did_you_mean(model, self.models)
+        known = (*self.models, *self.floors)
+        if model not in known:
+            remedy = did_you_mean(model, known)
             raise InputError("model", received=model, expected="a model of this run", remedy=remedy)
         return tuple(step.audit for step in self.manifest.steps if step.model == model)
 

@@ -65,6 +65,8 @@ class ModelRecord(Record):
     settings: dict[str, Any]
     given: bool = False
     """Whether it was made elsewhere, so that nothing shows that it has not seen the held-out ratings."""
+    floor: bool = False
+    """Whether the run added it, so that every number has something to be compared with."""
     fit_seconds: float | None = None
     """None until it was fitted."""
 

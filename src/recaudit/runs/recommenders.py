@@ -9,6 +9,7 @@ from typing import final
 from pydantic import ValidationError, ValidationInfo
 
 from recaudit.models.base import Recommender
+from recaudit.models.baseline.popularity import Random, TopPop
 from recaudit.registry import MODELS, Registry
 from recaudit.specification import build, mistake, take_kind, together
 
@@ -21,6 +22,19 @@ class Model:
     label: str
     kind: str
     recommender: Recommender
+    floor: bool = False
+    """Whether it was put beside the others for comparison, and nobody asked for it."""
+
+
+def floors(models: tuple[Model, ...]) -> tuple[Model, ...]:
+    """What every number is compared with: a random and a most-popular recommender, where the models have none."""
+    wanted = (Model("Random", "random", Random(), floor=True), Model("Most popular", "top-pop", TopPop(), floor=True))
+    lacking = [floor for floor in wanted if all(model.recommender != floor.recommender for model in models)]
+    taken = {model.label.casefold() for model in models}
+    return tuple(
+        replace(floor, label=f"{floor.label} (floor)") if floor.label.casefold() in taken else floor
+        for floor in lacking
+    )
 
 
 LABEL_LENGTH = 60

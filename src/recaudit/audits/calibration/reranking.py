@@ -66,6 +66,7 @@ class CalibrationCurve(Audit):
     metrics = (*(metric for metric in ACCURACY if metric.name == "recall"), CALIBRATION[0])
     borrowed = frozenset({"recall", CALIBRATION[0].name})
     needs = ("model", "test")
+    has_floor = False
     second = "test"
 
     weights: Lambdas = WEIGHTS
@@ -190,6 +191,7 @@ class Reranking(CalibrationAudit):
     metrics = tuple(_KNOWN[name] for name in _NAMES)
     borrowed = frozenset(_NAMES) - {metric.name for metric in LOG_FOLDING}
     needs = ("model", "test")
+    has_floor = False
     second = "test"
     result = RerankingResult
 

@@ -82,6 +82,7 @@ class Fidelity(Audit):
 
     metrics = FIDELITY
     needs = ("recommender",)
+    has_floor = False
 
     audit: Promising = Reachability(actions=NextK(10), users=5)
     """Whose promises are checked, of which pairs: reachability or instability."""
