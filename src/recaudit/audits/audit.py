@@ -8,15 +8,17 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
+import polars as pl
 from pydantic import Field, ValidationError
 
 from recaudit.arguments import check_argument
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
 from recaudit.audits.spread import resolved
@@ -25,9 +27,10 @@ from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, aggregate, mean
+from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, Ratio, aggregate, mean
 from recaudit.metrics.metric import Metric
-from recaudit.metrics.tables import user_table
+from recaudit.metrics.tables import people_table, user_table
+from recaudit.metrics.terms import term_table
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.registry import AUDITS
 from recaudit.specification import Specification, mistakes
@@ -62,6 +65,7 @@ class Context:
 
 
 AnyResult = TypeVar("AnyResult", bound=Result)
+CountMetrics = tuple[Sequence[str], Callable[[FloatArray], FloatArray]]
 
 
 class Audit(Specification, ABC):
@@ -79,6 +83,8 @@ class Audit(Specification, ABC):
     """Whether it can be asked about lists without their model."""
     uses_device: ClassVar[bool] = False
     """Whether it can be computed on another device than the CPU."""
+    drawn: ClassVar[tuple[str, ...]] = ()
+    """Settings that may be a number of people to draw: two results with other draws are about the same population."""
     has_floor: ClassVar[bool] = True
     """Whether a random and a most-popular recommender are put to it too: not where it asks what a change would do."""
     not_in_loop: ClassVar[tuple[str, ...]] = ()
@@ -175,9 +181,39 @@ class Audit(Specification, ABC):
             for group, members in zip(grouping.names, grouping.weights.T, strict=True)
             for name, own in values.items()
         ]
-        frame, groups = aggregate(ratios, self.bootstrap(rng))
         users = user_table(data.user_ids, values)
-        return self.result(self, {"summary": frame, "groups": groups, "users": users, **tables}, rng=rng)
+        return self.result(self, self.aggregated(ratios, data, rng) | {"users": users, **tables}, rng=rng)
+
+    def aggregated(
+        self,
+        ratios: list[Ratio],
+        data: Interactions | None,
+        rng: int,
+        at: IntArray | None = None,
+        ids: pl.Series | None = None,
+    ) -> dict[str, Any]:
+        """The tables "summary" and "groups" of these numbers, and what two results are compared by, user for user.
+
+        These are the "terms" that each user adds to a number, and "people", who belongs to which group. `at` (users,)
+        are positions in the log of those whom the ratios are about, -1 for who is not in it, and all of its users by
+        default; `ids` are theirs, as the log has them by default.
+        """
+        slices = [] if data is None else [each for each in groupings(data, self.by) if each.over == "users"]
+        if data is not None:
+            at = np.arange(data.n_users) if at is None else at
+            ids = data.user_ids.gather(at) if ids is None else ids
+        assert ids is not None
+        summary, groups = aggregate(ratios, self.bootstrap(rng))
+        people = people_table(ids, at, slices)
+        kept = [ratio for ratio in ratios if ratio.by not in people.columns]
+        return {"summary": summary, "groups": groups, "terms": partial(term_table, kept, ids), "people": people}
+
+    def of_counts(self, items: pl.DataFrame) -> CountMetrics:
+        """Which of its metrics are made of how often each item is shown, and how, by its table of `items`.
+
+        The function makes (rows, metrics) of counts (rows, items); the table "lists" has the lists.
+        """
+        return (), np.asarray
 
     def bootstrap(self, rng: int) -> Bootstrap:
         """How the intervals are made."""

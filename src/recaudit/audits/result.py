@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from recaudit.audits.audit import Audit
 
-Table = pl.DataFrame | Callable[[], pl.DataFrame]
+Table = pl.DataFrame | Callable[[], Any]
 """A table, or what makes it when it is first looked at."""
 _ALWAYS = ("k", "policy", "actions", "edits")
 """Settings that are told even where they are the default."""
@@ -92,7 +92,7 @@ class Result:
             remedy = did_you_mean(name, self._tables)
             raise InputError("name", received=name, expected=f"a table of {self.kind}", remedy=remedy)
         found = self._tables[name]
-        if not isinstance(found, pl.DataFrame):
+        while not isinstance(found, pl.DataFrame):
             found = self._tables[name] = found()
         return found
 

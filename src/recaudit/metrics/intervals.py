@@ -1,15 +1,16 @@
 """Aggregates over users with bootstrap intervals: overall and by group, in one pass over the same resamples.
 
-Every metric here is `transform(sum of totals / sum of weights)` over users: a mean over users has weight 1 for
+Every metric here is `scale(sum of totals / sum of weights)` over users: a mean over users has weight 1 for
 each user who has a value; a pooled one (RMSE) has weight = the user's number of ratings. Resampling users, not
 ratings, keeps a user's ratings together, which are anything but independent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import final
+from types import MappingProxyType
+from typing import Literal, final
 
 import numpy as np
 import polars as pl
@@ -69,15 +70,17 @@ class Bootstrap:
         return np.stack([estimate - half, estimate + half])
 
 
-def identity(x: FloatArray) -> FloatArray:
-    """Unchanged."""
-    return x
+Scale = Literal["mean", "root", "geometric"]
+SCALES: Mapping[Scale, Callable[[FloatArray], FloatArray]] = MappingProxyType(
+    {"mean": np.asarray, "root": np.sqrt, "geometric": np.exp}
+)
+"""What becomes of a mean: itself, its root (of squares), or e to it (of logarithms)."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """One number to report: `transform(sum totals / sum weights)` over users."""
+    """One number to report: `scale(sum totals / sum weights)` over users."""
 
     metric: str
     totals: FloatArray
@@ -86,7 +89,7 @@ class Ratio:
     """(users,): 0 for a user who has nothing to measure."""
     population: int
     """How many users could have been measured: the rest is reported as excluded."""
-    transform: Callable[[FloatArray], FloatArray] = identity
+    scale: Scale = "mean"
     by: str = ""
     group: str = ""
     baseline: float | None = None
@@ -119,7 +122,7 @@ def mean(
     by: str = "",
     group: str = "",
     *,
-    transform: Callable[[FloatArray], FloatArray] = identity,
+    scale: Scale = "mean",
     baseline: float | None = None,
     statuses: StatusArray | None = None,
 ) -> Ratio:
@@ -131,7 +134,7 @@ def mean(
     asked = members > 0
     status = Status.SOLVED if statuses is None else weakest(statuses[asked & (known | (statuses == Status.FAILED))])
     totals, weights = np.nan_to_num(values) * members, known * members
-    return Ratio(metric, totals, weights, int(asked.sum()), transform, by, group, baseline, status)
+    return Ratio(metric, totals, weights, int(asked.sum()), scale, by, group, baseline, status)
 
 
 def aggregate(ratios: list[Ratio], bootstrap: Bootstrap) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -187,7 +190,7 @@ def row(
 def _transformed(ratios: list[Ratio], totals: FloatArray, weights: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(weights > 0, totals / weights, np.nan)
-    return np.column_stack([ratio.transform(means[:, i]) for i, ratio in enumerate(ratios)])
+    return np.column_stack([SCALES[ratio.scale](means[:, i]) for i, ratio in enumerate(ratios)])
 
 
 def paired_difference(one: pl.DataFrame, other: pl.DataFrame, metric: str, confidence: float) -> dict[str, object]:

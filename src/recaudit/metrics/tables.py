@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
+from recaudit.metrics.groupings import Grouping
 
 SUMMARY_SCHEMA = {
     "metric": pl.String,
@@ -47,3 +48,23 @@ def item_table(data: Interactions) -> pl.DataFrame:
             "mean_rating": pl.Series(means).fill_nan(None),
         }
     )
+
+
+def people_table(ids: pl.Series, at: IntArray | None, slices: Iterable[Grouping]) -> pl.DataFrame:
+    """One row a user: the id, and the group of each grouping of users that this one belongs to, null for none.
+
+    `at` (users,) are positions in the log that the groupings are of, -1 for who is not in it.
+    """
+    columns = {}
+    for grouping in slices:
+        assert at is not None
+        members = np.where((at >= 0)[:, None], grouping.weights[at], 0.0)
+        group = np.where(members.any(axis=1), members.argmax(axis=1), len(grouping.names))
+        columns[grouping.by] = pl.Series([*grouping.names, None], dtype=pl.String).gather(group)
+    return pl.DataFrame({"user": ids, **columns})
+
+
+def list_table(users: pl.Series, items: pl.Series, lists: IntArray) -> pl.DataFrame:
+    """One row a place in a list: user, rank from 1, item; `lists` (users, n) are positions of items, below 0 none."""
+    row, place = np.nonzero(lists >= 0)
+    return pl.DataFrame({"user": users.gather(row), "rank": place + 1, "item": items.gather(lists[row, place])})

@@ -6,15 +6,17 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
 import polars as pl
 
+from recaudit.audits.audit import Audit
 from recaudit.audits.result import Result
 from recaudit.errors import InputError, did_you_mean
 from recaudit.folders import REPORT, Folder, tell_lost, verify
+from recaudit.registry import AUDITS
 from recaudit.runs.manifest import AuditRecord, SkipRecord, StepRecord
 
 RESULTS = "results"
@@ -71,22 +73,46 @@ class Run:
         asked = ((model, audit) for audit in self.manifest.audits for model in self.models)
         return tuple(step for step in asked if step not in self.manifest.settled)
 
+    def steps(self, model: str) -> dict[str, dict[str, Any]]:
+        """What the numbers of each finished audit of one model depend on."""
+        self.audits(model)
+        return {step.audit: step.settings for step in self.manifest.steps if step.model == model}
+
+    def result(self, model: str, audit: str) -> Result:
+        """One finished audit, as it was when it was measured: its tables are read when they are looked at."""
+        settings = self.steps(model)[self._finished(model, audit)]
+        kind: type[Audit] = AUDITS[audit]
+        asked = kind.model_validate({name: settings[name] for name in kind.model_fields if name in settings})
+        facts = {name: value for name, value in settings.items() if name not in kind.model_fields and name != "rng"}
+        tables = {name: partial(self.table, model, audit, name) for name in self._tables(model, audit)}
+        return kind.result(asked, tables, rng=settings.get("rng", 0), facts=facts)
+
+    def has_table(self, model: str, audit: str, name: str) -> bool:
+        """Whether an audit of a model is finished and has this table."""
+        return audit in self.audits(model) and name in self._tables(model, audit)
+
     def table(self, model: str, audit: str, name: str) -> pl.DataFrame:
         """One table of one finished audit: 'summary', 'groups', 'users', 'items' or 'pairs'."""
         return self.scan(model, audit, name).collect()
 
     def scan(self, model: str, audit: str, name: str) -> pl.LazyFrame:
         """The same, read no further than it is asked for: pairs can be millions."""
+        tables = self._tables(model, self._finished(model, audit))
+        if name not in tables:
+            raise InputError("name", received=name, expected=f"a table of {audit}", remedy=did_you_mean(name, tables))
+        file = self.folder.checked(f"{step_folder(model, audit)}/{name}.parquet")
+        return pl.scan_parquet(file, glob=False)  # a label such as 'ALS [2]' is no pattern
+
+    def _finished(self, model: str, audit: str) -> str:
         audits = self.audits(model)
         if audit not in audits:
             remedy = did_you_mean(audit, audits)
             raise InputError("audit", received=audit, expected=f"a finished audit of {model}", remedy=remedy)
-        folder, files = step_folder(model, audit), self.folder.manifest.files
-        file = f"{folder}/{name}.parquet"
-        if file not in files:
-            tables = (Path(table).stem for table in files if table.startswith(f"{folder}/"))
-            raise InputError("name", received=name, expected=f"a table of {audit}", remedy=did_you_mean(name, tables))
-        return pl.scan_parquet(self.folder.checked(file), glob=False)  # a label such as 'ALS [2]' is no pattern
+        return audit
+
+    def _tables(self, model: str, audit: str) -> list[str]:
+        folder = f"{step_folder(model, audit)}/"
+        return [Path(file).stem for file in self.folder.manifest.files if file.startswith(folder)]
 
 
 @final

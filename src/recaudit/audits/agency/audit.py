@@ -25,8 +25,8 @@ from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.interventions import Future, Past
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import aggregate, mean, row
-from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, item_table, user_table
+from recaudit.metrics.intervals import mean, row
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA, item_table, people_table, user_table
 from recaudit.policies import Policy, Softmax
 from recaudit.registry import POLICIES
 from recaudit.solvers.distance.distances import Distance
@@ -59,6 +59,7 @@ class Agency(RuleAudit):
     """
 
     metrics = AGENCY
+    drawn = ("users",)
     needs = ("recommender", "data")
 
     k: Count = 5
@@ -101,7 +102,8 @@ class Agency(RuleAudit):
         )
         asked = {"users": users, "targets": targets, "editors": editors}
         runner = AuditRunner(subject, data, context)
-        by = [grouping.by for grouping in groupings(data, self.by) if grouping.over == "users"]
+        sliced = [grouping for grouping in groupings(data, self.by) if grouping.over == "users"]
+        by, asked_at = [grouping.by for grouping in sliced], data.users_at(users)
         shared: dict[str, Any] = {"policy": self.policy, "confidence": self.confidence, "samples": self.samples}
         own = {"targets": targets, "by": (), **shared}
         others = {"viewers": users, "editors": editors, "distance": self.distance, "pairs": False, "by": by, **shared}
@@ -137,6 +139,8 @@ class Agency(RuleAudit):
         tables = {
             "summary": pl.concat([*(a.frame for a in answers), pl.DataFrame(unanswered, SUMMARY_SCHEMA)]),
             "groups": pl.concat([a.groups for a in answers]),
+            "terms": pl.concat([a.table("terms") for a in answers]),
+            "people": people_table(data.user_ids.gather(asked_at), asked_at, sliced),
             "users": _joined(pl.DataFrame({"user": pl.Series(users, dtype=data.user_ids.dtype)}), "users", answers),
             "items": _joined(item_table(data), "items", answers),
             "pairs": pl.concat([a.pairs for a in answers]),
@@ -192,7 +196,7 @@ def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditR
     drawn, everybody = lifts.weights(audit.targets), np.ones(len(users))
     logs, statuses = lifts.logs(drawn), lifts.statuses(drawn)
     ratios = [
-        mean(metric, logs, everybody, transform=np.exp, statuses=statuses),
+        mean(metric, logs, everybody, scale="geometric", statuses=statuses),
         mean(f"{when}_mean_lift", lifts.means(drawn), everybody, statuses=statuses),
         mean(f"{when}_doubled", lifts.shares(drawn, 2.0), everybody, statuses=statuses),
     ]
@@ -203,12 +207,14 @@ def _own_ratings(agency: Agency, audit: Reachability, when: When, runner: AuditR
             of_users = grouping.over == "users"
             items, members = (drawn, weights[positions]) if of_users else (drawn * weights, everybody)
             named, stand = (grouping.by, group), lifts.statuses(items)
-            ratios.append(mean(metric, lifts.logs(items), members, *named, transform=np.exp, statuses=stand))
-    summary, groups = aggregate(ratios, agency.bootstrap(rng))
+            ratios.append(mean(metric, lifts.logs(items), members, *named, scale="geometric", statuses=stand))
+    made = agency.aggregated(ratios, data, rng, positions)
+    summary = made["summary"]
     tables = {
         "summary": summary,
-        "groups": pl.concat([groups, _item_contrast(agency, lifts, tiers, metric, rng)], how="diagonal"),
+        "groups": pl.concat([made["groups"], _item_contrast(agency, lifts, tiers, metric, rng)], how="diagonal"),
         "series": _curves(agency, audit, metric, runner, summary),
+        "terms": made["terms"],
         "users": user_table(users, {metric: np.exp(logs)}),
         "items": pl.DataFrame({"item": data.item_ids, metric: pl.Series(lifts.of_items()).fill_nan(None)}),
         "pairs": pl.DataFrame(schema=_pair_schema(data)),
@@ -233,15 +239,16 @@ def _others_ratings(agency: Agency, audit: Instability, when: When, runner: Audi
     """How far others can move what users are recommended: past-k or future-k instability."""
     found: InstabilityResult = runner.run(audit)
     metric = f"{when}_instability"
-    summary, groups = (
+    summary, groups, terms = (
         rows.filter(pl.col("metric").is_in(OTHERS)).with_columns(metric=pl.lit(f"{when}_") + pl.col("metric"))
-        for rows in (found.frame, found.groups)
+        for rows in (found.frame, found.groups, found.table("terms"))
     )
     curves = _curves(agency, audit, metric, runner, summary)
     tables = {
         "summary": summary,
         "groups": pl.concat([groups, _editor_contrast(audit, metric, runner)], how="diagonal"),
         "series": pl.concat([curves, _histogram(found, metric)], how="diagonal"),
+        "terms": terms,
         "users": found.users.select("user", pl.col("instability").alias(metric)),
         "items": pl.DataFrame({"item": runner.data.item_ids}),
         "pairs": _worked_pair(found, audit, when, runner),

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt
 from scipy import sparse
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.audit import Context, CountMetrics, ListAudit, Subject, Verb
 from recaudit.audits.calibration.calibrator import Target, systems_of, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
 from recaudit.audits.calibration.measures import Homogeneity, hellinger, kl, representation, total_variation
@@ -28,8 +28,8 @@ from recaudit.data.lists import ListColumns, given_lists
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
-from recaudit.metrics.intervals import aggregate, mean
-from recaudit.metrics.tables import item_table, user_table
+from recaudit.metrics.intervals import mean
+from recaudit.metrics.tables import item_table, list_table, user_table
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.seeding import derive, keys_of, uniforms
@@ -81,6 +81,7 @@ class Calibration(CalibrationAudit):
     """
 
     metrics = (*CALIBRATION, EXPOSURE[-1])
+    drawn = ("tested",)
     borrowed = frozenset({EXPOSURE[-1].name})
     second = "history"
     takes_lists = True
@@ -149,28 +150,26 @@ class Calibration(CalibrationAudit):
         for place, system in enumerate(target.systems if len(target.systems) > 1 else ()):
             for name, values in shown.distances.items():
                 ratios.append(mean(name, values[place], everybody, "category system", system))
-        averages, groups = aggregate(ratios + by_group(data, self.by, numbers, recommended, at), bootstrap)
-        consumed_share = data.item_counts / max(1, len(data))
-        apart = partial(_apart, consumed_share=consumed_share)
-        bounds = np.array([[0.0], [1.0]])
+        ratios += by_group(data, self.by, numbers, recommended, at)
+        averages = self.aggregated(ratios, data, context.rng, at, shown.user_ids)
+        catalogue = item_table(data).with_columns(consumed_share=pl.Series(data.item_counts / max(1, len(data))))
+        apart = of_items(*self.of_counts(catalogue), recommended, bootstrap, np.array([[0.0], [1.0]]))
         counts = recommended.sum(axis=0).astype(np.int64)
         systems = next(iter(target.systems)) if len(target.systems) == 1 else dict(target.systems)
         return Result(
             self,
             {
-                "summary": pl.concat(
-                    [averages, of_items(["item_calibration_tv"], apart, recommended, bootstrap, bounds)]
-                ),
-                "groups": groups,
+                **averages,
+                "summary": pl.concat([averages["summary"], apart]),
+                "lists": lambda: list_table(shown.user_ids, data.item_ids, lists),
                 "users": user_table(shown.user_ids, {**own, "p_value": p_value}).with_columns(
                     history=pl.Series(np.where(at >= 0, data.user_counts[at], 0)),
                     list=pl.Series((lists >= 0).sum(axis=1)),
                     status=pl.Series(np.where(shown.known, Status.SOLVED.value, Status.NOT_APPLICABLE.value)),
                 ),
-                "items": item_table(data).with_columns(
+                "items": catalogue.with_columns(
                     recommended=pl.Series(counts),
                     recommended_share=pl.Series(counts / max(1, counts.sum())),
-                    consumed_share=pl.Series(consumed_share),
                 ),
                 "categories": lambda: _categories(shown),
                 "worst_users": lambda: _worst_users(shown),
@@ -178,6 +177,10 @@ class Calibration(CalibrationAudit):
             rng=context.rng,
             facts={**facts, "categories": systems, "tested": int((~np.isnan(p_value)).sum()), "draws": DRAWS},
         )
+
+    def of_counts(self, items: pl.DataFrame) -> CountMetrics:
+        """How far the items that are shown are from those that were chosen."""
+        return ("item_calibration_tv",), partial(_apart, consumed_share=items["consumed_share"].to_numpy())
 
     def _p_values(self, data: Interactions, shown: ListComparison, context: Context) -> FloatArray:
         """(users,): of the test of list against history; NaN for those not tested."""

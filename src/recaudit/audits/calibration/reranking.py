@@ -30,6 +30,7 @@ from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import aggregate, mean
 from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA, user_table
+from recaudit.metrics.terms import term_table
 from recaudit.models.base import FittedModel
 from recaudit.policies import Top1
 from recaudit.policies.calibrated import Calibrated, CalibrationTarget, ScoreTransform, Share
@@ -219,7 +220,8 @@ class Reranking(CalibrationAudit):
         if isinstance(model, HasVectors):
             U, V = map(unit_rows, vectors_of(model))
             space = FoldingSpace(model, (U, V), Relatedness.from_log(data))
-        (before, people), (after, changed) = (self._judged(each, wanted, space, subject, context) for each in lists)
+        judged = [self._judged(each, wanted, space, subject, context) for each in lists]
+        (before, people, _), (after, changed, terms) = judged
         numbers = changed.select("user", *_DISTANCES, *_QUALITIES)
         people = people.join(numbers, on="user", how="left", suffix="_reranked", maintain_order="left")
         own, reranked = (ListComparison(data, each, policy) for each in lists)
@@ -237,27 +239,32 @@ class Reranking(CalibrationAudit):
             "worst": _worst(own, reranked),
             "example": _example(own, reranked, data.user_counts),
             "series": series,
+            "terms": terms,
             "users": people,
         }
         return RerankingResult(self, tables, rng=rng, facts={"categories": wanted["categories"]})
 
     def _judged(
         self, lists: IntArray, wanted: dict[str, Any], space: FoldingSpace | None, subject: Subject, context: Context
-    ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What other audits say about lists (users, k): every number, as SUMMARY_SCHEMA, and a row a user."""
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """What other audits say about lists (users, k): every number, as SUMMARY_SCHEMA, a row a user, and terms."""
         assert subject.model is not None
         assert subject.test is not None
         data, rng = subject.model.data, context.rng
         common: dict[str, Any] = {"k": self.k, "by": (), "confidence": self.confidence, "samples": self.samples}
         calibrated = Calibration(tested=self.tested, **wanted, **common).of_lists(data, lists, rng, context.engine)
         accurate = Accuracy(relevant=self.relevant, **common).of_lists(data, subject.test, lists, rng)
-        frames = [calibrated.frame, accurate.frame, Exposure(**common).of_lists(data, lists, rng).frame]
+        results = [calibrated, accurate, Exposure(**common).of_lists(data, lists, rng)]
+        frames, terms = [each.frame for each in results], [each.table("terms") for each in results]
         if space is not None:
-            folded = JudgedLists(space, np.arange(len(lists)), lists).folding
-            frames.append(aggregate([mean("log_folding", folded, np.ones(len(lists)))], self.bootstrap(rng))[0])
+            own = JudgedLists(space, np.arange(len(lists)), lists).folding
+            folded = [mean("log_folding", own, np.ones(len(lists)))]
+            frames.append(aggregate(folded, self.bootstrap(rng))[0])
+            terms.append(term_table(folded, data.user_ids))
         people = calibrated.users.select(pl.exclude(_DISTANCES), *_DISTANCES)
         found = accurate.users.select("user", *_QUALITIES)
-        return pl.concat(frames), people.join(found, on="user", how="left", maintain_order="left")
+        people = people.join(found, on="user", how="left", maintain_order="left")
+        return pl.concat(frames), people, pl.concat(terms).filter(pl.col("metric").is_in(_NAMES))
 
 
 reranking = Verb(Reranking, RerankingResult)

@@ -32,12 +32,12 @@ from recaudit.audits.recipe.parts import (
     Value,
 )
 from recaudit.audits.recipe.recipe import Recipe
-from recaudit.audits.result import Result
+from recaudit.audits.result import Result, Table
 from recaudit.audits.samples import Candidates
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions
 from recaudit.interventions.who import AnyIntervention, Others, Own
-from recaudit.metrics.intervals import aggregate, mean
+from recaudit.metrics.intervals import mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import user_table
 from recaudit.policies import AnyPolicy, EpsilonGreedy, Power, Softmax, Top1
@@ -119,10 +119,12 @@ class Composed(Audit):
         rows = self._rows(subject, context)
         means = rows.group_by("viewer", maintain_order=True).agg(pl.col("value").mean())
         values = {"composed": means["value"].fill_null(np.nan).to_numpy()}
-        frame, groups = aggregate(
-            [mean("composed", values["composed"], np.ones(len(means)))], self.bootstrap(context.rng)
-        )
-        tables = {"summary": frame, "groups": groups, "users": user_table(means["viewer"], values), "pairs": rows}
+        ratios = [mean("composed", values["composed"], np.ones(len(means)))]
+        tables: dict[str, Table] = {
+            **self.aggregated(ratios, None, context.rng, ids=means["viewer"]),
+            "users": user_table(means["viewer"], values),
+            "pairs": rows,
+        }
         facts = {"question": str(self.recipe)}
         if isinstance(self.intervention, Own | Others):
             model = subject.model or audited(subject, self.intervention.actions, context.rng)[0]

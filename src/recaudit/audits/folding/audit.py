@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
@@ -24,7 +25,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.errors import InputError, NotSupportedError, did_you_mean
 from recaudit.metrics.groupings import Grouping, groupings
-from recaudit.metrics.intervals import Ratio, aggregate, mean
+from recaudit.metrics.intervals import Ratio, mean
 from recaudit.metrics.tables import SERIES_SCHEMA, item_table, user_table
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.wals import WALS
@@ -130,6 +131,7 @@ class Folding(ListAudit):
     """
 
     metrics = FOLDING
+    drawn = ("sample",)
     takes_lists = True
     not_in_loop = ("unobserved_weights",)
     result = FoldingResult
@@ -176,20 +178,16 @@ class Folding(ListAudit):
         lists, *others = (JudgedLists(space, users, items, self.unrelated, self.similar) for space in spaces)
         weights = [grouping.weights for grouping in slices if grouping.over == "items"]
         sums = _sums(spaces[0], users, engine, np.hstack(weights) if weights else None)
-        bootstrap = self.bootstrap(rng)
-        frame, groups = aggregate(_ratios(sums, lists, slices), bootstrap)
+        ratios = _ratios(sums, lists, slices)
         if others:
-            frames = [frame]
-            for space, its_lists in zip(spaces[1:], others, strict=True):
-                its_sums = _sums(space, users, engine)
-                frames.append(aggregate(_ratios(its_sums, its_lists, []), bootstrap)[0])
+            each_sums = [sums, *(_sums(space, users, engine) for space in spaces[1:])]
             names = as_data(self)["relatedness"]
-            by = [pl.select(by=pl.lit("relatedness"), group=pl.lit(name)) for name in names]
-            groups = pl.concat([groups, *(own.join(each, how="cross") for own, each in zip(by, frames, strict=True))])
+            for name, its_sums, its_lists in zip(names, each_sums, (lists, *others), strict=True):
+                own = _ratios(its_sums, its_lists, [])
+                ratios += [replace(ratio, by="relatedness", group=name) for ratio in own]
         system = next((each for each in self.relatedness if isinstance(each, str) and each != LOG), None)
         tables: dict[str, Table] = {
-            "summary": frame,
-            "groups": groups,
+            **self.aggregated(ratios, data, rng, users),
             "users": user_table(data.user_ids.gather(users), _own(sums, lists)),
             "items": _items(data, sums, lists),
             "pairs": lambda: _pairs(data, lists),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, final
+from functools import cache, partial
+from typing import Annotated, Any, final
 
-import polars as pl
 from pydantic import Field
 
 from recaudit.arrays import IntArray
@@ -24,7 +23,6 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Actions, AnyActions, Future, NextK, Past
-from recaudit.metrics.intervals import aggregate
 from recaudit.models.base import FittedModel
 from recaudit.models.response import OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax, Top1
@@ -52,6 +50,7 @@ class Instability(RuleAudit):
     """
 
     metrics = INSTABILITY
+    drawn = ("viewers",)
     result = InstabilityResult
 
     edits: AnyActions = Past(5)
@@ -119,12 +118,11 @@ class Instability(RuleAudit):
         looking, rating = log.user_ids.gather(viewers), log.user_ids.gather(editors)
 
         @cache
-        def averaged() -> tuple[pl.DataFrame, pl.DataFrame]:
-            return aggregate(averages(totals, viewers, grouped), self.bootstrap(rng))
+        def averaged() -> dict[str, Any]:
+            return self.aggregated(averages(totals, viewers, grouped), log, rng, viewers)
 
         tables: dict[str, Table] = {
-            "summary": lambda: averaged()[0],
-            "groups": lambda: averaged()[1],
+            **{name: partial(lambda name: averaged()[name], name) for name in ("summary", "groups", "terms", "people")},
             "users": people(totals.viewers, looking, "user", rating, "editor"),
             "editors": people(totals.editors, rating, "editor", looking, "viewer"),
             "histogram": histogram(totals.bins, self.distance),

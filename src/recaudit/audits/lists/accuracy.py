@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import final
 
@@ -31,13 +31,13 @@ from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import Grouping, groupings
-from recaudit.metrics.intervals import Ratio, aggregate, identity, mean
+from recaudit.metrics.intervals import Ratio, Scale, mean
 from recaudit.metrics.tables import user_table
 from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.ties import TIE
 
-_Pooled = tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]
+_Pooled = tuple[FloatArray, FloatArray, Scale]
 _ONE_RATING = "all ratings of the log are the same: there is nothing to predict"
 
 
@@ -134,16 +134,16 @@ class Accuracy(ListAudit):
 
         hit = (rank > 0) & is_relevant
         pooled: dict[str, _Pooled] = {
-            "rmse": (error**2, rated, np.sqrt),
-            "mae": (np.abs(error), rated, identity),
-            "recall": (hit.astype(np.float64), is_relevant.astype(np.float64), identity),
+            "rmse": (error**2, rated, "root"),
+            "mae": (np.abs(error), rated, "mean"),
+            "recall": (hit.astype(np.float64), is_relevant.astype(np.float64), "mean"),
         }
 
         def measured(members: FloatArray, by: str = "", group: str = "") -> list[Ratio]:
             """Every metric over these users."""
             whole = int((members > 0).sum())
             return [
-                Ratio("rmse", squared * members, counts * members, whole, np.sqrt, by, group),
+                Ratio("rmse", squared * members, counts * members, whole, "root", by, group),
                 Ratio("mae", absolute * members, counts * members, whole, by=by, group=group),
                 *(mean(name, values, members, by, group) for name, values in per_user.items()),
             ]
@@ -155,11 +155,10 @@ class Accuracy(ListAudit):
                     ratios += measured(members * sample, grouping.by, group)
             else:
                 ratios += _item_groups(grouping, test, pooled, int(sample.sum()))
-        frame, groups = aggregate(ratios, self.bootstrap(rng))
         held = np.where(counts > 0, counts, np.nan)
         own = {"rmse": np.sqrt(squared / held), "mae": absolute / held, **per_user}
         users = np.flatnonzero(test.user_counts) if whom is None else whom
-        tables = {"summary": frame, "groups": groups, "users": user_table(test.user_ids, own)[users]}
+        tables = self.aggregated(ratios, data, rng) | {"users": user_table(test.user_ids, own)[users]}
         facts: dict[str, object] = {"left_out": {_ONE_RATING: ["rmse", "mae"]}} if one_rating else {}
         if rated.any() and not rated.all():
             facts["not_predicted"] = int((rated == 0).sum())
@@ -224,11 +223,11 @@ def _item_groups(grouping: Grouping, test: Interactions, pooled: Mapping[str, _P
         matrix = sparse.csr_array((values, test.items, test.indptr), shape=(test.n_users, test.n_items))
         return np.asarray(matrix @ grouping.weights)
 
-    sums = [(name, spread(totals), spread(weights), how) for name, (totals, weights, how) in pooled.items()]
+    sums = [(name, spread(totals), spread(weights), scale) for name, (totals, weights, scale) in pooled.items()]
     return [
-        Ratio(name, totals[:, g], weights[:, g], users, transform, grouping.by, group)
+        Ratio(name, totals[:, g], weights[:, g], users, scale, grouping.by, group)
         for g, group in enumerate(grouping.names)
-        for name, totals, weights, transform in sums
+        for name, totals, weights, scale in sums
     ]
 
 

@@ -11,15 +11,15 @@ import polars as pl
 from scipy import sparse, stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
-from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.audit import Context, CountMetrics, ListAudit, Subject, Verb
 from recaudit.audits.lists.definitions import EXPOSURE
 from recaudit.audits.lists.recommend import asked_users, gives_lists, lists_of, model_of
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
-from recaudit.audits.result import Result
+from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import Bootstrap, Ratio, aggregate, identity, mean, row
-from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, user_table
+from recaudit.metrics.intervals import Bootstrap, Ratio, mean, row
+from recaudit.metrics.tables import SUMMARY_SCHEMA, item_table, list_table, user_table
 from recaudit.models.base import NO_LIST
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.status import Status
@@ -53,6 +53,10 @@ class Exposure(ListAudit):
         found.facts |= facts
         return found
 
+    def of_counts(self, items: pl.DataFrame) -> CountMetrics:
+        """How recommendations are spread over the catalogue."""
+        return _SPREAD, partial(_spread, popularity=items["ratings"].to_numpy().astype(np.float64))
+
     def of_lists(
         self, data: Interactions, lists: IntArray, rng: int = 0, at: IntArray | None = None, *, owned: bool = False
     ) -> Result:
@@ -72,19 +76,19 @@ class Exposure(ListAudit):
             lift, novelty = shown @ popularity / places / before - 1, shown @ -np.log2(known) / places
         own = {"popularity_lift": lift, "novelty": novelty}
         ratios = [mean(name, values, np.ones(len(at))) for name, values in own.items()]
-        averages, groups = aggregate(ratios + by_group(data, self.by, own, shown, at), bootstrap)
-        spread = partial(_spread, popularity=popularity)
-        bounds = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
+        averages = self.aggregated(ratios + by_group(data, self.by, own, shown, at), data, rng, at)
         answered = (lists != NO_LIST).all(axis=1) if owned else None
-        items = of_items(_SPREAD, spread, shown, bootstrap, bounds, answered)
+        catalogue = item_table(data)
+        items = of_items(*self.of_counts(catalogue), shown, bootstrap, _ENDS, answered)
         if len(at) < data.n_users:  # whoever has no list here may be shown what nobody else is
             lowest = (pl.col("metric") == "coverage") & (pl.col("status") == Status.SOLVED.value)
             items = items.with_columns(status=pl.when(lowest).then(pl.lit(Status.BOUNDED.value)).otherwise("status"))
-        tables = {
-            "summary": pl.concat([items, averages]),
-            "groups": groups,
+        tables: dict[str, Table] = {
+            **averages,
+            "summary": pl.concat([items, averages["summary"]]),
+            "lists": lambda: list_table(data.user_ids.gather(at), data.item_ids, lists),
             "users": user_table(data.user_ids.gather(at), own),
-            "items": item_table(data).with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
+            "items": catalogue.with_columns(recommended=shown.sum(axis=0).astype(np.int64)),
         }
         return Result(self, tables, rng=rng)
 
@@ -130,7 +134,7 @@ def by_group(
         else:
             taken, rated = shown @ grouping.weights, data.item_counts @ grouping.weights / max(1, len(data))
             for group, own_places, baseline in zip(grouping.names, taken.T, rated.tolist(), strict=True):
-                ratios.append(Ratio("share", own_places, places, len(at), identity, grouping.by, group, baseline))
+                ratios.append(Ratio("share", own_places, places, len(at), "mean", grouping.by, group, baseline))
     return ratios
 
 
@@ -158,6 +162,7 @@ def of_items(
 
 
 _SPREAD = ("coverage", "gini", "popularity_correlation")
+_ENDS = np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
 
 
 def _spread(counts: FloatArray, popularity: FloatArray) -> FloatArray:

@@ -58,6 +58,7 @@ class Reachability(RuleAudit):
     """
 
     metrics = REACHABILITY
+    drawn = ("users",)
     uses_device = True
     result = ReachabilityResult
 

@@ -16,7 +16,7 @@ from recaudit.audits.result import Result, Table
 from recaudit.data.interactions import Interactions
 from recaudit.machine import check_memory
 from recaudit.metrics.groupings import groupings
-from recaudit.metrics.intervals import Ratio, aggregate, mean, standing
+from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
 from recaudit.status import Status
 from recaudit.ties import TIE
@@ -53,7 +53,7 @@ class ReachabilityResult(Result):
         """From the rows of these users (positions in the log)."""
         aggregates = cache(partial(aggregate_pairs, audit, log, users, pairs, rng))
         tables: dict[str, Table] = {"pairs": pairs}
-        for name in ("summary", "groups", "users", "items"):
+        for name in ("summary", "groups", "terms", "people", "users", "items"):
             tables[name] = partial(lambda name: aggregates()[name], name)
         if example is not None:
             tables["example"] = example
@@ -137,8 +137,8 @@ def answered(pairs: pl.DataFrame) -> pl.DataFrame:
 
 def aggregate_pairs(
     audit: Reachability, log: Interactions, users: IntArray, pairs: pl.DataFrame, rng: int
-) -> dict[str, pl.DataFrame]:
-    """The tables "summary", "groups", "users" and "items" of these pairs; `users` are positions.
+) -> dict[str, Any]:
+    """The tables that all audits have, "users" and "items" of these pairs; `users` are positions.
 
     Pairs without an answer are left out. What stands on a bounded pair is bounded: not above the truth, with an
     interval that says how far it depends on who was asked.
@@ -158,9 +158,9 @@ def aggregate_pairs(
                 before = float(base[:, g].sum() / counts[:, g].sum()) if counts[:, g].any() else None
                 pooled = Ratio("availability", best[:, g], counts[:, g], len(users), baseline=before)
                 ratios.append(replace(pooled, by=grouping.by, group=group, status=Status(of_group[g])))
-    summary, groups = aggregate(ratios, audit.bootstrap(rng))
-    people = user_table(log.user_ids.gather(users), own).with_columns(ratings=pl.Series(log.user_counts[users]))
-    return {"summary": summary, "groups": groups, "users": people, "items": found.items(log)}
+    ids = log.user_ids.gather(users)
+    people = user_table(ids, own).with_columns(ratings=pl.Series(log.user_counts[users]))
+    return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
 
 
 @final
@@ -237,5 +237,5 @@ def _averages(
     return [
         average("discovery", "discovery", baseline=base("baseline_discovery")),
         average("availability", "availability", baseline=base("baseline_availability")),
-        average("lift", "log_lift", transform=np.exp),
+        average("lift", "log_lift", scale="geometric"),
     ]

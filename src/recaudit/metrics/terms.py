@@ -1,0 +1,81 @@
+"""What each user adds to a number: kept beside it, so that two results can be compared user by user, for any group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+import numpy as np
+import polars as pl
+from scipy import sparse
+
+from recaudit.arrays import FloatArray
+from recaudit.metrics.intervals import SCALES, Ratio
+
+QUESTION = ("by", "group", "metric")
+"""What a number of a result is about; `by` and `group` are empty where it is about everybody."""
+
+
+def term_table(ratios: Iterable[Ratio], ids: pl.Series) -> pl.DataFrame:
+    """One row a user and number: user, by, group, metric, scale, total, weight, as a `Ratio` has them.
+
+    The number is `scale(sum of totals / sum of weights)` over users; over some of them it is that of their group. Who
+    weighs nothing has no row.
+    """
+    parts = []
+    for ratio in ratios:
+        some = np.flatnonzero(ratio.weights)
+        parts.append(
+            pl.DataFrame({"user": ids.gather(some), "total": ratio.totals[some], "weight": ratio.weights[some]}).select(
+                "user",
+                *(pl.lit(getattr(ratio, name)).alias(name) for name in (*QUESTION, "scale")),
+                "total",
+                "weight",
+            )
+        )
+    return pl.concat(parts)
+
+
+def by_group(terms: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
+    """The terms, and those of everybody once more for each group of users, as a table of `people` has them."""
+    everybody = terms.filter(pl.col("by") == "").drop("by", "group")
+    slices = [
+        everybody.join(people.select("user", group=by).drop_nulls("group"), on="user", maintain_order="left")
+        .with_columns(by=pl.lit(by))
+        .select(terms.columns)
+        for by in people.columns[1:]
+    ]
+    return pl.concat([terms, *slices])
+
+
+@final
+class Terms:
+    """What some users add to some numbers: `rows` of a table of terms, about these `users` and `questions`."""
+
+    def __init__(self, rows: pl.DataFrame, users: pl.Series, questions: pl.DataFrame) -> None:
+        """`questions` has the columns of QUESTION, and `scale`."""
+        placed = rows.join(questions.with_row_index("question"), on=QUESTION).join(
+            pl.DataFrame({"user": users}).with_row_index("place"), on="user"
+        )
+        at = placed["place"].to_numpy(), placed["question"].to_numpy()
+        shape = len(users), len(questions)
+        self.totals, self.weights = (
+            sparse.csc_array((placed[name].to_numpy(), at), shape=shape) for name in ("total", "weight")
+        )
+        self._scales = [SCALES[scale] for scale in questions["scale"]]
+
+    def values(self, draws: FloatArray) -> FloatArray:
+        """(samples, questions): each number over users that are drawn so often (samples, users); NaN without any."""
+        found = np.full((len(draws), len(self._scales)), np.nan)
+        step = max(1, _MOST_VALUES // max(1, draws.shape[1]))
+        for start in range(0, len(self._scales), step):
+            some = slice(start, start + step)
+            totals, weights = (draws @ each[:, some].toarray() for each in (self.totals, self.weights))
+            np.divide(totals, weights, out=found[:, some], where=weights > 0)
+        for question, scale in enumerate(self._scales):
+            found[:, question] = scale(found[:, question])
+        return found
+
+
+_MOST_VALUES = 20_000_000
+"""That are spread out at a time: 160 MB."""

@@ -1,0 +1,80 @@
+"""What differs between two runs before any number is looked at: configuration, data, models, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from recaudit.registry import AUDITS
+from recaudit.runs.folder import Run
+
+_HOW = frozenset({"by", "confidence", "samples", "refits", "pairs", "best_ratings", "best_actions"})
+"""Settings of an audit that change what is told, and no number of which two results could be compared."""
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """Something that is not the same in both runs."""
+
+    what: str
+    """"data", "configuration", "model" or "versions"."""
+    name: str
+    before: str
+    """Empty where it is not there."""
+    after: str
+
+
+def settings_of(audit: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked, as far as numbers of two runs can only be compared where it is the same.
+
+    A spread over so many items is the same question of every model, with whichever beta; so is a draw of other people.
+    """
+    if audit not in AUDITS:
+        return {}
+    asked = {
+        name: settings.get(name)
+        for name in AUDITS[audit].model_fields
+        if name not in _HOW and name not in AUDITS[audit].drawn
+    }
+    if settings.get("perplexity") is not None:
+        asked["policy"] = {"kind": "softmax", "perplexity": settings["perplexity"]}
+    return asked
+
+
+def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> Iterator[Change]:
+    """Every difference, the weightiest first; `models` are the pairs of labels that are compared."""
+    one, other = before.manifest, after.manifest
+    yield from _differ("data", one.data.model_dump(mode="json"), other.data.model_dump(mode="json"))
+    for name, labels in models.items():
+        settings = [
+            {"kind": model.kind, **model.settings}
+            for manifest, label in zip((one, other), labels, strict=True)
+            for model in manifest.models
+            if model.label == label
+        ]
+        yield from _differ(f"model {name}", *settings)
+    # Models are told above, where they are compared; data too.
+    written = [{key: value for key, value in each.config.items() if key != "model"} for each in (one, other)]
+    yield from _differ("configuration", *written)
+    yield from _differ("versions", one.versions, other.versions)
+
+
+def _differ(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    first, second = dict(_flat(before)), dict(_flat(after))
+    for name in dict.fromkeys([*first, *second]):
+        if first.get(name) != second.get(name):
+            yield Change(what, name, _written(first.get(name)), _written(second.get(name)))
+
+
+def _flat(value: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    for name, own in value.items():
+        if isinstance(own, Mapping) and own:
+            yield from _flat(own, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", own
+
+
+def _written(value: object) -> str:
+    return "" if value is None else str(value)
