@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from recaudit.data import splits as splits
     from recaudit.data.interactions import Interactions as Interactions
     from recaudit.models.factor.model import reachable_factors as reachable_factors
-    from recaudit.runs.comparison import Comparison as Comparison
+    from recaudit.runs.comparison import RunComparison as RunComparison
     from recaudit.runs.comparison import compare as compare
 
 _ROOMS = (
@@ -101,7 +101,7 @@ _NAMES = {
     "data": ("datasets", "splits"),
     "data.interactions": ("Interactions",),
     "models.factor.model": ("reachable_factors",),
-    "runs.comparison": ("Comparison", "compare"),
+    "runs.comparison": ("RunComparison", "compare"),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

@@ -54,7 +54,7 @@ def term_differences(before: pl.DataFrame, after: pl.DataFrame, bootstrap: Boots
 
 @final
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ListCounts:
     """Lists of users, and what is made of how often they show each item."""
 
     lists: pl.DataFrame
@@ -73,7 +73,9 @@ class Lists:
         return sparse.csr_array((np.ones(len(placed)), at), shape=(len(self.items), len(users)))
 
 
-def count_differences(metrics: Sequence[str], before: Lists, after: Lists, bootstrap: Bootstrap) -> pl.DataFrame:
+def count_differences(
+    metrics: Sequence[str], before: ListCounts, after: ListCounts, bootstrap: Bootstrap
+) -> pl.DataFrame:
     """The same of numbers that are made of item counts, over the users who have both lists."""
     users = before.lists.join(after.lists, on="user", how="semi")["user"].unique().sort()
     if users.is_empty() or not metrics:

@@ -15,10 +15,10 @@ from recaudit.arguments import checked
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap
-from recaudit.metrics.paired import Correction, Lists, corrected, count_differences, judged, term_differences
+from recaudit.metrics.paired import Correction, ListCounts, corrected, count_differences, judged, term_differences
 from recaudit.metrics.terms import QUESTION, by_group
 from recaudit.registry import AUDITS
-from recaudit.runs.changes import Change, changes, settings_of
+from recaudit.runs.changes import RunChange, changes, settings_of
 from recaudit.runs.folder import Run
 from recaudit.runs.list_changes import list_changes
 from recaudit.status import Status
@@ -63,7 +63,7 @@ class LeftOut:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class RunComparison:
     """How the second of two runs differs from the first."""
 
     before: Run
@@ -73,7 +73,7 @@ class Comparison:
     frame: pl.DataFrame
     """One row a number, columns as in COMPARISON_SCHEMA: overall, then by group of users or items."""
     left_out: tuple[LeftOut, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[RunChange, ...]
     """What differs in configuration, data and versions."""
     lists: pl.DataFrame
     """One row a user and model, most changed first: model, user, `replaced` (the share of the first list that is not in
@@ -114,7 +114,7 @@ def compare(
     samples: Annotated[int, Field(ge=2)] = 1000,
     correction: Correction = "holm",
     rng: int = 0,
-) -> Comparison:
+) -> RunComparison:
     """Every number that two runs share, overall and by group, paired by user.
 
     Models of the same label are compared, or the only ones of both runs; `models` names one of each instead, and alone
@@ -139,7 +139,7 @@ def compare(
         told = "; ".join(dict.fromkeys(f"{lack.audit}: {lack.reason}" for lack in left_out)) or "no finished audits"
         raise InputError("after", received=str(second.path), expected="a run that shares a number", remedy=f"{told}.")
     lists = [list_changes(first, second, name, labels) for name, labels in pairs.items()]
-    return Comparison(
+    return RunComparison(
         first,
         second,
         pairs,
@@ -254,12 +254,12 @@ class _Side:
         """Whether anybody was measured in both."""
         return bool(self.users.is_in(other.users.implode()).any())
 
-    def counted(self) -> tuple[tuple[str, ...], Lists | None]:
+    def counted(self) -> tuple[tuple[str, ...], ListCounts | None]:
         """The metrics that are made of item counts, and what they are made of."""
         names, functional = self.result.audit.of_counts(self.result.items) if self.lists is not None else ((), None)
         if not names or functional is None or self.lists is None:
             return (), None
-        return tuple(names), Lists(self.lists, self.result.items["item"].cast(pl.String), functional)
+        return tuple(names), ListCounts(self.lists, self.result.items["item"].cast(pl.String), functional)
 
 
 _TERMS = {
