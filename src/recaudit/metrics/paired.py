@@ -113,7 +113,7 @@ def judged(differences: pl.DataFrame, confidence: float) -> pl.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         p = 2 * stats.t.sf(np.abs(difference) / error, freedom)
     same = np.abs(difference) <= ROUNDING * size
-    p = np.where(same & ~np.isnan(error), 1.0, p)
+    p = np.where(same, 1.0, p)
     half = stats.t.ppf(0.5 + confidence / 2, freedom) * error
     columns = {"lower": difference - half, "upper": difference + half, "p": p}
     return differences.with_columns(pl.Series(name, values).fill_nan(None) for name, values in columns.items())

@@ -313,10 +313,10 @@ def _with_verdicts(found: pl.DataFrame, level: float) -> pl.DataFrame:
     better = {name: {"higher": 1, "lower": -1, "neither": 0}[metric.better] for name, metric in known.items()}
     way = pl.col("metric").replace_strict(better, default=0, return_dtype=pl.Int64) * pl.col("difference").sign()
     verdict = (
-        pl.when(pl.col("adjusted").is_null() | (pl.col("status") == Status.BOUNDED.value))
-        .then(pl.lit("not known"))
-        .when(pl.col("p") == 1)
+        pl.when(pl.col("p") == 1)
         .then(pl.lit("same"))
+        .when(pl.col("adjusted").is_null() | (pl.col("status") == Status.BOUNDED.value))
+        .then(pl.lit("not known"))
         .when(pl.col("adjusted") > level)
         .then(pl.lit("not shown"))
         .when(way == 0)
