@@ -228,13 +228,19 @@ class _Side:
     """One audit of one model, as a comparison needs it."""
 
     def __init__(self, run: Run, label: str, audit: str) -> None:
-        self.result = run.result(label, audit)
-        tables = self.result.tables
-        self.summary, self.groups = self.result.frame, self.result.groups
+        self.result = result = run.result(label, audit)
+        self.summary, self.groups = result.frame, result.groups
         self.metrics = set(self.summary.filter(pl.col("value").is_not_null())["metric"])
-        self.terms = _as_text(tables["terms"] if "terms" in tables else self._from_users(tables.get("users")), "user")
-        self.people = _as_text(tables.get("people", self.terms.select("user").unique()), "user")
-        self.lists = _as_text(tables["lists"], "user", "item") if "lists" in tables else None
+
+        def kept(name: str) -> pl.DataFrame | None:
+            ids = pl.col("user", "item") if name == "lists" else pl.col("user")
+            # As text: one run may have read ids as numbers, and the other not.
+            return result.table(name).with_columns(ids.cast(pl.String)) if run.has_table(label, audit, name) else None
+
+        terms, people = kept("terms"), kept("people")
+        self.terms = self._from_users(kept("users")) if terms is None else terms.select(*_TERMS)
+        self.people = self.terms.select("user").unique() if people is None else people
+        self.lists = kept("lists")
         self.users = self.terms["user"].unique()
 
     def _from_users(self, users: pl.DataFrame | None) -> pl.DataFrame:
@@ -270,16 +276,11 @@ _TERMS = {
 }
 
 
-def _as_text(table: pl.DataFrame, *ids: str) -> pl.DataFrame:
-    """With ids as text, whatever they were: one run may have read them as numbers."""
-    return table.with_columns(pl.col(name).cast(pl.String) for name in ids)
-
-
 def _differences(before: _Side, after: _Side, bootstrap: Bootstrap, *, drawn: bool) -> pl.DataFrame:
     people = pl.concat([before.people, after.people], how="diagonal").unique("user", keep="first", maintain_order=True)
     # Groups are those of the first run, also of people whom the second puts elsewhere.
     people = people.select(column for column in before.people.columns if column in after.people.columns)
-    first, second = (by_group(side.terms.select(*_TERMS), people) for side in (before, after))
+    first, second = (by_group(side.terms, people) for side in (before, after))
     if not drawn:
         both = [rows.select("metric", "user").unique() for rows in (first, second)]
         first, second = (
