@@ -27,6 +27,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 and up; 1: no likelier than it is anyway; 2: twice as likely.",
             "higher",
             "times",
+            still=1.0,
         ),
         Metric(
             f"{when}_mean_lift",
@@ -36,6 +37,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 and up; 1: no likelier than it is anyway.",
             "higher",
             "times",
+            still=1.0,
         ),
         Metric(
             f"{when}_doubled",
@@ -45,6 +47,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 to 1; 0: nothing can be doubled; 1: everything can.",
             "higher",
             "share",
+            still=0.0,
         ),
         Metric(
             f"{when}_instability",
@@ -56,6 +59,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "user can replace all of it.",
             "lower",
             decimals=4,
+            still=0.0,
         ),
         Metric(
             f"{when}_unstable_share",
@@ -65,6 +69,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 to 1; 0: no user depends on another that much.",
             "lower",
             "share",
+            still=0.0,
         ),
     )
 

@@ -37,5 +37,6 @@ REACHABILITY = (
         "best ratings gain.",
         "higher",
         "times",
+        still=1.0,
     ),
 )
