@@ -99,6 +99,11 @@ class TestModelsAmongThemselves:
         assert f"to Second +0.005 [{MINUS}0.004, 0.014]" in finding.detail
         assert finding.advice.startswith("Take the simplest of them")
 
+    def test_a_small_lead_that_is_certain_is_a_lead(self, tmp_path: Path) -> None:
+        # 0.015 of a deviation of 0.1, on 8,192 users, of whom 1.96 / sqrt(8192) = 0.022 deviations are not sure
+        slight = tuple(value + gain for value, gain in zip(BASE, (0.115, -0.085) * 16, strict=True))
+        assert found(tmp_path, [ranker("First", slight * 256), ranker("Second", BASE * 256)]) == []
+
     def test_too_few_users_to_tell_are_no_evidence_that_models_are_equal(self, tmp_path: Path) -> None:
         lucky = tuple(value + gain for value, gain in zip(BASE, (0.11, -0.1) * 16, strict=True))
         assert found(tmp_path, [ranker("First", lucky), ranker("Second", BASE)]) == []

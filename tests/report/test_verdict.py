@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from recaudit import report
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.kit.claims import Effect, Finding, Touched, in_order
+from recaudit.report.sections.accuracy import AccuracySection
 from recaudit.report.verdict import FIRST_FINDINGS
 from report.crafted_runs import Data, Film, Model, Pair, accuracy, agency, exposure, groups, reachability, write_run
 
@@ -145,6 +149,25 @@ class TestFloors:
         (gap,) = report.verdict(run).findings
         assert gap.measure is not None
         assert gap.measure.floors == {"Without strategy": "5.0% to 20.0%"}
+
+    def test_a_number_that_is_a_bound_says_so(self, tmp_path: Path) -> None:
+        result = reachability(PAIRS)
+        tables = {**result.tables, "summary": result.tables["summary"].with_columns(status=pl.lit("bounded"))}
+        (finding,) = report.verdict(write_run(tmp_path, [Model("A", [replace(result, tables=tables)])])).findings
+        assert finding.measure is not None
+        assert finding.measure.label == "Lift of A, a lower bound"
+
+
+def test_a_finding_of_another_package_needs_no_more_than_a_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(evidence: Evidence) -> Iterator[Finding]:
+        yield Finding("Something is so", "Because.", "accuracy", Effect.within(1.0, 0.1, 50))
+
+    monkeypatch.setattr(AccuracySection, "questions", (asked,))
+    html = report.render(write_run(tmp_path, [Model("A", [accuracy()])]))
+    assert '<h3 class="claim">Something is so</h3>' in html
+    assert "What to do" not in html
 
 
 class TestMemory:

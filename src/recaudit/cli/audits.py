@@ -170,7 +170,7 @@ def _in_lines(finding: Finding) -> Text:
     if own := finding.measure:
         floors = "".join(f"; {name}: {value}" for name, value in own.floors.items())
         lines.append(f"\n{own.label}: {own.value} {own.interval}{floors}; {finding.whom}.")
-    return lines.append(f"\n{finding.advice}")
+    return lines.append(f"\n{finding.advice}".rstrip())
 
 
 def _document(run: Run) -> dict[str, object]:

@@ -89,29 +89,29 @@ def unchecked(evidence: Evidence) -> Iterator[Claim]:
         if fidelity.get("median_error") is None:
             found.setdefault(fidelity_words(fidelity), {})[step.model] = None
     if found:
-        claim = (
-            f"What {some(list(dict.fromkeys(model for models in found.values() for model in models)))} would make of "
-        )
-        claim += "new ratings was not checked by refits"
+        named = some(list(dict.fromkeys(model for models in found.values() for model in models)))
+        claim = f"What {named} would make of new ratings was not checked by refits"
         yield Caution(claim, " ".join(f"{some(list(models))}: {why}" for why, models in found.items()), "gaps")
 
 
-def claims_of(evidence: Evidence) -> list[Claim]:
-    """Everything that the tables have to say, question by question."""
+def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
+    """Everything that the tables have to say: what stands, those findings that matter most first; and what is to be
+    known about the evidence, first what everything rests on."""
     asked = (ask for section in sections_of(evidence) for ask in section.questions)
-    questions = (failures, *asked, left_out, unchecked)
-    return [claim for question in questions for claim in question(evidence)]
+    claims = [claim for question in (failures, *asked, left_out, unchecked) for claim in question(evidence)]
+    cautions = [claim for claim in claims if isinstance(claim, Caution)]
+    findings = in_order(claim for claim in claims if isinstance(claim, Finding))
+    return findings, sorted(cautions, key=lambda caution: not caution.premise)
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
-    """What stands, those findings that matter most first."""
-    return in_order(claim for claim in claims_of(evidence) if isinstance(claim, Finding))
+    """The findings alone."""
+    return claims_of(evidence)[0]
 
 
 def cautions_of(evidence: Evidence) -> list[Caution]:
-    """What is to be known about the evidence, first what everything rests on."""
-    cautions = [claim for claim in claims_of(evidence) if isinstance(claim, Caution)]
-    return sorted(cautions, key=lambda caution: not caution.premise)
+    """The cautions alone."""
+    return claims_of(evidence)[1]
 
 
 def headlines_of(evidence: Evidence) -> list[Headline]:
@@ -217,8 +217,6 @@ def _widest_gap(evidence: Evidence) -> Headline | None:
         return None
     worst, best = gaps[0]
     meaning = f"{evidence.label(QUALITY)} of {evidence.main} for {worst.people} and for {best.people}."
-    value, ends = (
-        f"{worst.estimate.text} to {best.estimate.text}",
-        f"{worst.estimate.interval} {best.estimate.interval}",
-    )
+    value = f"{worst.estimate.text} to {best.estimate.text}"
+    ends = f"{worst.estimate.interval} {best.estimate.interval}"
     return Headline("Widest gap between user groups", value, meaning, QUALITY, ends)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import cautions_of, findings_of
+from recaudit.report.findings import claims_of
 from recaudit.report.kit.claims import Caution, Finding
 from recaudit.report.kit.numbers import plural, some, verb
 
@@ -39,7 +39,7 @@ class RunVerdict:
 
 def verdict_of(evidence: Evidence) -> RunVerdict:
     """Ask every question of a run."""
-    return RunVerdict(audited(evidence), findings_of(evidence), cautions_of(evidence))
+    return RunVerdict(audited(evidence), *claims_of(evidence))
 
 
 def audited(evidence: Evidence) -> str:

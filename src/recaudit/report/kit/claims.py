@@ -87,7 +87,7 @@ class Finding:
     claim: str
     detail: str
     section: str
-    effect: Effect = Effect()
+    effect: Effect = field(default_factory=Effect)
     measure: Measure | None = None
     advice: str = ""
     touched: Touched | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.claims import Measure, Touched
 from recaudit.report.kit.numbers import Estimate
+from recaudit.status import Status
 
 STILL = "A recommender that does not react"
 WITHOUT_STRATEGY = "Without strategy"
@@ -27,7 +28,8 @@ def measure(evidence: Evidence, model: str, metric: str, *groups: GroupEstimate,
         floors[IN_THE_RATINGS] = _from_to([one.compared for one in own])
     said = [group.people if group.by in evidence.user_groupings else group.things for group in groups]
     whose = {0: "", 1: ", for ", 2: ", from "}[len(said)] + _from_to(said)
-    label = f"{evidence.label(metric, audit)} of {model}{whose}"
+    bound = ", a lower bound" if any(one.status == Status.BOUNDED for one in own) else ""
+    label = f"{evidence.label(metric, audit)} of {model}{whose}{bound}"
     value, interval = _from_to([one.text for one in own]), _from_to([one.interval for one in own if one.interval])
     return Measure(metric, model, label, value, interval, floors)
 

@@ -25,7 +25,7 @@ def beats_reference(evidence: Evidence) -> Iterator[Claim]:
         return
     ahead = [model for model, gain in gains.items() if gain.above(0)]
     behind = [model for model, gain in gains.items() if gain.below(0)]
-    level = [model for model, gain in gains.items() if evidence.negligible(gain) and model not in {*ahead, *behind}]
+    level = [model for model, gain in gains.items() if _level(evidence, gain)]
     told = [*ahead, *level, *behind]
     open_ = [model for model in gains if model not in told]
     detail = f"{rival} reaches {evidence.label(QUALITY)} {known[rival].full}. Difference to it on the same users: "
@@ -36,14 +36,15 @@ def beats_reference(evidence: Evidence) -> Iterator[Claim]:
         claim = f"Whether {some(open_)} {verb(open_, 'ranks', 'rank')} better than {rival} cannot be told from chance"
         yield Caution(claim, detail, "accuracy", premise=True)
     if told:
+        everybody = len(told) == len(found)
         decided = [gains[model] for model in ahead + behind]
         yield Finding(
-            _standing(ahead, level, behind, rival, everybody=len(told) == len(found)),
+            _standing(ahead, level, behind, rival, everybody=everybody),
             detail,
             "accuracy",
             evidence.size(*decided) if decided else evidence.size(*(gains[model] for model in level), equal=True),
             measure(evidence, told[0], QUALITY),
-            _worth(ahead, level + behind, rival),
+            _worth(ahead, level + behind, rival, everybody=everybody),
             premise=evidence.main in told,
         )
 
@@ -58,12 +59,18 @@ def _standing(ahead: list[str], level: list[str], behind: list[str], rival: str,
     return "; ".join(parts) if ahead else f"{'; '.join(parts)} than {rival}, which does not personalise"
 
 
-def _worth(ahead: list[str], others: list[str], rival: str) -> str:
-    if not ahead:
+def _worth(ahead: list[str], others: list[str], rival: str, *, everybody: bool) -> str:
+    if not ahead and everybody:
         return f"Use {rival}, or find more data or another model: nothing here is a reason to personalise."
+    best = f"Use {ahead[0]}. " if ahead else ""
     if others:
-        return f"Use {ahead[0]}. Leave {some(others)} out: {rival} is simpler, and ranks no worse."
-    return f"Personalising pays: use {ahead[0]}, and keep {rival} in every run as what has to be beaten."
+        return f"{best}Leave {some(others)} out: {rival} is simpler, and ranks no worse."
+    return f"{best}Personalising pays; keep {rival} in every run as what has to be beaten."
+
+
+def _level(evidence: Evidence, gain: Estimate) -> bool:
+    """Whether a difference may be none and is known to be small, if there is one."""
+    return evidence.negligible(gain) and not gain.above(0) and not gain.below(0)
 
 
 def memorised(evidence: Evidence) -> Iterator[Claim]:
@@ -79,7 +86,7 @@ def lead(evidence: Evidence) -> Iterator[Claim]:
     known = evidence.known(QUALITY)
     first, *others = evidence.contestants or [""]
     found = {model: gap for model in others if (gap := evidence.difference(first, model, QUALITY)) is not None}
-    ties = {model: gap for model, gap in found.items() if evidence.negligible(gap)}
+    ties = {model: gap for model, gap in found.items() if _level(evidence, gap)}
     if ties:
         claim = f"{some([first, *ties])} rank equally well"
         detail = f"{first} has {evidence.label(QUALITY)} {known[first].full}. Its difference on the same users, which "
