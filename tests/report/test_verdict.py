@@ -26,11 +26,19 @@ MEMORY = {"memory": {"verdict": "memory", "share": 0.99, "lower": 0.97, "upper":
 
 
 def finding(
-    claim: str, size: float, error: float = 0.0, *, users: int = 100, section: str = "", people: int = 100, **more: bool
+    claim: str,
+    size: float,
+    error: float = 0.0,
+    *,
+    users: int = 100,
+    section: str = "",
+    people: int = 100,
+    equal: bool = False,
+    premise: bool = False,
 ) -> Finding:
     """One of a section of its own where none is named, which touches so many of 100 people."""
-    effect = Effect.within(size, error, users, equal=more.pop("equal", False))
-    return Finding(claim, "", section or claim, effect, touched=Touched(people, 100), **more)
+    effect = Effect.within(size, error, users, equal=equal)
+    return Finding(claim, "", section or claim, effect, touched=Touched(people, 100), premise=premise)
 
 
 def order(*findings: Finding) -> list[str]:
@@ -140,8 +148,14 @@ class TestFloors:
         run = write_run(tmp_path, [Model("A", [reachability(PAIRS), agency()])])
         floors = {own.measure.metric: own.measure.floors for own in report.verdict(run).findings if own.measure}
         assert floors["lift"] == {"A recommender that does not react": f"{TIMES}1.00"}
-        assert floors["future_lift"] == {"A recommender that does not react": f"{TIMES}1.00"}
+        assert floors["future_lift"] == {}  # what is rated is not shown again, which makes all else likelier anyway
         assert floors["past_unstable_share"] == {"A recommender that does not react": "0.0%"}
+
+    def test_where_what_is_rated_is_not_shown_again_there_is_no_such_value(self, tmp_path: Path) -> None:
+        result = reachability(PAIRS, facts={"actions": {"kind": "future", "k": 5}})
+        (finding,) = report.verdict(write_run(tmp_path, [Model("A", [result])])).findings
+        assert finding.measure is not None
+        assert finding.measure.floors == {}
 
     def test_a_best_case_is_set_beside_what_is_so_without_strategy(self, tmp_path: Path) -> None:
         by = groups("history", "discovery", {"few": HIGH, "many": LOW}, {"few": 0.2, "many": 0.05})

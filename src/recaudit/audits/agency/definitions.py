@@ -16,6 +16,8 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
     }[when]
     own, others = ("4.2", "4.4") if when == "past" else ("4.1", "4.3")
     made, moved = ("could have made", "could have moved") if when == "past" else ("can make", "can move")
+    # What is rated from now on is not recommended again, so that all else becomes likelier with any recommender.
+    unmoved = 1.0 if when == "past" else None
     lift = f"How many times likelier a user {made} an item at best, {free}"
     move = f"How far another user {moved} what a user is recommended, {free}"
     return (
@@ -27,7 +29,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 and up; 1: no likelier than it is anyway; 2: twice as likely.",
             "higher",
             "times",
-            still=1.0,
+            still=unmoved,
         ),
         Metric(
             f"{when}_mean_lift",
@@ -37,7 +39,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 and up; 1: no likelier than it is anyway.",
             "higher",
             "times",
-            still=1.0,
+            still=unmoved,
         ),
         Metric(
             f"{when}_doubled",
@@ -47,7 +49,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 to 1; 0: nothing can be doubled; 1: everything can.",
             "higher",
             "share",
-            still=0.0,
+            still=None if unmoved is None else 0.0,
         ),
         Metric(
             f"{when}_instability",

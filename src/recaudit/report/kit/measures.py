@@ -20,8 +20,9 @@ def measure(evidence: Evidence, model: str, metric: str, *groups: GroupEstimate,
     definition = evidence.definitions[metric]
     beside = {name: _numbers(evidence, name, metric, groups, audit) for name in evidence.references if name != model}
     floors = {name: _from_to([other.text for other in found]) for name, found in beside.items() if found}
-    if definition.still is not None:
-        floors[STILL] = definition.written(definition.still)
+    still = _still(evidence, metric, audit)
+    if still is not None:
+        floors[STILL] = definition.written(still)
     if all(one.before for one in own):
         floors[WITHOUT_STRATEGY] = _from_to([one.before for one in own])
     if metric == "share" and all(one.baseline is not None for one in own):
@@ -55,6 +56,13 @@ def _numbers(
     }
     found = [named[group.by, group.name] for group in groups if (group.by, group.name) in named]
     return found if len(found) == len(groups) else []
+
+
+def _still(evidence: Evidence, metric: str, audit: str) -> float | None:
+    """What a recommender has that does not react. Items that are rated one after the other are not recommended again,
+    so that all else becomes likelier with any recommender: then there is no such number."""
+    actions = evidence.settings.get(audit or evidence.owners[metric], {}).get("actions", {})
+    return None if actions.get("kind") == "future" else evidence.definitions[metric].still
 
 
 def _from_to(texts: list[str]) -> str:
