@@ -1,6 +1,7 @@
-"""So what: the findings of a run in plain sentences, and the HTML page a person reads."""
+"""So what: the verdict on a run, its findings in plain sentences, and the HTML page a person reads."""
 
-from recaudit.report.kit.numbers import Headline
-from recaudit.report.page import headlines, render, write
+from recaudit.report.kit.claims import Caution, Finding, Headline
+from recaudit.report.page import headlines, render, verdict, write
+from recaudit.report.verdict import RunVerdict
 
-__all__ = ["Headline", "headlines", "render", "write"]
+__all__ = ["Caution", "Finding", "Headline", "RunVerdict", "headlines", "render", "verdict", "write"]
