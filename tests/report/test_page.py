@@ -259,7 +259,7 @@ class TestWhatIsShown:
         ]
         html = report.render(write_run(tmp_path, models))
         cells = re.findall(
-            r'<td class="number ?(\w*)">(?:<span class="badge.*?</span>)?<span class="value">([\d.]+)', html
+            r'<td class="number ?(\w*)"[^>]*>(?:<span class="badge.*?</span>)?<span class="value">([\d.]+)', html
         )
         assert ("best", "0.300") in cells
         assert ("near", "0.270") in cells

@@ -8,7 +8,7 @@ from pathlib import Path
 from recaudit.folders import REPORT, keep
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of, gaps, headlines_of, left_out_lines
-from recaudit.report.kit.charts import series_color
+from recaudit.report.kit.comparisons import model_colors
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import FEWEST_USERS, Headline, listing
 from recaudit.report.sections.exposure import SMALLEST_SHARE
@@ -54,7 +54,7 @@ def render(run: Run) -> str:
         more={title: own for title, own in more.items() if own},
         fewest_users=FEWEST_USERS,
         sections=[(section.template, {**content, "notes": section.notes()}) for section, content in found.items()],
-        colors={model: series_color(place) for place, model in enumerate(evidence.models)},
+        colors=model_colors(evidence),
         methods=[content["methods"] for content in found.values() if "methods" in content],
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),

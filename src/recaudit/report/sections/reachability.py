@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, floor, log10
 from typing import Any, Literal, final
 
@@ -13,7 +13,15 @@ import polars as pl
 from recaudit.metrics.numbers import TIMES, chance, percent, times
 from recaudit.report.evidence import Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.comparisons import MOST_ROWS, NumberTable, TableCell, TableRow, by_group, overview
+from recaudit.report.kit.comparisons import (
+    MOST_ROWS,
+    NumberTable,
+    TableRow,
+    by_group,
+    model_colors,
+    number_cell,
+    overview,
+)
 from recaudit.report.kit.notes import CHOSEN, basis
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, in_logs, of_share, plural, standing
 from recaudit.report.sections.section import Section
@@ -188,6 +196,7 @@ def chances(evidence: Evidence, model: str) -> kit.Figure | None:
 def lifts(evidence: Evidence) -> kit.Figure | None:
     """How many pairs can be lifted how far: a histogram for each model, drawn as a line."""
     rows: kit.Rows = []
+    colors = model_colors(evidence)
     for model, reach in evidence.each(AUDIT, Reach.of).items():
         total = reach.lifts["pairs"].sum()
         shares = {step: pairs / total for step, pairs in reach.lifts.iter_rows()}
@@ -196,18 +205,18 @@ def lifts(evidence: Evidence) -> kit.Figure | None:
             start, share = 10 ** (STEP * step), shares.get(step, 0.0)
             told = f"{percent(share)} of pairs from {times(start)} to {times(start * 10**STEP)}"
             middle = start * 10 ** (STEP / 2)
-            rows.append({**kit.in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
+            rows.append({**kit.in_series(colors, model), "x": middle, "y": round(share, 5), "told": told})
     if not rows:
         return None
     edges = [row["x"] for row in rows]
     # The line at 1 belongs to the picture even where all lifts lie on one side of it.
     x = _log("x", "lift: best chance / chance without strategy", min(0.9, *edges), max(1.1, *edges), "~r", TIMES)
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
-    lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="monotone")
+    lines = kit.chart(rows, colors).mark_line(strokeWidth=2, interpolate="monotone")
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]
     about = f"Histogram of the lift of all pairs for each model. On average: {', '.join(means) or 'not available'}."
     rule = kit.chart([{"x": 1}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x=x)
-    curves = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    curves = lines.encode(x, y, kit.by_series(colors), kit.tooltip("model"))
     return kit.figure("How far a chance can be lifted", about, 320, rule, curves)
 
 
@@ -379,6 +388,7 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
     users = [_user(row) for row in reach.users.sort("discovery", "user").head(MOST_ROWS).iter_rows(named=True)]
     items = [_item(row) for row in reach.items.head(MOST_ROWS).iter_rows(named=True)]
     hard = "Items that the fewest users can make likelier than by chance"
+    columns = ["item", "reached_by", "best_chance", "ratings"]
     settled = reach.statuses[Status.SOLVED.value] == reach.pairs
     return {
         "model": model,
@@ -388,7 +398,7 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
         "points": len(reach.points),
         "parts": [part for metric, by in groupings.items() if (part := by_group(evidence, metric, by, before=model))],
         "users": NumberTable("Users who can discover least", ["User", "Discovery", "Lift"], users),
-        "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items),
+        "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items, columns),
         "unreached": len(reach.unreached),
         "undecided": reach.undecided,
         "example": reach.example,
@@ -396,11 +406,13 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
 
 
 def _user(row: Mapping[str, Any]) -> TableRow:
-    lift = NOT_AVAILABLE if row["log_lift"] is None else times(exp(row["log_lift"]))
-    discovery = TableCell(percent(row["discovery"]), before=percent(row["baseline_discovery"]))
-    return TableRow(row["user"], [discovery, TableCell(lift)])
+    lift = None if row["log_lift"] is None else exp(row["log_lift"])
+    discovery = number_cell(percent(row["discovery"]), row["discovery"], baseline=row["baseline_discovery"])
+    discovery = replace(discovery, before=percent(row["baseline_discovery"]))
+    return TableRow(row["user"], [discovery, number_cell(NOT_AVAILABLE if lift is None else times(lift), lift)])
 
 
 def _item(row: Mapping[str, Any]) -> TableRow:
-    cells = [f"{count(row['reached_by'])} of {count(row['users'])}", chance(row["best"]), count(row["ratings"])]
-    return TableRow(row["title"], [TableCell(text) for text in cells])
+    reached = number_cell(f"{count(row['reached_by'])} of {count(row['users'])}", row["reached_by"], of=row["users"])
+    best = number_cell(chance(row["best"]), row["best"])
+    return TableRow(row["title"], [reached, best, number_cell(count(row["ratings"]), row["ratings"])])

@@ -83,7 +83,7 @@ def against_rating(
     numbers = [f"{row['recommender']}: {row['told']}" for row in rows]
     numbers += [f"{name}, beyond the edge: {title} {estimate.full}" for name, estimate in off.items()]
     about = f"{rated} against {title} in {arena.name}, a point for each recommender. {'; '.join(numbers)}."
-    return kit.figure(heading, about, _PLOT, *layers)
+    return kit.figure(heading, about, _PLOT, *layers, note=kit.unnamed(sides, "recommender"))
 
 
 def _published(arena: Arena, names: list[str], measures: tuple[str, str]) -> kit.Rows:
@@ -142,7 +142,7 @@ def correlations(study: Study, metric: str) -> kit.Figure | None:
     label = study.label(metric)
     told = "; ".join(f"{row['environment']} {row['told']}" for row in rows)
     about = f"Spearman's rank correlation of {label} with the mean rating, by environment: {told}."
-    return kit.figure(f"{label} and mean rating", about, kit.ROW * max(2, len(rows)), *layers)
+    return kit.figure(f"{label} and mean rating", about, kit.height_of(max(2, len(rows))), *layers)
 
 
 def known_people(study: Study, arena: Arena) -> kit.Figure | None:
@@ -165,7 +165,7 @@ def known_people(study: Study, arena: Arena) -> kit.Figure | None:
         layers.append(kit.chart(edge).mark_text(x="width", align="right", fill=kit.MUTED).encode(y, alt.Text("note:N")))
     told = ", ".join(f"{name} {known[name].full}" for name in names)
     about = f"Population RMSE at the end in {arena.name}, lower is better: {told}."
-    return kit.figure("Error over everybody and everything, at the end", about, kit.ROW * len(names), *layers)
+    return kit.figure("Error over everybody and everything, at the end", about, kit.height_of(len(names)), *layers)
 
 
 def _named(axis: str, estimate: Estimate) -> dict[str, float | None]:
