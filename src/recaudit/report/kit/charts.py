@@ -193,7 +193,7 @@ PLACES: tuple[tuple[str, Align, int, int], ...] = (
 """For each side of a point how its label is aligned, and how far it is moved; the first is the best."""
 _LEVELS = (0, -13, 13, -26, 26)
 """How far a note at the edge may be moved up or down."""
-_CROWDED = 0.2
+_CROWDED = 0.1
 """Among many points, a label that would hide or lose this share of its size is left out."""
 
 

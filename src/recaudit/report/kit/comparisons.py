@@ -11,6 +11,7 @@ import altair as alt
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
+from recaudit.status import Status
 
 _NOT_RUN = "this audit was not run for the model"
 _RAW = ("value", "lower", "upper", "baseline")
@@ -36,7 +37,7 @@ class TableCell:
     few: str = ""
     """How many users it stands on, where these are too few for a finding."""
     published: str = ""
-    raw: Mapping[str, float] = field(default_factory=dict)
+    raw: Mapping[str, float | str] = field(default_factory=dict)
     """What the text was rounded from, under `value`, and what belongs to it; for downloads."""
 
 
@@ -72,6 +73,7 @@ def cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> 
         return TableCell(NOT_AVAILABLE, reason=reason)
     found = {name: getattr(estimate, name) for name in _RAW}
     raw = {name: number for name, number in found.items() if number is not None}
+    raw |= {} if estimate.status == Status.SOLVED else {"status": estimate.status}
     return TableCell(estimate.text, estimate.interval, estimate.before, mark, raw=raw)
 
 

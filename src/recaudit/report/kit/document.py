@@ -28,14 +28,8 @@ def rendered(template: str, **content: Any) -> str:
     # What the browser may do: run this very script and no other, and load nothing from anywhere. A chart that is saved
     # as PNG is painted from an image in a data address.
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
-    shared = {
-        "theme": THEME,
-        "style": Markup(_file("style.css")),
-        "script": Markup(script),
-        "content_policy": policy,
-        "others": OTHERS,
-    }
-    return _environment().get_template(template).render(**shared, **content)
+    shared = {"style": Markup(_file("style.css")), "script": Markup(script), "content_policy": policy}
+    return _environment().get_template(template).render(theme=THEME, others=OTHERS, **shared, **content)
 
 
 def script_json(value: object) -> Markup:

@@ -204,7 +204,7 @@ def tradeoff(evidence: Evidence) -> kit.Figure | None:
     top = max(height for _, height in points.values()) or 1.0
     sides = kit.label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
     rows: kit.Rows = []
-    for model, (x, y) in points.items():
+    for model, (x, y) in reversed(points.items()):  # the best on top
         told = f"{evidence.label(QUALITY)} {quality[model].full}, coverage {coverage[model].full}"
         main = model == evidence.main
         rows.append({"model": model, "main": main, "x": x, "y": y, "side": sides[model], "told": told})
@@ -339,9 +339,8 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
     )
     most = [f"{row['bar']} {row['told']}" for row in rows if row["place"] == places[-1]]
     about = f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}."
-    return kit.figure(
-        "By popularity", about, kit.height_of(1 + len(quarters)), chart, title="Share of recommendations by popularity"
-    )
+    title = f"{evidence.label('share')} by popularity"
+    return kit.figure("By popularity", about, kit.height_of(1 + len(quarters)), chart, title=title)
 
 
 @final

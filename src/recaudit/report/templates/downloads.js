@@ -26,9 +26,10 @@ function tableRows(table) {
   const heads = [...table.tHead.rows[0].cells];
   const columns = heads.flatMap((head, place) => {
     if (head.tagName === "TD") return []; // a drawing, not a column
-    const endings = new Set(lines.flatMap((line) => Object.keys(line[place])));
+    const found = new Set(lines.flatMap((line) => Object.keys(line[place])));
+    const endings = found.delete("missing") ? [...found, "missing"] : [...found];
     const name = head.dataset.name ?? textOf(head);
-    return [...endings].map((ending) => ({ place, ending, name: ending ? `${name}_${ending}` : name }));
+    return endings.map((ending) => ({ place, ending, name: ending ? `${name}_${ending}` : name }));
   });
   const rows = lines.map((line) => columns.map(({ place, ending }) => line[place][ending] ?? ""));
   return [columns.map((column) => column.name), ...rows];
@@ -52,12 +53,19 @@ function keysOf(figure) {
 
 function drawnKey(key, x, y) {
   const color = getComputedStyle(key).getPropertyValue("--key").trim() || "var(--ink)";
+  const [middle, height] = [x + 8, y - 4];
+  const box = (width, high, more = {}) =>
+    drawn("rect", { x: middle - width / 2, y: height - high / 2, width, height: high, fill: color, ...more });
+  const signs = {
+    ".line": () => box(16, 3),
+    ".square": () => box(10, 10),
+    ".rival": () => box(7, 7, { transform: `rotate(45 ${middle} ${height})` }),
+    ".ring": () => box(9, 9, { rx: 5, fill: "none", stroke: "var(--ink)" }),
+    ".other": () => box(6, 6, { rx: 3, opacity: 0.55 }),
+    ".key": () => box(10, 10, { rx: 5 }),
+  };
+  const sign = Object.entries(signs).find(([kind]) => key.matches(kind))[1]();
   const group = drawn("g", {});
-  const sign = key.matches(".ring")
-    ? drawn("circle", { cx: x + 8, cy: y - 4, r: 4, fill: "none", stroke: "var(--ink)" })
-    : key.matches(".line")
-      ? drawn("rect", { x, y: y - 5.5, width: 16, height: 3, fill: color })
-      : drawn("rect", { x: x + 3, y: y - 9, width: 10, height: 10, rx: key.matches(".square") ? 1 : 5, fill: color });
   group.append(sign, drawn("text", { x: x + 22, y, fill: "var(--ink)" }, textOf(key)));
   return group;
 }
