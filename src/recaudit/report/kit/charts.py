@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Any, Literal, final
 
 import altair as alt
@@ -28,6 +29,8 @@ STEPS = 4
 """How many steps of one colour the style sheet defines, for groups that have an order."""
 ROW, CLOSE_ROW, MANY_ROWS = 24, 18, 12
 """Pixels for a row of a chart, and for one of more than so many rows."""
+_POWERS = 6
+"""So many powers of ten are written out beside each other on an axis."""
 MOST_CATEGORIES = 20
 """A chart shows the categories with the most ratings, up to this many; the table beneath it has all."""
 
@@ -126,6 +129,18 @@ def value_axis(metric: Metric, **options: Any) -> alt.Axis:
 def tick_axis(ticks: Sequence[float], **options: Any) -> alt.Axis:
     """An axis with a label at each of these ticks, and at no other."""
     return alt.Axis(values=list(ticks), tickCount=len(ticks), labelOverlap=False, **options)
+
+
+def log_axis(field: Literal["x", "y"], title: str, low: float, high: float, form: str, sign: str = "") -> alt.X | alt.Y:
+    """A logarithmic axis with a handful of round numbers on it, in short where they are many powers of ten apart."""
+    powers = [10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 1)]
+    finer = [step * power for power in powers for step in (1, 2, 5)]
+    form, every = ("~e", 1 + len(powers) // _POWERS) if len(powers) > _POWERS else (form, 1)
+    ticks = [tick for tick in (finer if len(powers) < 3 else powers[::every]) if low <= tick <= high]
+    axis = tick_axis(ticks, labelExpr=f"'{sign}' + format(datum.value, '{form}')", grid=True)
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    channel = alt.X if field == "x" else alt.Y
+    return channel(f"{field}:Q", title=title, axis=axis, scale=scale)
 
 
 def tooltip(*fields: str) -> list[alt.Tooltip]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import exp, floor, log10
-from typing import Any, Literal, final
+from math import exp
+from typing import Any, final
 
 import altair as alt
 import polars as pl
@@ -176,8 +176,8 @@ def chances(evidence: Evidence, model: str) -> kit.Figure | None:
         rows.append({"user": row["user"], "item": row["title"], **place, "told": told})
     before, best = ([row[side] for row in rows] for side in ("x", "y"))
     left, right = min(before), max(before)
-    x = _log("x", "chance without strategy", 0.9 * left, 1.1 * right, "~%")
-    y = _log("y", "best chance", 0.9 * min(left, *best), 1.1 * max(right, *best), "~%")
+    x = kit.log_axis("x", "chance without strategy", 0.9 * left, 1.1 * right, "~%")
+    y = kit.log_axis("y", "best chance", 0.9 * min(left, *best), 1.1 * max(right, *best), "~%")
     line = kit.chart([{"x": left, "y": left}, {"x": right, "y": right}])
     name = kit.chart([{"x": right, "y": right, "note": "no say"}])
     above = sum(b > a for a, b in zip(before, best, strict=True))
@@ -210,7 +210,8 @@ def lifts(evidence: Evidence) -> kit.Figure | None:
         return None
     edges = [row["x"] for row in rows]
     # The line at 1 belongs to the picture even where all lifts lie on one side of it.
-    x = _log("x", "lift: best chance / chance without strategy", min(0.9, *edges), max(1.1, *edges), "~r", TIMES)
+    low, high = min(0.9, *edges), max(1.1, *edges)
+    x = kit.log_axis("x", "lift: best chance / chance without strategy", low, high, "~r", TIMES)
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
     lines = kit.chart(rows, colors).mark_line(strokeWidth=2, interpolate="monotone")
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]
@@ -218,17 +219,6 @@ def lifts(evidence: Evidence) -> kit.Figure | None:
     rule = kit.chart([{"x": 1}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x=x)
     curves = lines.encode(x, y, kit.by_series(colors), kit.tooltip("model"))
     return kit.figure("How far a chance can be lifted", about, 320, rule, curves)
-
-
-def _log(field: Literal["x", "y"], title: str, low: float, high: float, form: str, sign: str = "") -> alt.X | alt.Y:
-    """A logarithmic axis with a handful of round numbers on it."""
-    powers = [10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 1)]
-    finer = [step * power for power in powers for step in (1, 2, 5)]
-    ticks = [tick for tick in (finer if len(powers) < 3 else powers) if low <= tick <= high]
-    axis = kit.tick_axis(ticks, labelExpr=f"'{sign}' + format(datum.value, '{form}')", grid=True)
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    channel = alt.X if field == "x" else alt.Y
-    return channel(f"{field}:Q", title=title, axis=axis, scale=scale)
 
 
 NOTABLE = 0.05
@@ -397,7 +387,9 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
         "chances": chances(evidence, model),
         "points": len(reach.points),
         "parts": [part for metric, by in groupings.items() if (part := by_group(evidence, metric, by, before=model))],
-        "users": NumberTable("Users who can discover least", ["User", "Discovery", "Lift"], users),
+        "users": NumberTable(
+            "Users who can discover least", ["User", "Discovery", "Lift"], users, ["user", "discovery", "lift"]
+        ),
         "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items, columns),
         "unreached": len(reach.unreached),
         "undecided": reach.undecided,
