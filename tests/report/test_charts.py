@@ -251,7 +251,7 @@ class TestOneModelOrMany:
         assert [row.name for row in many.rows] == [f"M{place}" for place in range(9)]
         assert [[cell.raw["value"] for cell in row.cells] for row in many.rows] == [[0.1, 0.6]] * 9
 
-    @pytest.mark.parametrize(("low", "ticks"), [(0.5, 6), (1e-3, 5), (1e-12, 5)])
+    @pytest.mark.parametrize(("low", "ticks"), [(2.0, 4), (1e-3, 5), (1e-12, 5)])
     def test_a_logarithmic_axis_has_a_handful_of_labels(self, low: float, ticks: int) -> None:
         axis = log_axis("x", "chance", low, 20.0, "~%").to_dict()["axis"]
         assert len(axis["values"]) == ticks
