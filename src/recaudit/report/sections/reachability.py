@@ -210,8 +210,8 @@ def lifts(evidence: Evidence) -> kit.Figure | None:
         return None
     edges = [row["x"] for row in rows]
     # The line at 1 belongs to the picture even where all lifts lie on one side of it.
-    low, high = min(0.9, *edges), max(1.1, *edges)
-    x = kit.log_axis("x", "lift: best chance / chance without strategy", low, high, "~r", TIMES)
+    left, right = min(0.9, *edges), max(1.1, *edges)
+    x = kit.log_axis("x", "lift: best chance / chance without strategy", left, right, "~r", TIMES)
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
     lines = kit.chart(rows, colors).mark_line(strokeWidth=2, interpolate="monotone")
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]

@@ -120,13 +120,13 @@ def _rings(rows: kit.Rows, beside: kit.Rows, x: alt.X, y: alt.Y, color: alt.Colo
 
 
 def correlations(study: Study, metric: str) -> kit.Figure | None:
-    """Spearman of a metric on the log with the mean rating, for each environment (Figure 4)."""
+    """Spearman of a metric on the log with the mean rating, for each environment (Figure 4); one alone is a number."""
     rows: kit.Rows = [
         {"environment": arena.name, **kit.drawn(found.estimate), "published": found.published}
         for arena in study.arenas
         if (found := arena.correlations[metric]).estimate.value is not None
     ]
-    if not rows:
+    if len(rows) < 2 and not any(row["published"] is not None for row in rows):
         return None
     y = kit.rows_of("environment", [arena.name for arena in study.arenas])
     axis = alt.Axis(values=[-1, -0.5, 0, 0.5, 1], grid=True)

@@ -80,8 +80,8 @@ _PARTS = (("recommender", ""), ("policy", {"kind": "top-1"}))
 
 def overview_of(study: Study) -> dict[str, Any] | None:
     """Offline against online, over all environments; None where no order can be compared with another."""
-    figures = existing(charts.correlations(study, metric) for metric in OFFLINE)
-    if not figures:
+    found = [own for arena in study.arenas for own in arena.correlations.values()]
+    if all(own.estimate.value is None for own in found):
         return None
     rows = []
     for arena in study.arenas:
@@ -92,11 +92,10 @@ def overview_of(study: Study) -> dict[str, Any] | None:
     headings = [heading for metric in OFFLINE for heading in (study.label(metric), "p-value")]
     names = [name for metric in OFFLINE for name in (f"{metric}_spearman", f"{metric}_p_value")]
     columns, names = ["Environment", *headings, "Recommenders"], ["environment", *names, "recommenders"]
-    published = [own.published for arena in study.arenas for own in arena.correlations.values()]
     return {
-        "figures": figures,
+        "figures": existing(charts.correlations(study, metric) for metric in OFFLINE),
         "table": NumberTable("Spearman by environment", columns, rows, names),
-        "beside_published": any(value is not None for value in published),
+        "beside_published": any(own.published is not None for own in found),
     }
 
 
