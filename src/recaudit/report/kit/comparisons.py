@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import altair as alt
 
@@ -77,9 +77,11 @@ def cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> 
     return TableCell(estimate.text, estimate.interval, estimate.before, mark, raw=raw)
 
 
-def number_cell(text: str, value: float | None, **more: float) -> TableCell:
-    """A number that is no estimate, as it is written and as it is, with what else belongs to it."""
-    return TableCell(text) if value is None else TableCell(text, raw={"value": value, **more})
+def number_cell(value: float | None, written: Callable[[Any], str]) -> TableCell:
+    """A number that is no estimate, as it is and as it is written, or `n/a`."""
+    if value is None:
+        return TableCell(NOT_AVAILABLE, reason="there was nothing to measure")
+    return TableCell(written(value), raw={"value": value})
 
 
 def user_cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> TableCell:
@@ -138,7 +140,7 @@ def _group_table(evidence: Evidence, metric: str, by: str, audit: str) -> Number
     rows = []
     for name, found in named.items():
         own = next(iter(found.values()))
-        baseline = [number_cell(own.compared, own.baseline) for _ in compares]
+        baseline = [number_cell(own.baseline, own.metric.written) for _ in compares]
         rows.append(TableRow(name, [*baseline, *(user_cell(found.get(model)) for model in models)]))
     caption, columns = f"{evidence.label(metric, audit)} by {by}", [*compares, *models]
     if len(columns) <= max(len(rows), kit.SERIES):

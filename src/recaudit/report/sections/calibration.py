@@ -385,7 +385,7 @@ def _curve(evidence: Evidence, found: RerankedLists) -> NumberTable:
     """One model's numbers along the weight: paper 004, Table 2."""
     names, rows = (KL, "recall"), []
     for point in found.curve.iter_rows(named=True):
-        cells = [number_cell(evidence.definitions[name].written(point[name]), point[name]) for name in names]
+        cells = [number_cell(point[name], evidence.definitions[name].written) for name in names]
         cells.append(TableCell("best bargain" if point == found.best_bargain else ""))
         rows.append(TableRow(f"{point['at']:g}", cells))
     labels = [evidence.label(name, RERANKING) for name in names]

@@ -26,7 +26,7 @@ from recaudit.report.kit.comparisons import (
     number_cell,
     overview,
 )
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, of_share, plural
+from recaudit.report.kit.numbers import Finding, count, of_share, plural
 from recaudit.report.sections.section import Section
 
 ENOUGH_RATINGS = 10
@@ -114,10 +114,8 @@ class ItemsSection(Section):
         best = best_hidden(items)
         rows = []
         for row in most.head(MOST_ROWS).iter_rows(named=True):
-            part = row["recommended"] / users if users else None
-            share = number_cell(NOT_AVAILABLE if part is None else percent(part), part)
-            lists = number_cell(count(row["recommended"]), row["recommended"])
-            rows.append(TableRow(row["title"], [lists, share, *_rated(row)]))
+            share = number_cell(row["recommended"] / users if users else None, percent)
+            rows.append(TableRow(row["title"], [number_cell(row["recommended"], count), share, *_rated(row)]))
         hidden = [TableRow(row["title"], _rated(row)) for row in best.head(MOST_ROWS).iter_rows(named=True)]
         rated, named = ["Ratings", "Mean rating"], ["ratings", "mean_rating"]
         first = ["item", "lists", "share_of_users"]
@@ -132,9 +130,7 @@ class ItemsSection(Section):
 
 
 def _rated(row: Mapping[str, Any]) -> list[TableCell]:
-    mean = row["mean_rating"]
-    ratings = number_cell(count(row["ratings"]), row["ratings"])
-    return [ratings, number_cell(NOT_AVAILABLE if mean is None else f"{mean:.2f}", mean)]
+    return [number_cell(row["ratings"], count), number_cell(row["mean_rating"], "{:.2f}".format)]
 
 
 SMALLEST_SHARE = 0.01

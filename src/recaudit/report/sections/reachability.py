@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp
 from typing import Any, final
 
@@ -16,6 +16,7 @@ from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import (
     MOST_ROWS,
     NumberTable,
+    TableCell,
     TableRow,
     by_group,
     model_colors,
@@ -23,7 +24,7 @@ from recaudit.report.kit.comparisons import (
     overview,
 )
 from recaudit.report.kit.notes import CHOSEN, basis
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, in_logs, of_share, plural, standing
+from recaudit.report.kit.numbers import Finding, count, in_logs, of_share, plural, standing
 from recaudit.report.sections.section import Section
 from recaudit.seeding import generator
 from recaudit.status import Status
@@ -399,12 +400,12 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
 
 def _user(row: Mapping[str, Any]) -> TableRow:
     lift = None if row["log_lift"] is None else exp(row["log_lift"])
-    discovery = number_cell(percent(row["discovery"]), row["discovery"], baseline=row["baseline_discovery"])
-    discovery = replace(discovery, before=percent(row["baseline_discovery"]))
-    return TableRow(row["user"], [discovery, number_cell(NOT_AVAILABLE if lift is None else times(lift), lift)])
+    found, before = row["discovery"], row["baseline_discovery"]
+    discovery = TableCell(percent(found), before=percent(before), raw={"value": found, "baseline": before})
+    return TableRow(row["user"], [discovery, number_cell(lift, times)])
 
 
 def _item(row: Mapping[str, Any]) -> TableRow:
-    reached = number_cell(f"{count(row['reached_by'])} of {count(row['users'])}", row["reached_by"], of=row["users"])
-    best = number_cell(chance(row["best"]), row["best"])
-    return TableRow(row["title"], [reached, best, number_cell(count(row["ratings"]), row["ratings"])])
+    by, users = row["reached_by"], row["users"]
+    reached = TableCell(f"{count(by)} of {count(users)}", raw={"value": by, "of": users})
+    return TableRow(row["title"], [reached, number_cell(row["best"], chance), number_cell(row["ratings"], count)])

@@ -87,8 +87,8 @@ def overview_of(study: Study) -> dict[str, Any] | None:
     for arena in study.arenas:
         own = [arena.correlations[metric] for metric in OFFLINE]
         cells = [made for each in own for made in (cell(each.estimate, "", _NOTHING), _p_value(each, arena.trials))]
-        most = max(each.recommenders for each in own)
-        rows.append(TableRow(arena.name, [*cells, number_cell(str(most), most)]))
+        cells.append(number_cell(max(each.recommenders for each in own), str))
+        rows.append(TableRow(arena.name, cells))
     headings = [heading for metric in OFFLINE for heading in (study.label(metric), "p-value")]
     names = [name for metric in OFFLINE for name in (f"{metric}_spearman", f"{metric}_p_value")]
     columns, names = ["Environment", *headings, "Recommenders"], ["environment", *names, "recommenders"]
@@ -102,7 +102,7 @@ def overview_of(study: Study) -> dict[str, Any] | None:
 def _p_value(own: Correlation, trials: int) -> TableCell:
     if own.p_value is None or trials == 1:
         return cell(None, reason="one trial is not enough" if trials == 1 else _NOTHING)
-    return number_cell(p_value_text(own.p_value).removeprefix("p ").removeprefix("= "), own.p_value)
+    return number_cell(own.p_value, lambda value: p_value_text(value).removeprefix("p ").removeprefix("= "))
 
 
 def section_of(study: Study, arena: Arena) -> dict[str, Any]:
