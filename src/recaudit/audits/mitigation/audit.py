@@ -11,7 +11,7 @@ from recaudit.audits.audit import Context, ListAudit, Subject, Verb
 from recaudit.audits.lists.recommend import check_length, gives_lists
 from recaudit.audits.mitigation.definitions import BORROWED, METRICS, ORDER
 from recaudit.audits.mitigation.levers import Setting, levers_of
-from recaudit.audits.mitigation.measures import Yardstick
+from recaudit.audits.mitigation.measures import Yardstick, by_reason
 from recaudit.audits.mitigation.turned import Turned
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
@@ -137,11 +137,11 @@ class Mitigation(ListAudit):
         if gives_lists(model):
             raise NotSupportedError(f"{type(model).__name__} gives lists, without scores: there is nothing to turn.")
         yardstick = Yardstick(self, model.data, test, context)
-        levers, left_out = levers_of(self, subject, context)
+        levers, lacking = levers_of(self, subject, context)
         plain = yardstick.measure(Setting(0.0, model, Top1(), self.softmax))
         turned = [Turned.of(lever, yardstick, plain) for lever in levers]
-        for why, names in (*plain.left_out.items(), *(own for each in turned for own in each.left_out)):
-            left_out[why] = list(dict.fromkeys([*left_out.get(why, []), *names]))
+        others = (own for each in turned for own in each.left_out if own[0] not in plain.left_out)
+        left_out = by_reason([*lacking.items(), *plain.left_out.items(), *others])
         users = plain.users
         for each in turned:
             users = users.join(each.users, on="user", how="left", maintain_order="left")

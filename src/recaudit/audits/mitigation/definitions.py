@@ -86,6 +86,8 @@ PLACES = ("list_reach", "list_reach_limit")
 REPLACED = ("list_instability",)
 ORDER = (*ACCURATE, *FUTURE, *FOLDED, *EXPOSED, *REACHED, *PLACES, *MOVED, *REPLACED)
 """Every metric, in the order in which tables have them."""
+CHANGING = tuple(name for name in ORDER if name not in ("history_future_kl", "list_reach_limit"))
+"""Those whose change says something: what the others are compared with does not change, or is no number of a model."""
 METRICS = tuple(_KNOWN[name] for name in ORDER)
 BORROWED = frozenset(ORDER) - {metric.name for metric in MITIGATION}
 """Those that another audit defines."""

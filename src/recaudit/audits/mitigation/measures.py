@@ -23,6 +23,7 @@ from recaudit.audits.lists.exposure import Exposure, gini, incidence, of_items
 from recaudit.audits.lists.recommend import lists_of
 from recaudit.audits.mitigation.definitions import (
     ACCURATE,
+    CHANGING,
     EXPOSED,
     FOLDED,
     FUTURE,
@@ -267,7 +268,7 @@ class Yardstick:
             for name, status in after.frame.select("metric", "status").iter_rows()
             if name in whole
         }
-        names = [name for name in ORDER if name in after.users.columns and name in before.users.columns]
+        names = [name for name in CHANGING if name in after.users.columns and name in before.users.columns]
         level = self.audit.confidence
         frame = pl.DataFrame(
             [paired_difference(after.users, before.users, name, level) for name in names], SUMMARY_SCHEMA
@@ -307,6 +308,14 @@ def _lacking(names: Iterable[str], why: str) -> Numbers:
     return Numbers(pl.DataFrame(schema=SUMMARY_SCHEMA), pl.DataFrame(), _NO_LISTS, _NO_PAIRS, {why: [*names]})
 
 
+def by_reason(lacking: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
+    """The names of all that is missing for the same reason, each once."""
+    found: dict[str, dict[str, None]] = {}
+    for why, names in lacking:
+        found.setdefault(why, {}).update(dict.fromkeys(names))
+    return {why: [*names] for why, names in found.items()}
+
+
 def _joined(parts: list[Numbers], lists: IntArray) -> Numbers:
     """All numbers of a setting together, in the order of the definitions."""
     numbers = pl.concat([part.frame for part in parts]).filter(pl.col("metric").is_in(ORDER))
@@ -314,7 +323,7 @@ def _joined(parts: list[Numbers], lists: IntArray) -> Numbers:
     first, *others = (part.users for part in parts if part.users.width)
     for people in others:
         first = first.join(people, on="user", how="left", maintain_order="left")
-    left_out = {why: names for part in parts for why, names in part.left_out.items()}
+    left_out = by_reason(own for part in parts for own in part.left_out.items())
     pairs = next((part.pairs for part in parts if part.pairs.width), _NO_PAIRS)
     return Numbers(frame.with_columns(baseline=pl.lit(None, pl.Float64)), first, lists, pairs, left_out)
 

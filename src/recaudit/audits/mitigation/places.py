@@ -16,6 +16,7 @@ from torch import Tensor
 
 from recaudit.arithmetic import product
 from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.audits.calibration.calibrator import systems_of
 from recaudit.data.interactions import Interactions
 from recaudit.interventions.ratings import rating_range
 from recaudit.models.base import FittedModel
@@ -65,9 +66,8 @@ class PlaceSearch:
         wanted = np.flatnonzero(found[0] == 0)
         possible = ~self._kept_out(response, candidates, self.targets[wanted])
         found[1, wanted] = possible
-        trial = _Trial(self, user, shown, response, candidates)
-        for place in wanted[possible]:
-            found[0, place] = trial.reaches(int(self.targets[place]))
+        open_to = wanted[possible]
+        found[0, open_to] = _Trial(self, user, shown, response, candidates).reached(self.targets[open_to])
         return found
 
     def _kept_out(self, response: Response, candidates: BoolArray, targets: IntArray) -> BoolArray:
@@ -109,48 +109,56 @@ class _Trial:
         self.lister = search.policy.lister(log)
         self.starts = np.stack([np.full(len(shown), end) for end in (self.low, self.high)])
 
-    def reaches(self, target: int) -> bool:
-        """Whether ratings were found that bring the target into the list.
+    def reached(self, targets: IntArray) -> BoolArray:
+        """(targets,): for which of them ratings were found that bring them into the list.
 
         From the best of a few starts on, the one rating is changed that lifts the target most over the k-th of the
         others, until that is of no use.
         """
-        points, left = np.vstack([self.starts, *self._towards(target)]), self.search.budget
-        lead, best = -np.inf, points[0]
-        while left > 0:
-            points = points[:left]
-            left -= len(points)
-            leads, there = self._tried(points, target)
-            if there:
-                return True
-            if leads.max() <= lead:
-                return False
-            lead, best = leads.max(), points[leads.argmax()]
-            points = _one_changed(best, self.low, self.high)
-        return False
+        found, lead = np.zeros(len(targets), dtype=bool), np.full(len(targets), -np.inf)
+        left, going = self.search.budget, np.arange(len(targets))
+        points = np.stack([np.tile(start, (len(targets), 1)) for start in self.starts], axis=1)
+        points = np.concatenate([points, *self._towards(targets)], axis=1)
+        while left > 0 and len(going):
+            points = points[:, :left]  # (targets that go on, points, actions)
+            left -= points.shape[1]
+            leads, there = self._tried(points, targets[going])
+            found[going] = there.any(axis=1)
+            on = ~there.any(axis=1) & (leads.max(axis=1) > lead[going])
+            lead[going] = leads.max(axis=1)
+            best = points[on, leads[on].argmax(axis=1)]
+            going, points = going[on], _one_changed(best, self.low, self.high)
+        return found
 
-    def _tried(self, points: FloatArray, target: int) -> tuple[FloatArray, bool]:
-        """(points,): how far the target's score is above the k-th of the others; and whether one list has it."""
-        k, model = self.search.lists.shape[1], self.search.model
-        scores = scores_at(self.response, points)
-        allowed = torch.from_numpy(self.candidates).expand(scores.shape) & model.may_show(scores)
-        users = np.full(len(points), self.user)
-        lists = self.lister(scores, allowed.contiguous(), users, k, self.search.rng)
-        others = scores.masked_fill(~allowed, -torch.inf).numpy().copy()
-        own = scores[:, target].numpy()
-        others[:, target] = -np.inf
-        last = np.partition(others, -min(k, others.shape[1]), axis=1)[:, -min(k, others.shape[1])]
-        return own - last, bool((lists == target).any())
+    def _tried(self, points: FloatArray, targets: IntArray) -> tuple[FloatArray, BoolArray]:
+        """(targets, points) each: how far a target is above the k-th of the others, and whether it is in the list.
 
-    def _towards(self, target: int) -> list[FloatArray]:
-        """The ratings that lift the target most over the mean of those that come next, where scores are affine."""
+        The first is a part of the largest score, rounded so that no rounding of scores decides.
+        """
+        scores = scores_at(self.response, points.reshape(-1, points.shape[2]))
+        allowed = torch.from_numpy(self.candidates).expand(scores.shape) & self.search.model.may_show(scores)
+        k, own = self.search.lists.shape[1], np.repeat(targets, points.shape[1])
+        rows = np.arange(len(own))
+        lists = self.lister(scores, allowed.contiguous(), np.full(len(own), self.user), k, self.search.rng)
+        others = scores.masked_fill(~allowed, -torch.inf).numpy()
+        height = others[rows, own]
+        others[rows, own] = -np.inf
+        place = max(0, others.shape[1] - k)
+        with np.errstate(invalid="ignore"):  # two infinities, where hardly anything is left to show
+            above: FloatArray = height - np.partition(others, place, axis=1)[:, place]
+        size = max(float(scores.abs().max()), np.finfo(np.float64).tiny)
+        lead = np.asarray(np.round(np.nan_to_num(above / size), 9), dtype=np.float64)
+        return lead.reshape(points.shape[:2]), (lists == own[:, None]).any(axis=1).reshape(points.shape[:2])
+
+    def _towards(self, targets: IntArray) -> list[FloatArray]:
+        """(targets, 1, actions): what lifts each most over the mean of those that come next; of affine scores alone."""
         if not isinstance(self.response, AffineResponse):
             return []
         middle = scores_at(self.response, self.starts.mean(axis=0)[None])
         rivals = top_items(middle, torch.from_numpy(self.candidates)[None], self.search.lists.shape[1])[0]
         slope = self.response.slope.numpy()
-        ahead = slope[target] - slope[rivals[rivals >= 0]].mean(axis=0)
-        return [np.where(ahead > 0, self.high, self.low)[None]]
+        ahead = slope[targets] - slope[rivals[rivals >= 0]].sum(axis=0) / max(1, (rivals >= 0).sum())
+        return [np.where(ahead > 0, self.high, self.low)[:, None]]
 
 
 @final
@@ -172,12 +180,27 @@ class ReplacementSearch:
 
     def __call__(self, viewers: IntArray) -> FloatArray:
         """(viewers, editors), of these viewers (positions)."""
-        return np.array([[self._pair(int(viewer), int(editor)) for editor in self.editors] for viewer in viewers])
+        return np.stack([self._viewer(int(viewer)) for viewer in viewers])
 
-    def _pair(self, viewer: int, editor: int) -> float:
-        own, rated = (self.lists[user][self.lists[user] >= 0] for user in (viewer, editor))
-        if viewer == editor or not len(own) or not len(rated):
-            return np.nan
+    def _viewer(self, viewer: int) -> FloatArray:
+        """(editors,)"""
+        own, shares = self.lists[viewer][self.lists[viewer] >= 0], np.full(len(self.editors), np.nan)
+        others = np.flatnonzero((self.editors != viewer) & (self.lists[self.editors] >= 0).any(axis=1))
+        if not len(own) or not len(others):
+            return shares
+        parts = [self._moved(viewer, own, int(editor)) for editor in self.editors[others]]
+        scores = torch.cat(parts)
+        allowed = torch.from_numpy(~self.model.data.seen(np.array([viewer]))).expand(scores.shape)
+        allowed = (allowed & self.model.may_show(scores)).contiguous()
+        lists = self._lister(scores, allowed, np.full(len(scores), viewer), self.lists.shape[1], self.rng)
+        gone = 1 - np.isin(lists, own).sum(axis=1) / len(own)
+        starts = np.cumsum([0, *map(len, parts[:-1])])
+        shares[others] = np.maximum.reduceat(gone, starts)
+        return shares
+
+    def _moved(self, viewer: int, own: IntArray, editor: int) -> Tensor:
+        """(points, items): the viewer's scores after each of the ratings that are tried; `own` is the viewer's list."""
+        rated = self.lists[editor][self.lists[editor] >= 0]
         low, high = rating_range(self.model.data.scale)
         response = self.model.respond(viewer, editor, rated)
         points = np.stack([np.full(len(rated), end) for end in (low, high)])
@@ -185,13 +208,8 @@ class ReplacementSearch:
             slope = response.slope.numpy()
             away = slope.sum(axis=0) - 2 * slope[own].sum(axis=0)  # up with what is not in the list, down with what is
             start = np.where(away > 0, high, low)
-            points = np.vstack([points, start[None], _one_changed(start, low, high)])
-        scores = scores_at(response, points)
-        unseen = torch.from_numpy(~self.model.data.seen(np.array([viewer])))
-        allowed = unseen.expand(scores.shape) & self.model.may_show(scores)
-        lists = self._lister(scores, allowed.contiguous(), np.full(len(points), viewer), self.lists.shape[1], self.rng)
-        kept = np.isin(lists, own).sum(axis=1).min()
-        return float(1 - kept / len(own))
+            points = np.vstack([points, start[None], _one_changed(start[None], low, high)[0]])
+        return scores_at(response, points)
 
     @cached_property
     def _lister(self) -> Lister:
@@ -208,13 +226,12 @@ def scores_at(response: Response, points: FloatArray) -> Tensor:
         return response.batch_scores(ratings)
 
 
-def _one_changed(point: FloatArray, low: float, high: float) -> FloatArray:
-    """(actions, actions): the point of lowest and highest ratings with each of them turned to the other end in turn."""
-    return np.where(np.eye(len(point), dtype=bool), low + high - point, point)
+def _one_changed(points: FloatArray, low: float, high: float) -> FloatArray:
+    """(points, actions, actions): points of lowest and highest ratings, with each rating in turn at the other end."""
+    return np.where(np.eye(points.shape[1], dtype=bool), low + high - points[:, None], points[:, None])
 
 
 def _kinds(policy: Calibrated, data: Interactions) -> IntArray:
     """(items,): a number for all items with the same categories, of those that the lists are calibrated to."""
-    named = [policy.categories] if isinstance(policy.categories, str) else [*(policy.categories or {})]
-    shares = np.hstack([data.categories[name].weights.toarray() for name in named])
+    shares = np.hstack([data.categories[name].weights.toarray() for name in systems_of(data, policy.categories)])
     return np.asarray(np.unique(shares, axis=0, return_inverse=True)[1]).ravel()

@@ -93,8 +93,9 @@ class Turned:
 
     @property
     def left_out(self) -> list[tuple[str, list[str]]]:
-        """By reason, what its settings lack."""
-        return [lacking for _, numbers in self._settings for lacking in numbers.left_out.items()]
+        """By reason, the metrics that its settings lack, with the lever's name."""
+        lacking = (own for _, numbers in self._settings for own in numbers.left_out.items())
+        return [(why, [f"{name} ({self.lever.name})" for name in names]) for why, names in lacking]
 
     @property
     def _settings(self) -> list[tuple[Setting, Numbers]]:
