@@ -226,9 +226,7 @@ class TestALeverThatDoesNothing:
         one = pl.DataFrame({"item": train.item_ids, "kind": ["film"] * train.n_items})
         data = train.with_items(one, categories={"kind": "kind"})
         same = RECOMMENDER.fit(data, rng=SEED)
-        found = ra.mitigation(
-            same, split.test, **SMALL, weights=[0.5, 0.99], beta_factors=[], calibrated=Calibrated(categories="kind")
-        )
+        found = ra.mitigation(same, split.test, **SMALL, weights=[0.5, 0.99], beta_factors=[], categories="kind")
         assert found.changes.drop_nulls("value").height >= 18
         assert set(found.changes["value"].drop_nulls()) == {0.0}
         assert set(found.changes["lower"].drop_nulls()) == {0.0}

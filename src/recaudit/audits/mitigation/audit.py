@@ -8,6 +8,7 @@ import polars as pl
 from pydantic import AfterValidator, Field
 
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
+from recaudit.audits.calibration.calibrator import systems_of
 from recaudit.audits.lists.recommend import check_length, gives_lists
 from recaudit.audits.mitigation.definitions import BORROWED, METRICS, ORDER
 from recaudit.audits.mitigation.levers import Setting, levers_of
@@ -15,10 +16,11 @@ from recaudit.audits.mitigation.measures import Yardstick, by_reason
 from recaudit.audits.mitigation.turned import Turned
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
+from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.policies import AnyPolicy, Policy, Softmax, Top1
-from recaudit.policies.calibrated import Calibrated, Share
+from recaudit.policies.calibrated import CalibrationTarget, ScoreTransform, Share
 from recaudit.specification import Count, Number, Some, mistake
 from recaudit.status import Status
 
@@ -68,7 +70,7 @@ class MitigationResult(Result):
 
 
 @final
-class Mitigation(ListAudit):
+class Mitigation(ListAudit, CalibrationTarget):
     """What mitigation costs and gives: a model's levers, before and after, in the eyes of all audits.
 
     Levers: the weight of calibrated re-ranking ("weight", paper 004), the weight of unobserved pairs of a recommender
@@ -90,9 +92,8 @@ class Mitigation(ListAudit):
 
     weights: Annotated[tuple[Share, ...], AfterValidator(_ascending)] = (0.5, 0.9, 0.99)
     """Lambdas of calibrated re-ranking beside 0, the list as it is; none leaves the lever out."""
-    calibrated: Calibrated = Calibrated(transform="minmax")
-    """How lists are re-ranked, with each lambda in the place of its weight; its categories and its smoothing are those
-    of calibration too."""
+    transform: ScoreTransform = "minmax"
+    """What becomes of a user's scores before they are weighed against calibration."""
     unobserved_weights: Annotated[tuple[Annotated[Number, Field(ge=0)], ...], AfterValidator(_ascending)] = (
         0.0,
         0.01,
@@ -121,6 +122,12 @@ class Mitigation(ListAudit):
     def recipe(self) -> Recipe:
         """What lists are, as they are and as they would be."""
         return Recipe(Nothing(), RecommendedList(self.k), Measured(METRICS[0]))
+
+    def check(self, data: Interactions) -> None:
+        """Groupings and category systems."""
+        super().check(data)
+        if self.categories is not None:
+            systems_of(data, self.categories)
 
     @property
     def softmax(self) -> Softmax:

@@ -11,6 +11,7 @@ from recaudit.audits.calibration.calibrator import with_system
 from recaudit.errors import NotSupportedError
 from recaudit.models.base import FittedModel
 from recaudit.policies import ListPolicy, Softmax, Top1
+from recaudit.policies.calibrated import Calibrated, CalibrationTarget
 
 if TYPE_CHECKING:
     from recaudit.audits.mitigation.audit import Mitigation
@@ -45,12 +46,10 @@ def _reranking(audit: Mitigation, subject: Subject, context: Context) -> Lever:
     """Lists that trade scores for the proportions of the history (paper 004): lambda, from 0, the list as it is."""
     model = subject.model
     assert model is not None
-    calibrated = with_system(audit.calibrated, model.data)
-    after = tuple(
-        Setting(weight, model, calibrated.model_copy(update={"weight": weight}), None)
-        for weight in audit.weights
-        if weight > 0
-    )
+    target = with_system(audit, model.data)
+    wanted = {name: getattr(target, name) for name in (*CalibrationTarget.model_fields, "transform")}
+    others = {weight: Calibrated(weight=weight, **wanted) for weight in audit.weights if weight > 0}
+    after = tuple(Setting(weight, model, policy, None) for weight, policy in others.items())
     return Lever("weight", "future_calibration_kl", Setting(0.0, model, Top1(), None), after)
 
 

@@ -110,8 +110,8 @@ class Yardstick:
     @cached_property
     def _chosen(self) -> tuple[Target, FloatArray, CalibrationTarget]:
         """The target, whose categories count, what users went on to choose (users, genres), and what is compared."""
-        calibrated = with_system(self.audit.calibrated, self.data)
-        kept = {name: getattr(calibrated, name) for name in ("categories", "rank_weights", "smoothing")}
+        wanted = with_system(self.audit, self.data)
+        kept = {name: getattr(wanted, name) for name in ("categories", "rank_weights", "smoothing")}
         plain = CalibrationTarget(**kept)
         target, test = Target(self.data, plain), self.test
         held = sparse.csr_array((np.ones(len(test)), test.items, test.indptr), shape=(test.n_users, test.n_items))

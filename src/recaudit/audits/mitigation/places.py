@@ -75,13 +75,11 @@ class PlaceSearch:
 
         Of items with the same categories, a re-ranked list takes those with the higher scores first: only they count.
         """
-        kept, policy = np.zeros(len(targets), dtype=bool), self.policy
-        if not isinstance(response, AffineResponse) or (isinstance(policy, Calibrated) and policy.must):
+        kept, policy, data = np.zeros(len(targets), dtype=bool), self.policy, self.model.data
+        if not isinstance(response, AffineResponse):
             return kept
-        alike = _kinds(policy, self.model.data) if isinstance(policy, Calibrated) else np.zeros(len(candidates))
-        if isinstance(policy, Calibrated):
-            candidates = candidates & ~np.isin(np.arange(len(candidates)), self._never(policy))
-        low, high = rating_range(self.model.data.scale)
+        alike = _kinds(policy, data) if isinstance(policy, Calibrated) else np.zeros(data.n_items, dtype=np.int64)
+        low, high = rating_range(data.scale)
         slope, intercept = response.slope.numpy(), response.intercept.numpy()
         largest = (np.abs(intercept) + np.abs(slope).sum(axis=1) * max(abs(low), abs(high))).max()
         for place, target in enumerate(targets.tolist()):
@@ -90,9 +88,6 @@ class PlaceSearch:
             most = intercept[target] - intercept[rivals] + np.maximum(ahead * low, ahead * high).sum(axis=1)
             kept[place] = np.count_nonzero(most < -_APART * largest) >= self.lists.shape[1]
         return kept
-
-    def _never(self, policy: Calibrated) -> IntArray:
-        return self.model.data.items_at(policy.must_not, "must_not") if policy.must_not else np.empty(0, dtype=np.int64)
 
 
 @final
