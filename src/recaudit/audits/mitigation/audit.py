@@ -8,7 +8,7 @@ import polars as pl
 from pydantic import AfterValidator, Field
 
 from recaudit.audits.audit import Context, ListAudit, Subject, Verb
-from recaudit.audits.calibration.calibrator import systems_of
+from recaudit.audits.calibration.calibrator import systems_of, with_system
 from recaudit.audits.lists.recommend import check_length, gives_lists
 from recaudit.audits.mitigation.definitions import BORROWED, METRICS, ORDER
 from recaudit.audits.mitigation.levers import Setting, levers_of
@@ -59,7 +59,7 @@ class MitigationResult(Result):
         width = max(map(len, labels.values()))
         after = self.groups.select("metric", "group", after="value")
         for lever, at in self.facts["picked"].items():
-            lines.append(f"  {lever}: {self.facts['before'][lever]:g} -> {at:g}")
+            lines.append(f"  {lever}: {self.facts['before'][lever]:.3g} -> {at:.3g}")
             found = self.changes.filter(over=lever, at=at).join(after.filter(group=lever), on="metric")
             for row in found.drop_nulls(["value", "baseline", "after"]).iter_rows(named=True):
                 interval = "" if row["lower"] is None else f"  [{row['lower']:+.4f}, {row['upper']:+.4f}]"
@@ -108,7 +108,7 @@ class Mitigation(ListAudit, CalibrationTarget):
     """The softmax by which an item is shown, for reachability and instability; as a lever, also the lists are drawn."""
     relevant: float | None = None
     """The rating from which on a held-out item counts as relevant for accuracy; without one, every held-out item."""
-    users: Some = 20
+    users: Some = 30
     """Of whom reachability and instability are asked: a count, drawn at random, or ids. All other numbers are
     everybody's."""
     targets: Some = 20
@@ -168,6 +168,8 @@ class Mitigation(ListAudit, CalibrationTarget):
             "sampled": yardstick.sampled,
             "left_out": left_out,
         }
+        if model.data.categories:
+            facts["categories"] = with_system(self, model.data).categories
         if model.response is not None:
             facts |= {"rule": model.rule, "fidelity": {"not_measured": _NOT_TESTED}}
         return MitigationResult(self, tables, rng=context.rng, facts=facts)

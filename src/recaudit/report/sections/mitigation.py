@@ -1,0 +1,230 @@
+"""What mitigation costs and gives: each lever before and after in the eyes of all audits, and along its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, final
+
+import altair as alt
+import polars as pl
+
+from recaudit.audits.mitigation.definitions import CHANGING
+from recaudit.metrics.numbers import minus
+from recaudit.metrics.tables import SERIES_SCHEMA
+from recaudit.report.evidence import QUALITY, Evidence
+from recaudit.report.kit import charts as kit
+from recaudit.report.kit.comparisons import NumberTable, TableRow, user_cell
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
+from recaudit.report.sections.section import Section
+from recaudit.status import Status
+
+AUDIT = "mitigation"
+LEVERS: Mapping[str, tuple[str, str]] = {
+    "weight": ("Calibrated re-ranking", "weight of calibration"),
+    "unobserved_weight": ("Weight of unobserved pairs", "weight"),
+    "beta": ("Temperature of the policy", "beta"),
+}
+"""By what is varied: the lever, and what its settings are called."""
+_HEIGHT = 260
+
+Verdict = Literal["", "gain", "cost"]
+
+
+class Change(NamedTuple):
+    """One number before and after: the difference, and whether that is a gain or a cost."""
+
+    before: str
+    after: str
+    difference: str = ""
+    interval: str = ""
+    verdict: Verdict = ""
+    bounded: bool = False
+    """Whether a lower bound is behind it: the truth may lie higher on either side."""
+    few: str = ""
+    """How many users it stands on, where these are too few for a verdict."""
+
+
+class TurnedLever(NamedTuple):
+    """One lever at the setting that was picked, and along all settings."""
+
+    name: str
+    setting: str
+    """From which value to which."""
+    changes: Mapping[str, Change]
+    curve: NumberTable
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Levers:
+    """One model's levers."""
+
+    evidence: Evidence
+    model: str
+    series: pl.DataFrame
+    changes: pl.DataFrame
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, evidence: Evidence, model: str) -> Levers:
+        """Read a finished audit."""
+        series, changes = (evidence.table(model, AUDIT, name, SERIES_SCHEMA) for name in ("series", "changes"))
+        return cls(evidence, model, series, changes, evidence.facts(model, AUDIT))
+
+    @property
+    def names(self) -> list[str]:
+        """The levers that were turned."""
+        return [*self.facts["picked"]]
+
+    def turned(self, lever: str) -> TurnedLever:
+        """One lever, before and at the setting that was picked."""
+        start, at = (self.facts[when][lever] for when in ("before", "picked"))
+        after = {row["metric"]: row for row in self.series.filter(over=lever, at=at).iter_rows(named=True)}
+        changes = {
+            row["metric"]: self._change(row, after[row["metric"]])
+            for row in self.changes.filter(over=lever, at=at).iter_rows(named=True)
+            if row["metric"] in after and row["value"] is not None
+        }
+        name, setting = LEVERS.get(lever, (lever, lever))
+        return TurnedLever(name, f"{setting} {start:.3g} → {at:.3g}", changes, self._curve(lever))
+
+    def _change(self, row: Mapping[str, Any], after: Mapping[str, Any]) -> Change:
+        gained = Estimate.of(self.evidence.definitions[row["metric"]], row)
+        metric = gained.metric
+        few = "" if gained.rests_on_enough else plural(gained.users, "user")
+        verdict: Verdict = ""
+        if not few and metric.better != "neither" and (gained.above(0) or gained.below(0)):
+            verdict = "gain" if gained.above(0) == (metric.better == "higher") else "cost"
+        unit, ends = _difference(metric.format, gained.value, gained.lower, gained.upper)
+        return Change(
+            before=gained.compared,
+            after=NOT_AVAILABLE if after["value"] is None else metric.written(after["value"]),
+            difference=f"{ends[0]}{unit}",
+            interval=f"[{ends[1]}, {ends[2]}]" if len(ends) > 1 else "",
+            verdict=verdict,
+            bounded=gained.status == Status.BOUNDED,
+            few=few,
+        )
+
+    def _curve(self, lever: str) -> NumberTable:
+        """Every number at every setting."""
+        rows, evidence = self.series.filter(over=lever), self.evidence
+        metrics = [name for name in rows["metric"].unique(maintain_order=True) if name in evidence.definitions]
+        marks = {self.facts["before"][lever]: "as it is", self.facts["picked"][lever]: "picked"}
+        lines = []
+        for at in rows["at"].unique().sort().to_list():
+            found = {row["metric"]: row for row in rows.filter(at=at).iter_rows(named=True)}
+            estimates = [
+                Estimate.of(evidence.definitions[name], found[name]) if name in found else None for name in metrics
+            ]
+            cells = [user_cell(own, reason="it was not measured at this setting") for own in estimates]
+            lines.append(TableRow(f"{at:g}{f', {marks[at]}' if at in marks else ''}", cells))
+        name, setting = LEVERS.get(lever, (lever, lever))
+        return NumberTable(
+            f"{name}: every number at every setting", [setting, *(evidence.label(own, AUDIT) for own in metrics)], lines
+        )
+
+
+def _difference(kind: str, *values: float | None) -> tuple[str, list[str]]:
+    """The unit of a difference, and each of these as it is written: shares in percentage points."""
+    known = [value for value in values if value is not None]
+    if kind == "number":
+        return "", [minus(f"{value:+.3f}") for value in known]
+    digits = 1 if max(map(abs, known)) >= 0.01 else 2
+    return " points", [minus(f"{100 * value:+.{digits}f}") for value in known]
+
+
+def price_of(evidence: Evidence, lever: str) -> kit.Figure | None:
+    """Along the settings of a lever: ranking quality to the right, what the lever aims at upwards."""
+    rows: kit.Rows = []
+    aim = ""
+    for model, own in evidence.each(AUDIT, Levers.of).items():
+        if lever not in own.names:
+            continue
+        aim = own.facts["aims"][lever]
+        wide = own.series.filter(pl.col("over") == lever, pl.col("metric").is_in([QUALITY, aim]))
+        points = wide.pivot("metric", index="at", values="value").sort("at")
+        if not {QUALITY, aim} <= set(points.columns):
+            continue
+        for point in points.drop_nulls().iter_rows(named=True):
+            told = ", ".join(evidence.said(name, point[name], AUDIT) for name in (QUALITY, aim))
+            place = {"setting": f"{point['at']:.3g}", "order": point["at"], "x": point[QUALITY], "y": point[aim]}
+            marks = {
+                "before": point["at"] == own.facts["before"][lever],
+                "picked": point["at"] == own.facts["picked"][lever],
+            }
+            rows.append({**kit.in_series(evidence.models, model), **place, **marks, "told": told})
+    if not rows:
+        return None
+    name, setting = LEVERS.get(lever, (lever, lever))
+    label, better = evidence.label(aim, AUDIT), evidence.definitions[aim].better
+    scale, grid = alt.Scale(zero=False, nice=True, padding=12), alt.Axis(grid=True, tickCount=4)
+    x = alt.X("x:Q", title=f"{evidence.label(QUALITY, AUDIT)} (further right: better)", scale=scale, axis=grid)
+    y = alt.Y("y:Q", title=f"{label} ({'up' if better == 'higher' else 'down'}: better)", scale=scale, axis=grid)
+    color, shown = kit.by_series(evidence.models), kit.tooltip("model", "setting")
+    before, picked = (kit.chart([row for row in rows if row[mark]]) for mark in ("before", "picked"))
+    # The settings of one model: those of all would lie on top of each other.
+    named = kit.chart([row for row in rows if row["model"] == rows[0]["model"]])
+    base = kit.chart(rows)
+    about = [f"{row['model']} at {row['setting']}: {row['told']}" for row in rows if row["before"] or row["picked"]]
+    return kit.figure(
+        name,
+        f"{evidence.label(QUALITY, AUDIT)} against {label} along the {setting}. {'; '.join(about)}.",
+        _HEIGHT,
+        base.mark_line(strokeWidth=1.5, opacity=0.7).encode(x, y, color, order="order:Q"),
+        base.mark_point(size=24).encode(x, y, color, tooltip=shown),
+        before.mark_point(size=90).encode(x, y, color, tooltip=shown),
+        picked.mark_point(size=150, filled=False, strokeWidth=2).encode(x, y, color, tooltip=shown),
+        named.mark_text(align="left", dx=8, dy=-8, fill=kit.MUTED).encode(x, y, text="setting:N"),
+    )
+
+
+@final
+class MitigationSection(Section):
+    """Levers before and after."""
+
+    audits = (AUDIT,)
+    anchor, title, template, place = "mitigation", "Mitigation", "mitigation.html.j2", 90
+
+    def content(self) -> dict[str, Any] | None:
+        """A table for each model, the best at ranking first, and a figure for each lever."""
+        evidence = self.evidence
+        found = evidence.each(AUDIT, Levers.of)
+        if not found:
+            return None
+        turned = {model: [own.turned(lever) for lever in own.names] for model, own in found.items()}
+        settings = evidence.settings[AUDIT]
+        measured = [name for name in CHANGING if any(name in each.changes for own in turned.values() for each in own)]
+        front = next(iter(found.values()))
+        levers = [lever for lever in LEVERS if any(lever in own.names for own in found.values())]
+        return {
+            "k": settings["k"],
+            "kind": settings.get("categories") or "category",
+            "sampled": front.facts["sampled"],
+            "budget": settings["budget"],
+            "floor": evidence.overall(front.model, "history_future_kl"),
+            "models": [
+                {
+                    "model": model,
+                    "levers": own,
+                    "rows": [
+                        (name, [each.changes.get(name) for each in own])
+                        for name in measured
+                        if any(name in each.changes for each in own)
+                    ],
+                    "lacking": _lacking(found[model]),
+                }
+                for model, own in turned.items()
+            ],
+            "figures": kit.existing(price_of(evidence, lever) for lever in levers),
+            "drawn": [*found],
+            "skipped": evidence.unasked(AUDIT),
+            "metrics": [*measured, *evidence.metrics(AUDIT)],
+        }
+
+
+def _lacking(own: Levers) -> list[str]:
+    """Why the model lacks a lever, a sentence each."""
+    told = ((LEVERS[name][0], why) for why, names in own.facts["left_out"].items() for name in names if name in LEVERS)
+    return [f"{name}: {why}" for name, why in told]
