@@ -14,7 +14,7 @@ import pytest
 from recaudit import report
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence
-from recaudit.report.sections.mitigation import MitigationSection, price_of
+from recaudit.report.sections.mitigation import Levers, MitigationSection, price_of
 from report.crafted_runs import RULE, Crafted, Data, Model, Number, accuracy, cells, write_run
 from report.test_page import Page
 
@@ -55,6 +55,7 @@ def mitigation(*, users: int = 100) -> Crafted:
         "aims": {"weight": "future_calibration_kl"},
         "sampled": {"users": 30, "targets": 20, "editors": 10},
         "left_out": {NO_WEIGHT: ["unobserved_weight"]},
+        "not_asked": {"Whole lists.": ["discovery (weight)"]},
         **RULE,
     }
     tables = {
@@ -111,6 +112,13 @@ class TestCostsAndGains:
         found = changes_of(tmp_path, Crafted("mitigation", crafted.settings, tables))
         assert found["popularity_lift"].verdict == ""
         assert found["popularity_lift"].difference == f"{MINUS}20.0 points"
+
+
+class TestWhatIsMissing:
+    def test_says_why(self, tmp_path: Path) -> None:
+        own = Levers.of(evidence(tmp_path, mitigation()), "EASE")
+        assert own.absent("weight", "discovery").reason == "Whole lists."
+        assert own.absent("weight", "gini").reason == "there was nothing to measure"
 
 
 class TestThePage:

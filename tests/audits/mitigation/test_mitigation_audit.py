@@ -256,6 +256,11 @@ class TestWhatIsLeftOut:
         assert "instability" in lacking
         assert "list_instability" in lacking
 
+    def test_what_has_no_meaning_for_a_lever_is_not_asked(self, result: MitigationResult) -> None:
+        names = {name for some in result.facts["not_asked"].values() for name in some}
+        assert {"discovery (weight)", "instability (weight)", "list_reach (beta)"} <= names
+        assert not result.facts["left_out"]
+
     def test_without_any_lever_it_is_refused(self, split: Split) -> None:
         model = EASE().fit(split.train)
         with pytest.raises(NotSupportedError, match="no lever"):

@@ -12,7 +12,7 @@ from recaudit.audits.calibration.calibrator import systems_of, with_system
 from recaudit.audits.lists.recommend import check_length, gives_lists
 from recaudit.audits.mitigation.definitions import BORROWED, METRICS, ORDER
 from recaudit.audits.mitigation.levers import Setting, levers_of
-from recaudit.audits.mitigation.measures import Yardstick, by_reason
+from recaudit.audits.mitigation.measures import DRAWN, WHOLE, Yardstick, by_reason
 from recaudit.audits.mitigation.turned import Turned
 from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
@@ -166,7 +166,8 @@ class Mitigation(ListAudit, CalibrationTarget):
             "picked": {each.lever.name: each.lever.after[each.picked].at for each in turned},
             "aims": {each.lever.name: each.lever.aim for each in turned},
             "sampled": yardstick.sampled,
-            "left_out": left_out,
+            "left_out": {why: names for why, names in left_out.items() if why not in (WHOLE, DRAWN)},
+            "not_asked": {why: names for why, names in left_out.items() if why in (WHOLE, DRAWN)},
         }
         if model.data.categories:
             facts["categories"] = with_system(self, model.data).categories

@@ -53,8 +53,8 @@ from recaudit.status import Status
 if TYPE_CHECKING:
     from recaudit.audits.mitigation.audit import Mitigation
 
-_WHOLE = "Re-ranked lists have no probability of a single item: what is asked about are places in them."
-_DRAWN = "Lists that are drawn have no certain places: what is asked about are the chances of single items."
+WHOLE = "Re-ranked lists have no probability of a single item: what is asked about are places in them."
+DRAWN = "Lists that are drawn have no certain places: what is asked about are the chances of single items."
 _SEARCHED = 4
 """Users of a piece of work: each is searched for a while."""
 
@@ -124,11 +124,11 @@ class Yardstick:
         lists, _ = lists_of(setting.model, setting.lists, self.audit.k, rng, engine, "mitigation")
         asked = [self._of_lists(setting.model, lists)]
         if setting.chances is None:
-            asked.append(_lacking((*REACHED, *MOVED), _WHOLE))
+            asked.append(_lacking((*REACHED, *MOVED), WHOLE))
         else:
             asked += self._of_chances(setting.model, setting.chances)
         if isinstance(setting.lists, Softmax):
-            asked.append(_lacking((*PLACES, *REPLACED), _DRAWN))
+            asked.append(_lacking((*PLACES, *REPLACED), DRAWN))
         else:
             asked += self._of_places(setting, lists)
         return _joined(asked, lists)

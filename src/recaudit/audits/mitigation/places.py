@@ -67,7 +67,7 @@ class PlaceSearch:
         possible = ~self._kept_out(response, candidates, self.targets[wanted])
         found[1, wanted] = possible
         open_to = wanted[possible]
-        found[0, open_to] = _Trial(self, user, shown, response, candidates).reached(self.targets[open_to])
+        found[0, open_to] = _RatedList(self, user, shown, response, candidates).reached(self.targets[open_to])
         return found
 
     def _kept_out(self, response: Response, candidates: BoolArray, targets: IntArray) -> BoolArray:
@@ -91,7 +91,7 @@ class PlaceSearch:
 
 
 @final
-class _Trial:
+class _RatedList:
     """Ratings of one user's list, tried one after the other."""
 
     def __init__(

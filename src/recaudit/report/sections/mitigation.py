@@ -31,11 +31,11 @@ _HEIGHT = 260
 Verdict = Literal["", "gain", "cost"]
 
 
-class Change(NamedTuple):
-    """One number before and after: the difference, and whether that is a gain or a cost."""
+class LeverChange(NamedTuple):
+    """One number before and after: the difference, and whether that is a gain or a cost; or why there is none."""
 
-    before: str
-    after: str
+    before: str = ""
+    after: str = ""
     difference: str = ""
     interval: str = ""
     verdict: Verdict = ""
@@ -43,15 +43,17 @@ class Change(NamedTuple):
     """Whether a lower bound is behind it: the truth may lie higher on either side."""
     few: str = ""
     """How many users it stands on, where these are too few for a verdict."""
+    reason: str = ""
 
 
 class TurnedLever(NamedTuple):
     """One lever at the setting that was picked, and along all settings."""
 
+    over: str
     name: str
     setting: str
     """From which value to which."""
-    changes: Mapping[str, Change]
+    changes: Mapping[str, LeverChange]
     curve: NumberTable
 
 
@@ -87,9 +89,15 @@ class Levers:
             if row["metric"] in after and row["value"] is not None
         }
         name, setting = LEVERS.get(lever, (lever, lever))
-        return TurnedLever(name, f"{setting} {start:.3g} → {at:.3g}", changes, self._curve(lever))
+        return TurnedLever(lever, name, f"{setting} {start:.3g} → {at:.3g}", changes, self._curve(lever))
 
-    def _change(self, row: Mapping[str, Any], after: Mapping[str, Any]) -> Change:
+    def absent(self, lever: str, metric: str) -> LeverChange:
+        """That a lever has no such number, and why."""
+        lacking = {**self.facts["left_out"], **self.facts["not_asked"]}
+        named = {name: why for why, names in lacking.items() for name in names}
+        return LeverChange(reason=named.get(f"{metric} ({lever})") or named.get(metric, "there was nothing to measure"))
+
+    def _change(self, row: Mapping[str, Any], after: Mapping[str, Any]) -> LeverChange:
         gained = Estimate.of(self.evidence.definitions[row["metric"]], row)
         metric = gained.metric
         few = "" if gained.rests_on_enough else plural(gained.users, "user")
@@ -97,7 +105,7 @@ class Levers:
         if not few and metric.better != "neither" and (gained.above(0) or gained.below(0)):
             verdict = "gain" if gained.above(0) == (metric.better == "higher") else "cost"
         unit, ends = _difference(metric.format, gained.value, gained.lower, gained.upper)
-        return Change(
+        return LeverChange(
             before=gained.compared,
             after=NOT_AVAILABLE if after["value"] is None else metric.written(after["value"]),
             difference=f"{ends[0]}{unit}",
@@ -209,7 +217,7 @@ class MitigationSection(Section):
                     "model": model,
                     "levers": own,
                     "rows": [
-                        (name, [each.changes.get(name) for each in own])
+                        (name, [each.changes.get(name) or found[model].absent(each.over, name) for each in own])
                         for name in measured
                         if any(name in each.changes for each in own)
                     ],
