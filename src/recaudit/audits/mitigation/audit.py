@@ -162,6 +162,7 @@ class Mitigation(ListAudit, CalibrationTarget):
             "pairs": pl.concat(pairs) if pairs else pl.DataFrame(),
         }
         facts = {
+            **plain.facts,
             "before": {each.lever.name: each.lever.before.at for each in turned},
             "picked": {each.lever.name: each.lever.after[each.picked].at for each in turned},
             "aims": {each.lever.name: each.lever.aim for each in turned},

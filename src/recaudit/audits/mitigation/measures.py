@@ -21,6 +21,7 @@ from recaudit.audits.instability.audit import Instability
 from recaudit.audits.lists.accuracy import Accuracy, check_same_ids
 from recaudit.audits.lists.exposure import Exposure, gini, incidence, of_items
 from recaudit.audits.lists.recommend import lists_of
+from recaudit.audits.logs import rating_facts
 from recaudit.audits.mitigation.definitions import (
     ACCURATE,
     CHANGING,
@@ -68,21 +69,20 @@ class Numbers:
     """A row a metric, as SUMMARY_SCHEMA."""
     users: pl.DataFrame
     """A row a user: the id, and each metric that users have a value of their own of."""
-    lists: IntArray
-    """(users, k): what everybody is shown; `NO_LIST` where that is not known."""
-    pairs: pl.DataFrame
+    pairs: pl.DataFrame = field(default_factory=pl.DataFrame)
     """A row for each place that was searched for: user, item, value, upper, status."""
     left_out: dict[str, list[str]] = field(default_factory=dict)
     """By reason, the metrics that it lacks."""
+    lists: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    """(users, k): what everybody is shown; `NO_LIST` where that is not known."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What is to be said of a system that was asked for lists."""
 
     def only(self, names: Iterable[str]) -> Numbers:
         """The same of these metrics alone."""
-        kept = set(names)
-        frame, users = (
-            self.frame.filter(pl.col("metric").is_in(kept)),
-            [name for name in self.users.columns if name in kept],
-        )
-        return replace(self, frame=frame, users=self.users.select("user", *users))
+        kept = {"user", *names}
+        users = self.users.select(name for name in self.users.columns if name in kept)
+        return replace(self, frame=self.frame.filter(pl.col("metric").is_in(kept)), users=users)
 
 
 @final
@@ -121,7 +121,7 @@ class Yardstick:
     def measure(self, setting: Setting) -> Numbers:
         """Every number that this setting has."""
         rng, engine = self.context.rng, self.context.engine
-        lists, _ = lists_of(setting.model, setting.lists, self.audit.k, rng, engine, "mitigation")
+        lists, facts = lists_of(setting.model, setting.lists, self.audit.k, rng, engine, "mitigation")
         asked = [self._of_lists(setting.model, lists)]
         if setting.chances is None:
             asked.append(_lacking((*REACHED, *MOVED), WHOLE))
@@ -131,7 +131,7 @@ class Yardstick:
             asked.append(_lacking((*PLACES, *REPLACED), DRAWN))
         else:
             asked += self._of_places(setting, lists)
-        return _joined(asked, lists)
+        return replace(_joined(asked), lists=lists, facts=facts)
 
     # ---- lists -----------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Yardstick:
         for found, names in ((accurate, ACCURATE), (exposed, EXPOSED)):
             some = [name for name in names if name in found.users.columns]
             people = people.join(found.users.select("user", *some), on="user", how="left", maintain_order="left")
-        return Numbers(pl.concat([frame, accurate.frame, exposed.frame]), people, lists, _NO_PAIRS, left_out)
+        return Numbers(pl.concat([frame, accurate.frame, exposed.frame]), people, left_out=left_out)
 
     def _future(self, lists: IntArray) -> dict[str, FloatArray]:
         """(users,) each: how far lists, and histories, are from what users went on to choose."""
@@ -190,7 +190,7 @@ class Yardstick:
             except NotSupportedError as error:
                 yield _lacking(names, str(error))
                 continue
-            yield Numbers(found.frame, found.users.select("user", *names), _NO_LISTS, _NO_PAIRS)
+            yield Numbers(found.frame, found.users.select("user", *names))
 
     # ---- places ----------------------------------------------------------------------------------------
 
@@ -200,6 +200,7 @@ class Yardstick:
         try:
             _check_not_asked(model)
             check_response(model)
+            rating_facts(model, self.data, NextK(self.audit.k), self.users, rng)  # refuses clicks that mean nothing
             self._check_history(policy)
         except NotSupportedError as error:
             yield _lacking((*PLACES, *REPLACED), str(error))
@@ -246,7 +247,7 @@ class Yardstick:
             "status": pl.Series(status.ravel(), dtype=pl.String),
         }
         found = self._of_sample(own, status, solved=PLACES[1:])
-        return Numbers(found.frame, found.users, _NO_LISTS, pl.DataFrame(pairs))
+        return replace(found, pairs=pl.DataFrame(pairs))
 
     def _of_sample(self, own: dict[str, FloatArray], status: FloatArray, solved: tuple[str, ...] = ()) -> Numbers:
         """Means over the users asked about; `status` (users, pairs) says how their pairs stand, but of `solved`."""
@@ -256,7 +257,7 @@ class Yardstick:
             for name, values in own.items()
         ]
         frame, _ = aggregate(ratios, self.audit.bootstrap(self.context.rng))
-        return Numbers(frame, user_table(self.data.user_ids.gather(self.users), own), _NO_LISTS, _NO_PAIRS)
+        return Numbers(frame, user_table(self.data.user_ids.gather(self.users), own))
 
     # ---- before and after ------------------------------------------------------------------------------
 
@@ -291,10 +292,6 @@ class Yardstick:
         return of_items(EXPOSED[:2], _spread_gained, both, bootstrap, bounds)
 
 
-_NO_LISTS = np.empty((0, 0), dtype=np.int64)
-_NO_PAIRS = pl.DataFrame()
-
-
 def _check_not_asked(model: FittedModel) -> None:
     """Refuse a system that answers one question at a time: every setting would ask thousands."""
     if model.response is OpaqueResponse:
@@ -305,7 +302,7 @@ def _check_not_asked(model: FittedModel) -> None:
 
 
 def _lacking(names: Iterable[str], why: str) -> Numbers:
-    return Numbers(pl.DataFrame(schema=SUMMARY_SCHEMA), pl.DataFrame(), _NO_LISTS, _NO_PAIRS, {why: [*names]})
+    return Numbers(pl.DataFrame(schema=SUMMARY_SCHEMA), pl.DataFrame(), left_out={why: [*names]})
 
 
 def by_reason(lacking: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
@@ -316,7 +313,7 @@ def by_reason(lacking: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
     return {why: [*names] for why, names in found.items()}
 
 
-def _joined(parts: list[Numbers], lists: IntArray) -> Numbers:
+def _joined(parts: list[Numbers]) -> Numbers:
     """All numbers of a setting together, in the order of the definitions."""
     numbers = pl.concat([part.frame for part in parts]).filter(pl.col("metric").is_in(ORDER))
     frame = pl.DataFrame({"metric": ORDER}).join(numbers, on="metric", how="inner", maintain_order="left")
@@ -324,8 +321,8 @@ def _joined(parts: list[Numbers], lists: IntArray) -> Numbers:
     for people in others:
         first = first.join(people, on="user", how="left", maintain_order="left")
     left_out = by_reason(own for part in parts for own in part.left_out.items())
-    pairs = next((part.pairs for part in parts if part.pairs.width), _NO_PAIRS)
-    return Numbers(frame.with_columns(baseline=pl.lit(None, pl.Float64)), first, lists, pairs, left_out)
+    pairs = next((part.pairs for part in parts if part.pairs.width), pl.DataFrame())
+    return Numbers(frame.with_columns(baseline=pl.lit(None, pl.Float64)), first, pairs, left_out)
 
 
 def _spread_gained(counts: FloatArray) -> FloatArray:

@@ -208,7 +208,7 @@ class MitigationSection(Section):
         levers = [lever for lever in LEVERS if any(lever in own.names for own in found.values())]
         return {
             "k": settings["k"],
-            "kind": settings.get("categories") or "category",
+            "kind": kind if isinstance(kind := settings.get("categories"), str) else "category",
             "sampled": front.facts["sampled"],
             "budget": settings["budget"],
             "floor": evidence.overall(front.model, "history_future_kl"),
