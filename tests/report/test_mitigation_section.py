@@ -15,7 +15,7 @@ from recaudit import report
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence
 from recaudit.report.sections.mitigation import Levers, MitigationSection, price_of
-from report.crafted_runs import RULE, Crafted, Data, Model, Number, accuracy, cells, write_run
+from report.crafted_runs import RULE, Crafted, Data, Model, Number, accuracy, cells, groups, write_run
 from report.test_page import Page
 
 MINUS = "\N{MINUS SIGN}"
@@ -112,6 +112,23 @@ class TestCostsAndGains:
         found = changes_of(tmp_path, Crafted("mitigation", crafted.settings, tables))
         assert found["popularity_lift"].verdict == ""
         assert found["popularity_lift"].difference == f"{MINUS}20.0 points"
+
+
+class TestWhoPays:
+    def test_groups_of_users_have_a_line_each(self, tmp_path: Path) -> None:
+        named: Mapping[str, Number] = {"1: 3-9 ratings": (-0.05, -0.06, -0.04), "2: 10-90 ratings": None}
+        people = groups("history", "ndcg", named).with_columns(over=pl.lit("weight"), at=pl.lit(0.9))
+        crafted = mitigation()
+        found = Crafted("mitigation", crafted.settings, {**crafted.tables, "people": people})
+        table = Levers.of(evidence(tmp_path, found), "EASE").groups
+        assert table is not None
+        assert table.columns == ["group", "Calibrated re-ranking"]
+        (line,) = table.rows
+        assert line.name == "history: 3-9 ratings"
+        assert line.cells[0].text == f"{MINUS}0.050"
+
+    def test_without_groups_there_is_no_table(self, tmp_path: Path) -> None:
+        assert Levers.of(evidence(tmp_path, mitigation()), "EASE").groups is None
 
 
 class TestWhatIsMissing:

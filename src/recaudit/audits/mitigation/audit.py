@@ -14,7 +14,6 @@ from recaudit.audits.mitigation.definitions import BORROWED, METRICS, ORDER
 from recaudit.audits.mitigation.levers import Setting, levers_of
 from recaudit.audits.mitigation.measures import DRAWN, WHOLE, Yardstick, by_reason
 from recaudit.audits.mitigation.turned import Turned
-from recaudit.audits.recipe import Measured, Nothing, Recipe, RecommendedList
 from recaudit.audits.result import Result
 from recaudit.data.interactions import Interactions
 from recaudit.errors import NotSupportedError
@@ -44,13 +43,19 @@ class MitigationResult(Result):
     `series` has every number at every setting (`over` the lever, `at` its value), with the value before as the
     baseline; `changes` how much more there is than before, with an interval over the same people; `groups` the numbers
     at the picked setting of each lever; `frame` those of the model as it is. `users` are people's own numbers before,
-    and under `<metric>_<lever>` at the picked setting; `pairs` the places that were searched for.
+    and under `<metric>_<lever>` at the picked setting; `people` what that changes for groups of users; `pairs` the
+    places that were searched for.
     """
 
     @property
     def changes(self) -> pl.DataFrame:
         """One row a lever, setting and metric: the difference after - before, columns as in SERIES_SCHEMA."""
         return self.table("changes")
+
+    @property
+    def people(self) -> pl.DataFrame:
+        """Who gains and who pays: the change at the picked setting of each lever by group of users, as `changes`."""
+        return self.table("people")
 
     def summary(self) -> str:
         """For each lever, every number before and at the picked setting, and the change."""
@@ -118,11 +123,6 @@ class Mitigation(ListAudit, CalibrationTarget):
     budget: Count = 40
     """How many ratings of a list are tried for each user and target, to bring the target into the next list."""
 
-    @property
-    def recipe(self) -> Recipe:
-        """What lists are, as they are and as they would be."""
-        return Recipe(Nothing(), RecommendedList(self.k), Measured(METRICS[0]))
-
     def check(self, data: Interactions) -> None:
         """Groupings and category systems."""
         super().check(data)
@@ -159,6 +159,7 @@ class Mitigation(ListAudit, CalibrationTarget):
             "users": users,
             "series": pl.concat([each.series for each in turned]),
             "changes": pl.concat([each.changes for each in turned]),
+            "people": pl.concat([each.people(yardstick) for each in turned]),
             "pairs": pl.concat(pairs) if pairs else pl.DataFrame(),
         }
         facts = {

@@ -88,6 +88,8 @@ ORDER = (*ACCURATE, *FUTURE, *FOLDED, *EXPOSED, *REACHED, *PLACES, *MOVED, *REPL
 """Every metric, in the order in which tables have them."""
 CHANGING = tuple(name for name in ORDER if name not in ("history_future_kl", "list_reach_limit"))
 """Those whose change says something: what the others are compared with does not change, or is no number of a model."""
+EVERYBODYS = (*ACCURATE, FUTURE[0], *FOLDED, "popularity_lift")
+"""Those that every user has a value of their own of, and not only a sample."""
 METRICS = tuple(_KNOWN[name] for name in ORDER)
 BORROWED = frozenset(ORDER) - {metric.name for metric in MITIGATION}
 """Those that another audit defines."""

@@ -8,10 +8,13 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from recaudit.arrays import FloatArray
 from recaudit.audits.folding.tradeoff import scaled
-from recaudit.audits.mitigation.definitions import METRICS
+from recaudit.audits.mitigation.definitions import EVERYBODYS, METRICS
 from recaudit.audits.mitigation.levers import Lever, Setting
 from recaudit.audits.mitigation.measures import Numbers, Yardstick
+from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import aggregate, mean
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA
 from recaudit.policies import Top1
 
@@ -81,6 +84,24 @@ class Turned:
         found = self.after[self.picked].users
         return found.rename({name: f"{name}_{self.lever.name}" for name in found.columns if name != "user"})
 
+    def people(self, yardstick: Yardstick) -> pl.DataFrame:
+        """What the picked setting changes for groups of users, of what everybody has; as SERIES_SCHEMA, by group."""
+        before, after = self.before.users, self.after[self.picked].users
+        names = [name for name in EVERYBODYS if name in before.columns and name in after.columns]
+        own = {name: before[name].fill_null(np.nan).to_numpy() for name in names}
+        gains = {name: after[name].fill_null(np.nan).to_numpy() - values for name, values in own.items()}
+        ratios = [
+            mean(name, gains[name], members, grouping.by, group, baseline=_mean(own[name], members))
+            for grouping in groupings(yardstick.data, yardstick.audit.by)
+            if grouping.over == "users"
+            for group, members in zip(grouping.names, grouping.weights.T, strict=True)
+            for name in names
+        ]
+        bootstrap = yardstick.audit.bootstrap(yardstick.context.rng)
+        rows = aggregate(ratios, bootstrap)[1] if ratios else pl.DataFrame(schema=GROUP_SCHEMA)
+        lever, at = pl.lit(self.lever.name), pl.lit(self.lever.after[self.picked].at)
+        return rows.select(lever.alias("over"), at.alias("at"), pl.all())
+
     @property
     def pairs(self) -> list[pl.DataFrame]:
         """The places that were searched for, at every setting that has some."""
@@ -100,6 +121,11 @@ class Turned:
     @property
     def _settings(self) -> list[tuple[Setting, Numbers]]:
         return list(zip((self.lever.before, *self.lever.after), (self.before, *self.after), strict=True))
+
+
+def _mean(values: FloatArray, members: FloatArray) -> float | None:
+    known = members * ~np.isnan(values)
+    return float(np.nan_to_num(values) @ known / known.sum()) if known.any() else None
 
 
 def _placed(rows: pl.DataFrame, over: str, at: float) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
@@ -11,10 +12,10 @@ import polars as pl
 
 from recaudit.audits.mitigation.definitions import CHANGING
 from recaudit.metrics.numbers import minus
-from recaudit.metrics.tables import SERIES_SCHEMA
+from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.comparisons import NumberTable, TableRow, user_cell
+from recaudit.report.kit.comparisons import NumberTable, TableCell, TableRow, cell, user_cell
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 from recaudit.report.sections.section import Section
 from recaudit.status import Status
@@ -66,13 +67,15 @@ class Levers:
     model: str
     series: pl.DataFrame
     changes: pl.DataFrame
+    people: pl.DataFrame
     facts: Mapping[str, Any]
 
     @classmethod
     def of(cls, evidence: Evidence, model: str) -> Levers:
         """Read a finished audit."""
         series, changes = (evidence.table(model, AUDIT, name, SERIES_SCHEMA) for name in ("series", "changes"))
-        return cls(evidence, model, series, changes, evidence.facts(model, AUDIT))
+        people = evidence.table(model, AUDIT, "people", {**GROUP_SCHEMA, "over": pl.String}).filter(metric=QUALITY)
+        return cls(evidence, model, series, changes, people, evidence.facts(model, AUDIT))
 
     @property
     def names(self) -> list[str]:
@@ -90,6 +93,19 @@ class Levers:
         }
         name, setting = LEVERS.get(lever, (lever, lever))
         return TurnedLever(lever, name, f"{setting} {start:.3g} → {at:.3g}", changes, self._curve(lever))
+
+    @property
+    def groups(self) -> NumberTable | None:
+        """The change of ranking quality by group of users, a column for each lever; None where nobody is grouped."""
+        found: dict[str, dict[str, TableCell]] = {}
+        for row in self.people.drop_nulls("value").iter_rows(named=True):
+            # Numbers that only keep groups in order are no part of their names.
+            name = f"{row['by']}: {re.sub(r'^[0-9]+: ', '', row['group'])}"
+            change = self._change(row, row)
+            found.setdefault(name, {})[row["over"]] = TableCell(change.difference, change.interval, few=change.few)
+        rows = [TableRow(name, [own.get(lever, cell(None)) for lever in self.names]) for name, own in found.items()]
+        label, levers = self.evidence.label(QUALITY, AUDIT), [LEVERS[own][0] for own in self.names]
+        return NumberTable(f"Change of {label} by group of users", ["group", *levers], rows) if rows else None
 
     def absent(self, lever: str, metric: str) -> LeverChange:
         """That a lever has no such number, and why."""
@@ -221,6 +237,7 @@ class MitigationSection(Section):
                         for name in measured
                         if any(name in each.changes for each in own)
                     ],
+                    "groups": found[model].groups,
                     "lacking": _lacking(found[model]),
                 }
                 for model, own in turned.items()
