@@ -84,7 +84,7 @@ class TestCostsAndGains:
             "ndcg": "cost",
             "future_calibration_kl": "gain",
             "coverage": "",  # its interval holds 0
-            "list_reach": "gain",
+            "list_reach": "",  # between lower bounds
         }
 
     def test_numbers_are_written_as_their_metric_has_them(self, tmp_path: Path) -> None:

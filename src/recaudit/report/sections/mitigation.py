@@ -41,7 +41,7 @@ class LeverChange(NamedTuple):
     interval: str = ""
     verdict: Verdict = ""
     bounded: bool = False
-    """Whether a lower bound is behind it: the truth may lie higher on either side."""
+    """Whether a lower bound is behind it: the difference may be off either way, and gets no verdict."""
     few: str = ""
     """How many users it stands on, where these are too few for a verdict."""
     reason: str = ""
@@ -91,7 +91,7 @@ class Levers:
             for row in self.changes.filter(over=lever, at=at).iter_rows(named=True)
             if row["metric"] in after and row["value"] is not None
         }
-        name, setting = LEVERS.get(lever, (lever, lever))
+        name, setting = LEVERS[lever]
         return TurnedLever(lever, name, f"{setting} {start:.3g} → {at:.3g}", changes, self._curve(lever))
 
     @property
@@ -118,7 +118,8 @@ class Levers:
         metric = gained.metric
         few = "" if gained.rests_on_enough else plural(gained.users, "user")
         verdict: Verdict = ""
-        if not few and metric.better != "neither" and (gained.above(0) or gained.below(0)):
+        bounded = gained.status == Status.BOUNDED
+        if not (few or bounded) and metric.better != "neither" and (gained.above(0) or gained.below(0)):
             verdict = "gain" if gained.above(0) == (metric.better == "higher") else "cost"
         unit, ends = _difference(metric.format, gained.value, gained.lower, gained.upper)
         return LeverChange(
@@ -127,36 +128,41 @@ class Levers:
             difference=f"{ends[0]}{unit}",
             interval=f"[{ends[1]}, {ends[2]}]" if len(ends) > 1 else "",
             verdict=verdict,
-            bounded=gained.status == Status.BOUNDED,
+            bounded=bounded,
             few=few,
         )
 
     def _curve(self, lever: str) -> NumberTable:
-        """Every number at every setting."""
+        """Every number at every setting, a column each."""
         rows, evidence = self.series.filter(over=lever), self.evidence
-        metrics = [name for name in rows["metric"].unique(maintain_order=True) if name in evidence.definitions]
-        marks = {self.facts["before"][lever]: "as it is", self.facts["picked"][lever]: "picked"}
-        lines = []
-        for at in rows["at"].unique().sort().to_list():
-            found = {row["metric"]: row for row in rows.filter(at=at).iter_rows(named=True)}
-            estimates = [
-                Estimate.of(evidence.definitions[name], found[name]) if name in found else None for name in metrics
-            ]
-            cells = [user_cell(own, reason="it was not measured at this setting") for own in estimates]
-            lines.append(TableRow(f"{at:g}{f', {marks[at]}' if at in marks else ''}", cells))
-        name, setting = LEVERS.get(lever, (lever, lever))
-        return NumberTable(
-            f"{name}: every number at every setting", [setting, *(evidence.label(own, AUDIT) for own in metrics)], lines
-        )
+        marks = {self.facts["before"][lever]: ", as it is", self.facts["picked"][lever]: ", picked"}
+        settings = rows["at"].unique().sort().to_list()
+        found = {(row["metric"], row["at"]): row for row in rows.iter_rows(named=True)}
+        lines = [
+            TableRow(
+                evidence.label(name, AUDIT),
+                [user_cell(Estimate.of(evidence.definitions[name], found[name, at])) for at in settings],
+            )
+            for name in rows["metric"].unique(maintain_order=True)
+        ]
+        name, setting = LEVERS[lever]
+        columns = [setting, *(f"{at:.3g}{marks.get(at, '')}" for at in settings)]
+        return NumberTable(f"{name}: every number at every setting", columns, lines)
 
 
 def _difference(kind: str, *values: float | None) -> tuple[str, list[str]]:
     """The unit of a difference, and each of these as it is written: shares in percentage points."""
     known = [value for value in values if value is not None]
     if kind == "number":
-        return "", [minus(f"{value:+.3f}") for value in known]
+        return "", [_signed(value, 3) for value in known]
     digits = 1 if max(map(abs, known)) >= 0.01 else 2
-    return " points", [minus(f"{100 * value:+.{digits}f}") for value in known]
+    return " points", [_signed(100 * value, digits) for value in known]
+
+
+def _signed(value: float, digits: int) -> str:
+    """With its sign, and none before a zero."""
+    text = f"{value:+.{digits}f}"
+    return minus(text) if text.strip("+-0.") else text[1:]
 
 
 def price_of(evidence: Evidence, lever: str) -> kit.Figure | None:
@@ -181,7 +187,7 @@ def price_of(evidence: Evidence, lever: str) -> kit.Figure | None:
             rows.append({**kit.in_series(evidence.models, model), **place, **marks, "told": told})
     if not rows:
         return None
-    name, setting = LEVERS.get(lever, (lever, lever))
+    name, setting = LEVERS[lever]
     label, better = evidence.label(aim, AUDIT), evidence.definitions[aim].better
     scale, grid = alt.Scale(zero=False, nice=True, padding=12), alt.Axis(grid=True, tickCount=4)
     x = alt.X("x:Q", title=f"{evidence.label(QUALITY, AUDIT)} (further right: better)", scale=scale, axis=grid)
