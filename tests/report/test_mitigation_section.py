@@ -102,7 +102,7 @@ class TestCostsAndGains:
     def test_what_has_no_direction_is_neither(self, tmp_path: Path) -> None:
         crafted = mitigation()
         row = {"over": "weight", "metric": "popularity_lift"}
-        more = [{**row, "at": at, **cells(value, baseline=0.5)} for at, value in ((0.0, 0.5), (0.9, 0.3))]
+        more = [{**row, "at": at, **cells(value, baseline=0.5)} for at, value in ((0.0, 0.5), (0.5, 0.4), (0.9, 0.3))]
         change = [{**row, "at": 0.9, **cells((-0.2, -0.3, -0.1), baseline=0.5)}]
         tables = {
             **crafted.tables,
@@ -112,6 +112,15 @@ class TestCostsAndGains:
         found = changes_of(tmp_path, Crafted("mitigation", crafted.settings, tables))
         assert found["popularity_lift"].verdict == ""
         assert found["popularity_lift"].difference == f"{MINUS}20.0 points"
+
+
+class TestEverySetting:
+    def test_has_a_column_with_the_one_as_it_is_and_the_picked_one_named(self, tmp_path: Path) -> None:
+        table = Levers.of(evidence(tmp_path, mitigation()), "EASE").turned("weight").curve
+        assert table.columns == ["weight of calibration", "0, as it is", "0.5", "0.9, picked"]
+        texts = {row.name: [cell.text for cell in row.cells] for row in table.rows}
+        assert texts["nDCG@10"] == ["0.200", "0.190", "0.180"]
+        assert not any(cell.before for row in table.rows for cell in row.cells)
 
 
 class TestWhoPays:

@@ -137,17 +137,16 @@ class Levers:
         rows, evidence = self.series.filter(over=lever), self.evidence
         marks = {self.facts["before"][lever]: ", as it is", self.facts["picked"][lever]: ", picked"}
         settings = rows["at"].unique().sort().to_list()
-        found = {(row["metric"], row["at"]): row for row in rows.iter_rows(named=True)}
-        lines = [
-            TableRow(
-                evidence.label(name, AUDIT),
-                [user_cell(Estimate.of(evidence.definitions[name], found[name, at])) for at in settings],
-            )
-            for name in rows["metric"].unique(maintain_order=True)
-        ]
+        # A best case would be written after its baseline, which here is another setting's.
+        found = {(row["metric"], row["at"]): {**row, "baseline": None} for row in rows.iter_rows(named=True)}
+        lines = []
+        for metric in rows["metric"].unique(maintain_order=True):
+            own = [Estimate.of(evidence.definitions[metric], found[metric, at]) for at in settings]
+            bound = ", a lower bound" if any(each.status == Status.BOUNDED for each in own) else ""
+            lines.append(TableRow(f"{evidence.label(metric, AUDIT)}{bound}", [user_cell(each) for each in own]))
         name, setting = LEVERS[lever]
         columns = [setting, *(f"{at:.3g}{marks.get(at, '')}" for at in settings)]
-        return NumberTable(f"{name}: every number at every setting", columns, lines)
+        return NumberTable(f"{name}, by {setting}", columns, lines)
 
 
 def _difference(kind: str, *values: float | None) -> tuple[str, list[str]]:
