@@ -297,6 +297,17 @@ class TestWhatIsLeftOut:
         assert asked <= 5 * train.n_users
         assert at(found, "weight", 0.9)["coverage"] > at(found, "weight", 0.0)["coverage"]
 
+    def test_a_lever_without_another_setting_is_left_out(self, model: Any, split: Split) -> None:
+        found = ra.mitigation(model, split.test, **SMALL, weights=[0.9], unobserved_weights=[0.02], beta_factors=[1.0])
+        lacking = {name: why for why, names in found.facts["left_out"].items() for name in names}
+        assert set(lacking) == {"unobserved_weight", "beta"}
+        assert "no other value" in lacking["beta"]
+
+    def test_no_beta_is_larger_than_a_softmax_may_have(self, model: Any, split: Split) -> None:
+        asked: dict[str, Any] = {"weights": [], "unobserved_weights": [], "beta_factors": [2.0, 8.0]}
+        found = ra.mitigation(model, split.test, **SMALL, **asked, policy=Softmax(beta=8000.0))
+        assert found.series["at"].unique().sort().to_list() == [8000.0, 10_000.0]
+
     def test_only_a_softmax_has_a_beta(self) -> None:
         with pytest.raises(InputError, match="softmax"):
             Mitigation(policy={"kind": "top-1"})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from recaudit.audits.audit import Context, Subject
 from recaudit.audits.calibration.calibrator import with_system
+from recaudit.audits.spread import BETAS
 from recaudit.errors import NotSupportedError
 from recaudit.models.base import FittedModel
 from recaudit.policies import ListPolicy, Softmax, Top1
@@ -78,7 +79,8 @@ def _sharpening(audit: Mitigation, subject: Subject, context: Context) -> Lever:
     """Lists that are drawn by a softmax of another beta."""
     model, own = subject.model, audit.softmax
     assert model is not None
-    policies = [own, *(Softmax(beta=own.beta * factor) for factor in audit.beta_factors)]
+    betas = sorted({min(own.beta * factor, BETAS[1]) for factor in audit.beta_factors} - {own.beta})
+    policies = (own, *(Softmax(beta=beta) for beta in betas))
     before, *after = (Setting(policy.beta, model, policy, policy) for policy in policies)
     return Lever("beta", "gini", before, tuple(after))
 
