@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import product
 from typing import Any
 
@@ -127,3 +128,14 @@ def test_a_user_without_a_list_has_no_places(tiny: Interactions) -> None:
     lists = np.full((tiny.n_users, 2), -1)
     assert np.isnan(PlaceSearch(model, Top1(), lists, np.arange(4), 5, 0)(np.arange(3))).all()
     assert np.isnan(ReplacementSearch(model, Top1(), lists, np.arange(3), 0)(np.arange(3))).all()
+
+
+def test_searches_travel_to_other_processes(split: Split) -> None:
+    model, policy = ALS(factors=3, iterations=2).fit(split.train), POLICIES[1]
+    lists = shown(model, policy, 3)
+    for search in (
+        PlaceSearch(model, policy, lists, np.arange(0, 80, 8), 9, 0),
+        ReplacementSearch(model, policy, lists, USERS[:3], 0),
+    ):
+        there = pickle.loads(pickle.dumps(search))
+        assert np.array_equal(there(USERS[:3]), search(USERS[:3]), equal_nan=True)
