@@ -140,10 +140,12 @@ class Levers:
         # A best case would be written after its baseline, which here is another setting's.
         found = {(row["metric"], row["at"]): {**row, "baseline": None} for row in rows.iter_rows(named=True)}
         lines = []
-        for metric in rows["metric"].unique(maintain_order=True):
-            own = [Estimate.of(evidence.definitions[metric], found[metric, at]) for at in settings]
-            bound = ", a lower bound" if any(each.status == Status.BOUNDED for each in own) else ""
-            lines.append(TableRow(f"{evidence.label(metric, AUDIT)}{bound}", [user_cell(each) for each in own]))
+        for metric, own in rows.group_by("metric", maintain_order=True):
+            defined = evidence.definitions[str(metric[0])]
+            at_each = [found.get((defined.name, at)) for at in settings]
+            cells = [user_cell(None if row is None else Estimate.of(defined, row)) for row in at_each]
+            bound = ", a lower bound" if Status.BOUNDED in own["status"] else ""
+            lines.append(TableRow(f"{evidence.label(defined.name, AUDIT)}{bound}", cells))
         name, setting = LEVERS[lever]
         columns = [setting, *(f"{at:.3g}{marks.get(at, '')}" for at in settings)]
         return NumberTable(f"{name}, by {setting}", columns, lines)
