@@ -128,7 +128,7 @@ class TestWhoPays:
         named: Mapping[str, Number] = {"1: 3-9 ratings": (-0.05, -0.06, -0.04), "2: 10-90 ratings": None}
         people = groups("history", "ndcg", named).with_columns(over=pl.lit("weight"), at=pl.lit(0.9))
         crafted = mitigation()
-        found = Crafted("mitigation", crafted.settings, {**crafted.tables, "people": people})
+        found = Crafted("mitigation", crafted.settings, {**crafted.tables, "group_changes": people})
         table = Levers.of(evidence(tmp_path, found), "EASE").groups
         assert table is not None
         assert table.columns == ["group", "Calibrated re-ranking"]

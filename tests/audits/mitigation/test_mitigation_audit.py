@@ -144,13 +144,13 @@ class TestBeforeAndAfter:
             assert (row["status"] == Status.BOUNDED) == (Status.BOUNDED in ends)
 
     def test_groups_of_people_add_up_to_everybody(self, result: MitigationResult) -> None:
-        people = result.people.filter(over="weight", by="region", metric="ndcg")
+        people = result.group_changes.filter(over="weight", by="region", metric="ndcg")
         assert (people["at"] == 0.9).all()
         (whole,) = result.changes.filter(over="weight", metric="ndcg").to_dicts()
         for column in ("value", "baseline"):
             total = (people[column] * people["users"]).sum() / people["users"].sum()
             assert total == pytest.approx(whole[column], abs=1e-12)
-        assert {"history", "region", "age"} == set(result.people["by"])
+        assert {"history", "region", "age"} == set(result.group_changes["by"])
 
     def test_the_picked_setting_is_another_than_the_one_as_it_is(self, result: MitigationResult) -> None:
         assert result.facts["picked"] == {"weight": 0.9, "unobserved_weight": 0.3, "beta": 1.0}

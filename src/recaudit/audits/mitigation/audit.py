@@ -53,9 +53,9 @@ class MitigationResult(Result):
         return self.table("changes")
 
     @property
-    def people(self) -> pl.DataFrame:
+    def group_changes(self) -> pl.DataFrame:
         """Who gains and who pays: the change at the picked setting of each lever by group of users, as `changes`."""
-        return self.table("people")
+        return self.table("group_changes")
 
     def summary(self) -> str:
         """For each lever, every number before and at the picked setting, and the change."""
@@ -159,7 +159,7 @@ class Mitigation(ListAudit, CalibrationTarget):
             "users": users,
             "series": pl.concat([each.series for each in turned]),
             "changes": pl.concat([each.changes for each in turned]),
-            "people": pl.concat([each.people(yardstick) for each in turned]),
+            "group_changes": pl.concat([each.group_changes(yardstick) for each in turned]),
             "pairs": pl.concat(pairs) if pairs else pl.DataFrame(),
         }
         facts = {

@@ -84,7 +84,7 @@ class Turned:
         found = self.after[self.picked].users
         return found.rename({name: f"{name}_{self.lever.name}" for name in found.columns if name != "user"})
 
-    def people(self, yardstick: Yardstick) -> pl.DataFrame:
+    def group_changes(self, yardstick: Yardstick) -> pl.DataFrame:
         """What the picked setting changes for groups of users, of what everybody has; as SERIES_SCHEMA, by group."""
         before, after = self.before.users, self.after[self.picked].users
         names = [name for name in EVERYBODYS if name in before.columns and name in after.columns]

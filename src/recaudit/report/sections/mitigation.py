@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, final
 
 import altair as alt
@@ -15,7 +16,7 @@ from recaudit.metrics.numbers import minus
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA
 from recaudit.report.evidence import QUALITY, Evidence
 from recaudit.report.kit import charts as kit
-from recaudit.report.kit.comparisons import NumberTable, TableCell, TableRow, cell, user_cell
+from recaudit.report.kit.comparisons import NumberTable, TableCell, TableRow, cell, model_colors, user_cell
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 from recaudit.report.sections.section import Section
 from recaudit.status import Status
@@ -45,6 +46,8 @@ class LeverChange(NamedTuple):
     few: str = ""
     """How many users it stands on, where these are too few for a verdict."""
     reason: str = ""
+    raw: Mapping[str, float] = MappingProxyType({})
+    """The numbers themselves, for a file."""
 
 
 class TurnedLever(NamedTuple):
@@ -74,7 +77,9 @@ class Levers:
     def of(cls, evidence: Evidence, model: str) -> Levers:
         """Read a finished audit."""
         series, changes = (evidence.table(model, AUDIT, name, SERIES_SCHEMA) for name in ("series", "changes"))
-        people = evidence.table(model, AUDIT, "people", {**GROUP_SCHEMA, "over": pl.String}).filter(metric=QUALITY)
+        people = evidence.table(model, AUDIT, "group_changes", {**GROUP_SCHEMA, "over": pl.String}).filter(
+            metric=QUALITY
+        )
         return cls(evidence, model, series, changes, people, evidence.facts(model, AUDIT))
 
     @property
@@ -121,6 +126,8 @@ class Levers:
         bounded = gained.status == Status.BOUNDED
         if not (few or bounded) and metric.better != "neither" and (gained.above(0) or gained.below(0)):
             verdict = "gain" if gained.above(0) == (metric.better == "higher") else "cost"
+        raw = {"value": after["value"], "before": gained.baseline, "difference": gained.value}
+        raw |= {"lower": gained.lower, "upper": gained.upper}
         unit, ends = _difference(metric.format, gained.value, gained.lower, gained.upper)
         return LeverChange(
             before=gained.compared,
@@ -130,6 +137,7 @@ class Levers:
             verdict=verdict,
             bounded=bounded,
             few=few,
+            raw={name: value for name, value in raw.items() if value is not None},
         )
 
     def _curve(self, lever: str) -> NumberTable:
@@ -169,7 +177,7 @@ def _signed(value: float, digits: int) -> str:
 def price_of(evidence: Evidence, lever: str) -> kit.Figure | None:
     """Along the settings of a lever: ranking quality to the right, what the lever aims at upwards."""
     rows: kit.Rows = []
-    aim = ""
+    aim, colors = "", model_colors(evidence)
     for model, own in evidence.each(AUDIT, Levers.of).items():
         if lever not in own.names:
             continue
@@ -185,7 +193,7 @@ def price_of(evidence: Evidence, lever: str) -> kit.Figure | None:
                 "before": point["at"] == own.facts["before"][lever],
                 "picked": point["at"] == own.facts["picked"][lever],
             }
-            rows.append({**kit.in_series(evidence.models, model), **place, **marks, "told": told})
+            rows.append({**kit.in_series(colors, model), **place, **marks, "told": told})
     if not rows:
         return None
     name, setting = LEVERS[lever]
@@ -193,7 +201,7 @@ def price_of(evidence: Evidence, lever: str) -> kit.Figure | None:
     scale, grid = alt.Scale(zero=False, nice=True, padding=12), alt.Axis(grid=True, tickCount=4)
     x = alt.X("x:Q", title=f"{evidence.label(QUALITY, AUDIT)} (further right: better)", scale=scale, axis=grid)
     y = alt.Y("y:Q", title=f"{label} ({'up' if better == 'higher' else 'down'}: better)", scale=scale, axis=grid)
-    color, shown = kit.by_series(evidence.models), kit.tooltip("model", "setting")
+    color, shown = kit.by_series(colors), kit.tooltip("model", "setting")
     before, picked = (kit.chart([row for row in rows if row[mark]]) for mark in ("before", "picked"))
     # The settings of one model: those of all would lie on top of each other.
     named = kit.chart([row for row in rows if row["model"] == rows[0]["model"]])
