@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from recaudit.models.factor.model import reachable_factors as reachable_factors
     from recaudit.runs.comparison import Comparison as Comparison
     from recaudit.runs.comparison import compare as compare
+    from recaudit.runs.history import History as History
+    from recaudit.runs.history import history as history
 
 _ROOMS = (
     *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
@@ -102,6 +104,7 @@ _NAMES = {
     "data.interactions": ("Interactions",),
     "models.factor.model": ("reachable_factors",),
     "runs.comparison": ("Comparison", "compare"),
+    "runs.history": ("History", "history"),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

@@ -4,6 +4,7 @@ from recaudit.runs.comparison import Comparison, compare
 from recaudit.runs.configuration import Configuration, parse, read
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
+from recaudit.runs.history import History, history
 from recaudit.runs.manifest import AuditRecord
 from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation, read_simulation
 
@@ -11,11 +12,13 @@ __all__ = [
     "AuditRecord",
     "Comparison",
     "Configuration",
+    "History",
     "Run",
     "SimulationConfiguration",
     "compare",
     "execute",
     "execute_simulation",
+    "history",
     "parse",
     "parse_simulation",
     "read",
