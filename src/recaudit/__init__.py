@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from recaudit.models.factor.model import reachable_factors as reachable_factors
     from recaudit.runs.comparison import Comparison as Comparison
     from recaudit.runs.comparison import compare as compare
-    from recaudit.runs.history import History as History
+    from recaudit.runs.history import RunHistory as RunHistory
     from recaudit.runs.history import history as history
 
 _ROOMS = (
@@ -104,7 +104,7 @@ _NAMES = {
     "data.interactions": ("Interactions",),
     "models.factor.model": ("reachable_factors",),
     "runs.comparison": ("Comparison", "compare"),
-    "runs.history": ("History", "history"),
+    "runs.history": ("RunHistory", "history"),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

@@ -76,11 +76,11 @@ def _print(reading: Reading, page: Path | None) -> None:
     for line in reading.notes:
         console.print(f"Note: {line}")
     console.print(f"\n{reading.verdict}")
-    told = [own for verdict, most in _MOST.items() for own in _firm(ranked(reading.overall, verdict))[:most]]
+    told = [own for verdict, most in _MOST.items() for own in ranked(reading.overall, verdict)[:most]]
     if told:
         console.print("\nEverybody:")
         console.print(_lines(told, of_model=len(reading.comparison.models) > 1), soft_wrap=False)
-    groups = _firm(ranked(reading.groups, "worse"))[:_MOST_GROUPS]
+    groups = ranked(reading.groups, "worse")[:_MOST_GROUPS]
     if groups:
         console.print("\nGroups that are worse off:")
         console.print(_lines(groups, of_model=len(reading.comparison.models) > 1), soft_wrap=False)
@@ -100,13 +100,6 @@ def _print(reading: Reading, page: Path | None) -> None:
     if reading.not_compared:
         console.print(f"Not compared: {listing(reading.not_compared)}")
     console.print(f"\nPage: {page}" if page else "\nEverything on a page: --out compare.html; for programs: --json")
-
-
-def _firm(differences: list[Difference]) -> list[Difference]:
-    """Those of enough people first."""
-    from recaudit.report.kit.numbers import FEWEST_USERS
-
-    return sorted(differences, key=lambda own: own.users < FEWEST_USERS)
 
 
 def _lines(differences: list[Difference], *, of_model: bool) -> Table:

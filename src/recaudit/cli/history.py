@@ -12,7 +12,7 @@ from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, 
 from recaudit.cli.progress import shown
 
 if TYPE_CHECKING:
-    from recaudit.report.history import Course
+    from recaudit.report.history import HistoryReading
 
 _MOST = 15
 """Numbers in the terminal."""
@@ -37,20 +37,20 @@ def history(
       recaudit history runs/2026-* --out history.html
     """
     from recaudit.report import write_history
-    from recaudit.report.history import Course
+    from recaudit.report.history import HistoryReading
     from recaudit.runs import history as followed
 
     with shown(notes()):
         found = followed(runs, as_given=as_given, confidence=confidence, correction=correction)
         page = None if out is None else write_history(found, out)
-    course = Course(found)
+    course = HistoryReading(found)
     if as_json:
         print_json({**_document(course), "page": page})
     else:
         _print(course, page)
 
 
-def _print(course: Course, page: Path | None) -> None:
+def _print(course: HistoryReading, page: Path | None) -> None:
     from recaudit.report.history import LETTERS
 
     console = answers()
@@ -67,7 +67,7 @@ def _print(course: Course, page: Path | None) -> None:
     console.print(f"\nPage: {page}" if page else "\nEverything on a page: --out history.html; for programs: --json")
 
 
-def _latest(course: Course) -> object:
+def _latest(course: HistoryReading) -> object:
     """The numbers that the last change moved most, over the latest runs."""
     from recaudit.runs.comparison import VERDICTS
 
@@ -83,7 +83,7 @@ def _latest(course: Course) -> object:
     return table
 
 
-def _document(course: Course) -> dict[str, object]:
+def _document(course: HistoryReading) -> dict[str, object]:
     """What a program wants to know about a history."""
     from dataclasses import asdict
 

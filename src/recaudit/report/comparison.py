@@ -26,7 +26,7 @@ CORRECTIONS = {
 """What a correction for many questions promises, in words."""
 
 
-class Grouping(NamedTuple):
+class GroupedDifferences(NamedTuple):
     """The differences of one pair of models in the groups of one grouping."""
 
     model: str
@@ -64,8 +64,8 @@ def render_comparison(comparison: Comparison) -> str:
         "groups": "For whom" if groupings else "",
         "lists": "Lists" if reading.lists else "",
         "changes": "What changed",
-        "gaps": "Not compared",
         "methods": "Definitions",
+        "gaps": "Not compared",
     }
     return rendered(
         "comparison.html.j2",
@@ -90,9 +90,9 @@ def defined(differences: Iterable[Difference]) -> list[tuple[str, str, str, Any]
     return list({own.metric.name: (own.metric.name, own.label, "", own.metric) for own in differences}.values())
 
 
-def _groupings(reading: Reading) -> Iterable[Grouping]:
+def _groupings(reading: Reading) -> Iterable[GroupedDifferences]:
     found: dict[tuple[str, str], list[Difference]] = {}
     for own in reading.groups:
         found.setdefault((own.model, own.by), []).append(own)
     for (model, by), rows in found.items():
-        yield Grouping(model, by, counted(rows), ranked(rows, *SHOWN), rows)
+        yield GroupedDifferences(model, by, counted(rows), ranked(rows, *SHOWN), rows)

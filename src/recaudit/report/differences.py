@@ -10,7 +10,7 @@ from typing import final
 
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import minus
-from recaudit.report.kit.numbers import LARGEST, NOT_AVAILABLE, Estimate
+from recaudit.report.kit.numbers import FEWEST_USERS, LARGEST, NOT_AVAILABLE, Estimate
 from recaudit.runs.comparison import VERDICTS
 from recaudit.status import Status
 
@@ -158,8 +158,9 @@ class Difference:
 
 
 def ranked(differences: Iterable[Difference], *verdicts: str) -> list[Difference]:
-    """Those with one of these verdicts, what is shown to be largest first."""
-    return sorted((own for own in differences if own.verdict in verdicts), key=lambda own: -own.size)
+    """Those with one of these verdicts, what is shown to be largest first; those of too few people last."""
+    found = (own for own in differences if own.verdict in verdicts)
+    return sorted(found, key=lambda own: (own.users < FEWEST_USERS, -own.size))
 
 
 def counted(differences: Iterable[Difference]) -> str:

@@ -20,7 +20,7 @@ from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import Estimate, listing, plural
 from recaudit.report.reading import Point, Reading, folder_names
 from recaudit.runs.changes import Change
-from recaudit.runs.history import History
+from recaudit.runs.history import RunHistory
 from recaudit.version import __version__
 
 LETTERS = {"data": "D", "model": "M", "configuration": "C", "versions": "V"}
@@ -54,10 +54,10 @@ class Step(NamedTuple):
 
 
 @final
-class Course:
+class HistoryReading:
     """A history, ready to be told."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: RunHistory) -> None:
         self.history = history
         self.runs = history.runs
         self.names = folder_names(history.runs)
@@ -149,14 +149,14 @@ class Course:
         return [(model, one) for model, one in own if (one.audit, one.metric.name) == (audit, metric.name)]
 
 
-def write_history(history: History, path: Path) -> Path:
+def write_history(history: RunHistory, path: Path) -> Path:
     """Write the page, whole or not at all, and say where it is; never into a run folder."""
     return write_page(path, render_history(history), history.runs)
 
 
-def render_history(history: History) -> str:
+def render_history(history: RunHistory) -> str:
     """The page as text."""
-    course = Course(history)
+    course = HistoryReading(history)
     sections = {
         audit: [_multiple(course, audit, metric) for metric in course.metrics(audit)] for audit in course.audits
     }
@@ -191,7 +191,7 @@ def _marks(changed: Sequence[Change]) -> str:
     return "".join(letter for kind, letter in LETTERS.items() if kind in kinds)
 
 
-def _multiple(course: Course, audit: str, metric: Metric) -> Multiple | None:
+def _multiple(course: HistoryReading, audit: str, metric: Metric) -> Multiple | None:
     """The chart of one metric: a line for each model; None where no run has a value."""
     rows: kit.Rows = []
     models = list(course.colors)
@@ -239,7 +239,7 @@ def _run_axis(n: int) -> alt.Axis:
     return kit.tick_axis(list(range(1, n + 1, stride)), format="d", grid=False)
 
 
-def _table(course: Course, model: str, audit: str) -> NumberTable:
+def _table(course: HistoryReading, model: str, audit: str) -> NumberTable:
     """All numbers of one model in one audit, a line for each run that has any."""
     metrics = course.metrics(audit)
     rows = []

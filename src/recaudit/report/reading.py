@@ -208,9 +208,9 @@ class Reading:
         first: dict[tuple[str, str], Difference] = {}
         for own in sorted(firm, key=lambda own: own.verdict == "changed"):
             first.setdefault((own.model, own.audit), own)
-        hidden: dict[str, Difference] = {}
+        hidden: dict[tuple[str, ...], Difference] = {}
         for own in self._hidden:
-            hidden.setdefault(own.metric.name, own)
+            hidden.setdefault((own.model, own.audit, own.by, own.group), own)
         beside = list(hidden.values())[:_MOST_HIDDEN]
         chosen = sorted(first.values(), key=lambda own: (own.verdict == "changed", -own.size))
         order = sorted(chosen[: MOST_FINDINGS - len(beside)], key=lambda own: SHOWN.index(own.verdict))

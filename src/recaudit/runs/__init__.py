@@ -4,7 +4,7 @@ from recaudit.runs.comparison import Comparison, compare
 from recaudit.runs.configuration import Configuration, parse, read
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
-from recaudit.runs.history import History, history
+from recaudit.runs.history import RunHistory, history
 from recaudit.runs.manifest import AuditRecord
 from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation, read_simulation
 
@@ -12,7 +12,7 @@ __all__ = [
     "AuditRecord",
     "Comparison",
     "Configuration",
-    "History",
+    "RunHistory",
     "Run",
     "SimulationConfiguration",
     "compare",

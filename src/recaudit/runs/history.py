@@ -40,7 +40,7 @@ audit of the model was asked differently than in the run before that had it: num
 
 @final
 @dataclass(frozen=True, eq=False)
-class History:
+class RunHistory:
     """Every number of several runs, one run after the other."""
 
     runs: tuple[Run, ...]
@@ -71,7 +71,7 @@ def history(
     samples: Annotated[int, Field(ge=2)] = 1000,
     correction: Correction = "holm",
     rng: int = 0,
-) -> History:
+) -> RunHistory:
     """Every number of several runs, in the order in which they were started, or `as_given`.
 
     Intervals are those that each run has; the last two runs are compared as `ra.compare` does it, with the confidence,
@@ -94,7 +94,7 @@ def history(
         why_not = f"{error.received}: {error.remedy or error.expected}"
     steps = pairwise(ordered)
     told = ((), *(tuple(changes(one, other, _shared(one, other))) for one, other in steps))
-    return History(tuple(ordered), _numbers(ordered), told, last, why_not)
+    return RunHistory(tuple(ordered), _numbers(ordered), told, last, why_not)
 
 
 def _shared(before: Run, after: Run) -> dict[str, tuple[str, str]]:
