@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from recaudit.data import splits as splits
     from recaudit.data.interactions import Interactions as Interactions
     from recaudit.models.factor.model import reachable_factors as reachable_factors
-    from recaudit.runs.comparison import Comparison as Comparison
+    from recaudit.runs.comparison import RunComparison as RunComparison
     from recaudit.runs.comparison import compare as compare
     from recaudit.runs.history import RunHistory as RunHistory
     from recaudit.runs.history import history as history
@@ -103,7 +103,7 @@ _NAMES = {
     "data": ("datasets", "splits"),
     "data.interactions": ("Interactions",),
     "models.factor.model": ("reachable_factors",),
-    "runs.comparison": ("Comparison", "compare"),
+    "runs.comparison": ("RunComparison", "compare"),
     "runs.history": ("RunHistory", "history"),
 }
 """Where each public name lives."""

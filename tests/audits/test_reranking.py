@@ -152,7 +152,7 @@ def test_it_is_kept_and_read_again(result: RerankingResult, tmp_path: Path) -> N
     again = Result.load(tmp_path / "kept")
     assert isinstance(again, RerankingResult)
     assert (again.audit, again.settings) == (result.audit, result.settings)
-    assert sorted(again.tables) == ["example", "reranked", "series", "terms", "users", "worst"]
+    assert sorted(again.tables) == ["example", "items", "lists", "reranked", "series", "terms", "users", "worst"]
     assert_frame_equal(again.frame, result.frame)
 
 

@@ -12,8 +12,8 @@ import recaudit as ra
 from recaudit import report
 from recaudit.errors import InputError
 from recaudit.report.differences import ranked
-from recaudit.report.reading import Reading
-from recaudit.runs import Comparison, Run
+from recaudit.report.reading import ComparisonReading
+from recaudit.runs import Run, RunComparison
 from report.crafted_changes import PEOPLE, ids, measured, spread, write
 from report.crafted_runs import Data
 from report.test_page import Page
@@ -22,8 +22,8 @@ AGE = ["old"] * (PEOPLE // 2) + ["young"] * (PEOPLE // 2)
 HOSTILE = "<script>alert(1)</script>"
 
 
-def changed(first: Run, second: Run) -> Reading:
-    return Reading(ra.compare(first, second, samples=200))
+def changed(first: Run, second: Run) -> ComparisonReading:
+    return ComparisonReading(ra.compare(first, second, samples=200))
 
 
 def pair(path: Path, before: list[float], after: list[float], **second: object) -> tuple[Run, Run]:
@@ -32,7 +32,7 @@ def pair(path: Path, before: list[float], after: list[float], **second: object) 
     return one, write(path / "two", {"ALS": measured(after, {"age": AGE})}, Data(attributes=("age",), **second))  # type: ignore[arg-type]
 
 
-def of(reading: Reading, metric: str, group: str = "") -> str:
+def of(reading: ComparisonReading, metric: str, group: str = "") -> str:
     [found] = [own for own in reading.differences if (own.metric.name, own.group) == (metric, group)]
     return found.verdict
 
@@ -123,7 +123,7 @@ class TestNumbers:
 
 
 @pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> RunComparison:
     path = tmp_path_factory.mktemp("runs")
     lists = {user: ["a", "b", "c"] for user in ids()}
     other = {**lists, "u3": ["a", "x", HOSTILE], "u4": ["b", "a", "c"]}
@@ -136,7 +136,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 
 @pytest.fixture(scope="module")
-def page(comparison: Comparison) -> Page:
+def page(comparison: RunComparison) -> Page:
     return Page(report.render_comparison(comparison))
 
 
@@ -164,8 +164,8 @@ class TestPage:
             float(a["data-lower"] or "") <= float(a["data-value"] or "") <= float(a["data-upper"] or "") for a in cells
         )
 
-    def test_whose_lists_changed_and_what_is_new_and_gone(self, comparison: Comparison, page: Page) -> None:
-        [lists] = Reading(comparison).lists
+    def test_whose_lists_changed_and_what_is_new_and_gone(self, comparison: RunComparison, page: Page) -> None:
+        [lists] = ComparisonReading(comparison).lists
         assert (lists.lists, lists.changed) == (PEOPLE, 2)
         assert lists.gone == pytest.approx(2 / PEOPLE)
         assert dict(lists.parts) == {
@@ -175,7 +175,7 @@ class TestPage:
             "more than half gone": 1,
             "all gone": 0,
         }
-        assert [own["user"] for own in Reading(comparison).most_changed(HOSTILE)] == ["u3", "u4"]
+        assert [own["user"] for own in ComparisonReading(comparison).most_changed(HOSTILE)] == ["u3", "u4"]
         assert "u3: 2 of 3 items new" in page.text
 
     def test_models_of_one_run_alone_are_told(self, page: Page) -> None:
@@ -183,16 +183,16 @@ class TestPage:
 
     def test_two_models_of_one_run(self, tmp_path: Path) -> None:
         run = write(tmp_path, {"A": measured(spread(0.5)), "B": measured(spread(0.4, 1))})
-        reading = Reading(ra.compare(run, models=("A", "B"), samples=100))
+        reading = ComparisonReading(ra.compare(run, models=("A", "B"), samples=100))
         assert reading.names == ("A", "B")
         assert reading.verdict.startswith("B is worse in 5 of 7")
         assert reading.not_compared == []
         assert "A → B" in Page(report.render_comparison(reading.comparison)).text
 
-    def test_it_is_never_written_into_a_run(self, comparison: Comparison) -> None:
+    def test_it_is_never_written_into_a_run(self, comparison: RunComparison) -> None:
         with pytest.raises(InputError, match="a file outside of the runs"):
             report.write_comparison(comparison, comparison.after.path / "compare.html")
 
-    def test_the_same_runs_give_the_same_page(self, comparison: Comparison, tmp_path: Path) -> None:
+    def test_the_same_runs_give_the_same_page(self, comparison: RunComparison, tmp_path: Path) -> None:
         path = report.write_comparison(comparison, tmp_path / "new" / "compare.html")
         assert path.read_text(encoding="utf-8") == report.render_comparison(comparison)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from recaudit.report.differences import Difference
-    from recaudit.report.reading import Reading
+    from recaudit.report.reading import ComparisonReading
 
 _MOST = {"worse": 6, "better": 4}
 """Lines about everybody, by verdict."""
@@ -54,20 +54,20 @@ def compare(
       recaudit compare runs/monday --models ALS EASE
     """
     from recaudit.report import write_comparison
-    from recaudit.report.reading import Reading
+    from recaudit.report.reading import ComparisonReading
     from recaudit.runs import compare as compared
 
     with shown(notes()):
         comparison = compared(before, after, models=models, confidence=confidence, correction=correction)
         page = None if out is None else write_comparison(comparison, out)
-    reading = Reading(comparison)
+    reading = ComparisonReading(comparison)
     if as_json:
         print_json({**_document(reading), "page": page})
     else:
         _print(reading, page)
 
 
-def _print(reading: Reading, page: Path | None) -> None:
+def _print(reading: ComparisonReading, page: Path | None) -> None:
     from recaudit.report.differences import counted, ranked
     from recaudit.report.kit.numbers import listing, plural
 
@@ -111,7 +111,7 @@ def _lines(differences: list[Difference], *, of_model: bool) -> Table:
     return table
 
 
-def _document(reading: Reading) -> dict[str, object]:
+def _document(reading: ComparisonReading) -> dict[str, object]:
     """What a program wants to know about a comparison."""
     from dataclasses import asdict
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, final
 
@@ -28,6 +29,22 @@ MOST_SAMPLES = 10_000_000
 """More bootstrap samples move no digit that anybody reads."""
 
 
+_MOST_DRAWS = 20_000_000
+"""That are in memory at a time."""
+
+
+def _drawn(draw: np.random.Generator, samples: int, n: int) -> NDArray[np.uint16]:
+    """(samples, n): how often each of n users is drawn, n times over."""
+    picks = draw.integers(0, n, (samples, n)) + n * np.arange(samples)[:, None]
+    return np.bincount(picks.ravel(), minlength=samples * n).reshape(samples, n).astype(np.uint16)
+
+
+@lru_cache(maxsize=2)
+def _drawn_once(rng: int, samples: int, n: int) -> NDArray[np.uint16]:
+    """The same, kept: many numbers are about the same users."""
+    return _drawn(generator(rng, "bootstrap", n), samples, n)
+
+
 @final
 @dataclass(frozen=True)
 class Bootstrap:
@@ -45,12 +62,13 @@ class Bootstrap:
 
     def resamples(self, n: int) -> Iterator[FloatArray]:
         """Blocks (some samples, n) of how often each of n users is drawn; bounded memory, the same draws always."""
+        block = max(1, min(self.samples, _MOST_DRAWS // max(1, n)))
+        if block == self.samples:
+            yield _drawn_once(self.rng, self.samples, n).astype(np.float64)
+            return
         draw = generator(self.rng, "bootstrap", n)
-        block = max(1, min(self.samples, 20_000_000 // max(1, n)))
         for start in range(0, self.samples, block):
-            count = min(block, self.samples - start)
-            picks = draw.integers(0, n, (count, n)) + n * np.arange(count)[:, None]
-            yield np.bincount(picks.ravel(), minlength=count * n).reshape(count, n).astype(np.float64)
+            yield _drawn(draw, min(block, self.samples - start), n).astype(np.float64)
 
     def percentiles(self, replicates: FloatArray) -> FloatArray:
         """(2, columns): the interval's ends of each column of (samples, columns), NaN where nothing is known."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import final
 
 import numpy as np
 import polars as pl
 from scipy import sparse
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.metrics.intervals import SCALES, Ratio
 
 QUESTION = ("by", "group", "metric")
@@ -64,17 +65,43 @@ class Terms:
         )
         self._scales = [SCALES[scale] for scale in questions["scale"]]
 
+    def differs(self, other: Terms) -> BoolArray:
+        """(questions,): whether anybody adds something else to the number in the other."""
+        pairs = ((self.totals, other.totals), (self.weights, other.weights))
+        apart = [np.abs(one - another).sum(axis=0) > 0 for one, another in pairs]
+        return np.asarray(apart[0] | apart[1])
+
+    def only(self, questions: BoolArray) -> Terms:
+        """About some of the questions alone."""
+        kept = copy(self)
+        kept.totals, kept.weights = self.totals[:, questions], self.weights[:, questions]
+        kept._scales = [scale for scale, wanted in zip(self._scales, questions, strict=True) if wanted]
+        return kept
+
     def values(self, draws: FloatArray) -> FloatArray:
         """(samples, questions): each number over users that are drawn so often (samples, users); NaN without any."""
-        found = np.full((len(draws), len(self._scales)), np.nan)
-        step = max(1, _MOST_VALUES // max(1, draws.shape[1]))
-        for start in range(0, len(self._scales), step):
-            some = slice(start, start + step)
-            totals, weights = (draws @ each[:, some].toarray() for each in (self.totals, self.weights))
-            np.divide(totals, weights, out=found[:, some], where=weights > 0)
+        found, (first, same) = np.full((len(draws), len(self._scales)), np.nan), _distinct(self.weights)
+        weights = _product(draws, self.weights[:, first])[:, same]
+        np.divide(_product(draws, self.totals), weights, out=found, where=weights > 0)
         for question, scale in enumerate(self._scales):
             found[:, question] = scale(found[:, question])
         return found
+
+
+def _distinct(matrix: sparse.csc_array) -> tuple[IntArray, IntArray]:
+    """Columns of which no two are alike, and for every column which of them it is: many numbers weigh users alike."""
+    ends = zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
+    contents = [matrix.indices[start:end].tobytes() + matrix.data[start:end].tobytes() for start, end in ends]
+    places = {content: place for place, content in enumerate(dict.fromkeys(contents))}
+    same = np.array([places[content] for content in contents], dtype=np.int64)
+    return np.unique(same, return_index=True)[1], same
+
+
+def _product(draws: FloatArray, matrix: sparse.csc_array) -> FloatArray:
+    """The matrix product, some columns at a time."""
+    step = max(1, _MOST_VALUES // max(1, draws.shape[1]))
+    parts = [draws @ matrix[:, start : start + step].toarray() for start in range(0, matrix.shape[1], step)]
+    return np.concatenate([np.empty((len(draws), 0)), *parts], axis=1)
 
 
 _MOST_VALUES = 20_000_000

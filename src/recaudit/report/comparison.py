@@ -11,9 +11,9 @@ from recaudit.errors import InputError
 from recaudit.report.differences import SHOWN, Difference, counted, ranked
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import FEWEST_USERS
-from recaudit.report.reading import MOST_LISTS, Reading
+from recaudit.report.reading import MOST_LISTS, ComparisonReading
 from recaudit.runs import Run
-from recaudit.runs.comparison import VERDICTS, Comparison
+from recaudit.runs.comparison import VERDICTS, RunComparison
 from recaudit.version import __version__
 
 CORRECTIONS = {
@@ -38,7 +38,7 @@ class GroupedDifferences(NamedTuple):
     """All of them."""
 
 
-def write_comparison(comparison: Comparison, path: Path) -> Path:
+def write_comparison(comparison: RunComparison, path: Path) -> Path:
     """Write the page, whole or not at all, and say where it is; never into a run folder."""
     return write_page(path, render_comparison(comparison), (comparison.before, comparison.after))
 
@@ -54,9 +54,9 @@ def write_page(path: Path, page: str, runs: Iterable[Run]) -> Path:
     return path
 
 
-def render_comparison(comparison: Comparison) -> str:
+def render_comparison(comparison: RunComparison) -> str:
     """The page as text."""
-    reading = Reading(comparison)
+    reading = ComparisonReading(comparison)
     models = {model: [own for own in reading.overall if own.model == model] for model in comparison.models}
     groupings = sorted(_groupings(reading), key=lambda own: not own.shown)
     sections = {
@@ -90,7 +90,7 @@ def defined(differences: Iterable[Difference]) -> list[tuple[str, str, str, Any]
     return list({own.metric.name: (own.metric.name, own.label, "", own.metric) for own in differences}.values())
 
 
-def _groupings(reading: Reading) -> Iterable[GroupedDifferences]:
+def _groupings(reading: ComparisonReading) -> Iterable[GroupedDifferences]:
     found: dict[tuple[str, str], list[Difference]] = {}
     for own in reading.groups:
         found.setdefault((own.model, own.by), []).append(own)

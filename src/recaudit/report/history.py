@@ -18,8 +18,8 @@ from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import NumberTable, TableRow, cell
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import Estimate, listing, plural
-from recaudit.report.reading import Point, Reading, folder_names
-from recaudit.runs.changes import Change
+from recaudit.report.reading import ComparisonReading, Point, folder_names
+from recaudit.runs.changes import RunChange
 from recaudit.runs.history import RunHistory
 from recaudit.version import __version__
 
@@ -39,7 +39,7 @@ class Multiple(NamedTuple):
     """By model."""
 
 
-class Step(NamedTuple):
+class HistoryStep(NamedTuple):
     """A run in the order of the history."""
 
     number: int
@@ -66,15 +66,15 @@ class HistoryReading:
         self.overall = history.frame.filter(pl.col("by") == "")
 
     @cached_property
-    def last(self) -> Reading | None:
+    def last(self) -> ComparisonReading | None:
         """The last run against the one before."""
-        return None if self.history.last is None else Reading(self.history.last)
+        return None if self.history.last is None else ComparisonReading(self.history.last)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[HistoryStep]:
         """The runs, and what changed from each to the next."""
         return [
-            Step(
+            HistoryStep(
                 number,
                 name,
                 run.manifest.started,
@@ -186,7 +186,7 @@ def render_history(history: RunHistory) -> str:
     )
 
 
-def _marks(changed: Sequence[Change]) -> str:
+def _marks(changed: Sequence[RunChange]) -> str:
     kinds = {own.what.partition(" ")[0] for own in changed}
     return "".join(letter for kind, letter in LETTERS.items() if kind in kinds)
 

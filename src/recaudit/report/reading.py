@@ -15,7 +15,7 @@ from recaudit.report.differences import SHOWN, Difference, ranked
 from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, finite, listing, plural
 from recaudit.runs import Run
-from recaudit.runs.comparison import Comparison
+from recaudit.runs.comparison import RunComparison
 
 MOST_FINDINGS = 5
 MOST_LISTS = 10
@@ -49,10 +49,10 @@ class ListChange:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ComparisonReading:
     """A comparison, ready to be told."""
 
-    comparison: Comparison
+    comparison: RunComparison
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -1,6 +1,6 @@
 """Run folders: a configuration carried out into a manifest, tables and a report; resumed after a kill."""
 
-from recaudit.runs.comparison import Comparison, compare
+from recaudit.runs.comparison import RunComparison, compare
 from recaudit.runs.configuration import Configuration, parse, read
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
@@ -10,10 +10,10 @@ from recaudit.runs.simulation import SimulationConfiguration, execute_simulation
 
 __all__ = [
     "AuditRecord",
-    "Comparison",
     "Configuration",
-    "RunHistory",
     "Run",
+    "RunComparison",
+    "RunHistory",
     "SimulationConfiguration",
     "compare",
     "execute",

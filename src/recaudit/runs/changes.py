@@ -15,7 +15,7 @@ _HOW = frozenset({"by", "confidence", "samples", "refits", "pairs", "best_rating
 
 @final
 @dataclass(frozen=True)
-class Change:
+class RunChange:
     """Something that is not the same in both runs."""
 
     what: str
@@ -43,7 +43,7 @@ def settings_of(audit: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> Iterator[Change]:
+def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> Iterator[RunChange]:
     """Every difference, the weightiest first; `models` are the pairs of labels that are compared."""
     one, other = before.manifest, after.manifest
     yield from _differ("data", one.data.model_dump(mode="json"), other.data.model_dump(mode="json"))
@@ -61,11 +61,11 @@ def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> I
     yield from _differ("versions", one.versions, other.versions)
 
 
-def _differ(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+def _differ(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[RunChange]:
     first, second = dict(_flat(before)), dict(_flat(after))
     for name in dict.fromkeys([*first, *second]):
         if first.get(name) != second.get(name):
-            yield Change(what, name, _written(first.get(name)), _written(second.get(name)))
+            yield RunChange(what, name, _written(first.get(name)), _written(second.get(name)))
 
 
 def _flat(value: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:

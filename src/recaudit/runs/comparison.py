@@ -15,10 +15,10 @@ from recaudit.arguments import checked
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap
-from recaudit.metrics.paired import Correction, Lists, corrected, count_differences, judged, term_differences
+from recaudit.metrics.paired import Correction, ListCounts, corrected, count_differences, judged, term_differences
 from recaudit.metrics.terms import QUESTION, by_group
 from recaudit.registry import AUDITS
-from recaudit.runs.changes import Change, changes, settings_of
+from recaudit.runs.changes import RunChange, changes, settings_of
 from recaudit.runs.folder import Run
 from recaudit.runs.list_changes import list_changes
 from recaudit.status import Status
@@ -63,7 +63,7 @@ class LeftOut:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class RunComparison:
     """How the second of two runs differs from the first."""
 
     before: Run
@@ -73,7 +73,7 @@ class Comparison:
     frame: pl.DataFrame
     """One row a number, columns as in COMPARISON_SCHEMA: overall, then by group of users or items."""
     left_out: tuple[LeftOut, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[RunChange, ...]
     """What differs in configuration, data and versions."""
     lists: pl.DataFrame
     """One row a user and model, most changed first: model, user, `replaced` (the share of the first list that is not in
@@ -114,7 +114,7 @@ def compare(
     samples: Annotated[int, Field(ge=2)] = 1000,
     correction: Correction = "holm",
     rng: int = 0,
-) -> Comparison:
+) -> RunComparison:
     """Every number that two runs share, overall and by group, paired by user.
 
     Models of the same label are compared, or the only ones of both runs; `models` names one of each instead, and alone
@@ -139,7 +139,7 @@ def compare(
         told = "; ".join(dict.fromkeys(f"{lack.audit}: {lack.reason}" for lack in left_out)) or "no finished audits"
         raise InputError("after", received=str(second.path), expected="a run that shares a number", remedy=f"{told}.")
     lists = [list_changes(first, second, name, labels) for name, labels in pairs.items()]
-    return Comparison(
+    return RunComparison(
         first,
         second,
         pairs,
@@ -228,13 +228,19 @@ class _Side:
     """One audit of one model, as a comparison needs it."""
 
     def __init__(self, run: Run, label: str, audit: str) -> None:
-        self.result = run.result(label, audit)
-        tables = self.result.tables
-        self.summary, self.groups = self.result.frame, self.result.groups
+        self.result = result = run.result(label, audit)
+        self.summary, self.groups = result.frame, result.groups
         self.metrics = set(self.summary.filter(pl.col("value").is_not_null())["metric"])
-        self.terms = _as_text(tables["terms"] if "terms" in tables else self._from_users(tables.get("users")), "user")
-        self.people = _as_text(tables.get("people", self.terms.select("user").unique()), "user")
-        self.lists = _as_text(tables["lists"], "user", "item") if "lists" in tables else None
+
+        def kept(name: str) -> pl.DataFrame | None:
+            ids = pl.col("user", "item") if name == "lists" else pl.col("user")
+            # As text: one run may have read ids as numbers, and the other not.
+            return result.table(name).with_columns(ids.cast(pl.String)) if run.has_table(label, audit, name) else None
+
+        terms, people = kept("terms"), kept("people")
+        self.terms = self._from_users(kept("users")) if terms is None else terms.select(*_TERMS)
+        self.people = self.terms.select("user").unique() if people is None else people
+        self.lists = kept("lists")
         self.users = self.terms["user"].unique()
 
     def _from_users(self, users: pl.DataFrame | None) -> pl.DataFrame:
@@ -254,12 +260,12 @@ class _Side:
         """Whether anybody was measured in both."""
         return bool(self.users.is_in(other.users.implode()).any())
 
-    def counted(self) -> tuple[tuple[str, ...], Lists | None]:
+    def counted(self) -> tuple[tuple[str, ...], ListCounts | None]:
         """The metrics that are made of item counts, and what they are made of."""
         names, functional = self.result.audit.of_counts(self.result.items) if self.lists is not None else ((), None)
         if not names or functional is None or self.lists is None:
             return (), None
-        return tuple(names), Lists(self.lists, self.result.items["item"].cast(pl.String), functional)
+        return tuple(names), ListCounts(self.lists, self.result.items["item"].cast(pl.String), functional)
 
 
 _TERMS = {
@@ -270,16 +276,11 @@ _TERMS = {
 }
 
 
-def _as_text(table: pl.DataFrame, *ids: str) -> pl.DataFrame:
-    """With ids as text, whatever they were: one run may have read them as numbers."""
-    return table.with_columns(pl.col(name).cast(pl.String) for name in ids)
-
-
 def _differences(before: _Side, after: _Side, bootstrap: Bootstrap, *, drawn: bool) -> pl.DataFrame:
     people = pl.concat([before.people, after.people], how="diagonal").unique("user", keep="first", maintain_order=True)
     # Groups are those of the first run, also of people whom the second puts elsewhere.
     people = people.select(column for column in before.people.columns if column in after.people.columns)
-    first, second = (by_group(side.terms.select(*_TERMS), people) for side in (before, after))
+    first, second = (by_group(side.terms, people) for side in (before, after))
     if not drawn:
         both = [rows.select("metric", "user").unique() for rows in (first, second)]
         first, second = (
@@ -313,10 +314,10 @@ def _with_verdicts(found: pl.DataFrame, level: float) -> pl.DataFrame:
     better = {name: {"higher": 1, "lower": -1, "neither": 0}[metric.better] for name, metric in known.items()}
     way = pl.col("metric").replace_strict(better, default=0, return_dtype=pl.Int64) * pl.col("difference").sign()
     verdict = (
-        pl.when(pl.col("adjusted").is_null() | (pl.col("status") == Status.BOUNDED.value))
-        .then(pl.lit("not known"))
-        .when(pl.col("p") == 1)
+        pl.when(pl.col("p") == 1)
         .then(pl.lit("same"))
+        .when(pl.col("adjusted").is_null() | (pl.col("status") == Status.BOUNDED.value))
+        .then(pl.lit("not known"))
         .when(pl.col("adjusted") > level)
         .then(pl.lit("not shown"))
         .when(way == 0)

@@ -14,8 +14,8 @@ from pydantic import Field
 from recaudit.arguments import checked
 from recaudit.errors import InputError
 from recaudit.metrics.paired import Correction
-from recaudit.runs.changes import Change, changes, settings_of
-from recaudit.runs.comparison import Comparison, compare
+from recaudit.runs.changes import RunChange, changes, settings_of
+from recaudit.runs.comparison import RunComparison, compare
 from recaudit.runs.folder import Run
 
 HISTORY_SCHEMA: dict[str, Any] = {
@@ -46,9 +46,9 @@ class RunHistory:
     runs: tuple[Run, ...]
     frame: pl.DataFrame
     """One row a number and run, columns as in HISTORY_SCHEMA."""
-    changes: tuple[tuple[Change, ...], ...]
+    changes: tuple[tuple[RunChange, ...], ...]
     """For each run what differs from the run before; nothing for the first."""
-    last: Comparison | None
+    last: RunComparison | None
     """The last run against the one before, person by person; None where they share no number."""
     why_not: str = ""
     """Why they share none."""

@@ -19,6 +19,7 @@ from recaudit.data.splits import leave_last
 from recaudit.data.synthetic import demo_world
 from recaudit.engines import Threads
 from recaudit.errors import InputError
+from recaudit.metrics.terms import QUESTION, Terms, by_group
 from recaudit.models import ALS, Recommender
 from recaudit.registry import AUDITS, MODELS
 from recaudit.specification import as_data
@@ -96,6 +97,23 @@ class AuditContract:
         assert set(found["group"]) == {"odd", "even"}
         assert set(found["metric"]) == set(own)
 
+    def test_what_users_add_makes_up_the_numbers(self, result: Result) -> None:
+        if "terms" not in result.tables:
+            pytest.skip("it keeps no terms")
+        terms = by_group(result.table("terms"), result.table("people") if "people" in result.tables else _NOBODY)
+        questions = terms.select(*QUESTION, "scale").unique(maintain_order=True)
+        users = terms["user"].unique().sort()
+        values = Terms(terms, users, questions).values(np.ones((1, len(users))))[0]
+        found = questions.with_columns(found=pl.Series(values))
+        told = pl.concat(
+            [result.frame.with_columns(by=pl.lit(""), group=pl.lit("")).select(result.groups.columns), result.groups]
+        )
+        both = told.drop_nulls("value").join(found, on=QUESTION)
+        np.testing.assert_allclose(both["found"], both["value"], rtol=1e-9, atol=1e-12)
+        made_of_counts, _ = self.audit.of_counts(result.items) if "items" in result.tables else ((), None)
+        known = set(both.filter(pl.col("by") == "")["metric"]) | set(made_of_counts)
+        assert known >= set(result.frame.drop_nulls("value")["metric"])
+
     def test_a_result_is_kept_and_read_back(self, result: Result, tmp_path: Path) -> None:
         result.save(tmp_path / "kept")
         again = Result.load(tmp_path / "kept")
@@ -137,6 +155,9 @@ class AuditContract:
         audit.check_loop()
         assert subject.model is not None
         assert len(audit.observe(subject.model, 3).frame) > 0
+
+
+_NOBODY = pl.DataFrame({"user": []})
 
 
 def assert_same_tables(one: Result, other: Result) -> None:

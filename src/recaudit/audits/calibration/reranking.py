@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from scipy import sparse
 
 from recaudit.arrays import FloatArray, IntArray
-from recaudit.audits.audit import Audit, Context, Subject, Verb
+from recaudit.audits.audit import Audit, Context, CountMetrics, Subject, Verb
 from recaudit.audits.calibration.audit import Calibration, CalibrationAudit, ListComparison
 from recaudit.audits.calibration.calibrator import Calibrator, with_system
 from recaudit.audits.calibration.definitions import CALIBRATION
@@ -29,7 +29,7 @@ from recaudit.audits.result import Result, Table
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import aggregate, mean
-from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA, user_table
+from recaudit.metrics.tables import SERIES_SCHEMA, SUMMARY_SCHEMA, item_table, list_table, user_table
 from recaudit.metrics.terms import term_table
 from recaudit.models.base import FittedModel
 from recaudit.policies import Top1
@@ -240,9 +240,17 @@ class Reranking(CalibrationAudit):
             "example": _example(own, reranked, data.user_counts),
             "series": series,
             "terms": terms,
+            "lists": list_table(data.user_ids, data.item_ids, lists[1]),
             "users": people,
+            "items": item_table(data),
         }
         return RerankingResult(self, tables, rng=rng, facts={"categories": wanted["categories"]})
+
+    def of_counts(self, items: pl.DataFrame) -> CountMetrics:
+        """As exposure has them, as far as they are reported here."""
+        names, made = Exposure().of_counts(items)
+        kept = [place for place, name in enumerate(names) if name in _NAMES]
+        return [names[place] for place in kept], lambda counts: made(counts)[:, kept]
 
     def _judged(
         self, lists: IntArray, wanted: dict[str, Any], space: FoldingSpace | None, subject: Subject, context: Context
