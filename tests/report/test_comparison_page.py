@@ -65,8 +65,9 @@ class TestVerdict:
         reading = changed(*pair(tmp_path, before, after))
         assert of(reading, "ndcg") == "not shown"
         assert of(reading, "ndcg", "young") == "worse"
-        claims = [own.claim for own in reading.findings]
-        assert any("of ALS for users of age young is worse" in claim for claim in claims)
+        [told] = [own for own in reading.findings if own.section == "groups"]
+        assert re.match(r"\w+(@10)? of ALS for users of age (old|young) is worse: ", told.claim)
+        assert told.detail.endswith(": not shown.")
         assert "for 2 of them one that is not shown to be worse for everybody" in reading.verdict
 
     def test_other_data_are_told_in_the_verdict(self, tmp_path: Path) -> None:

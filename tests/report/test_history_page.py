@@ -55,6 +55,13 @@ class TestCharts:
         lines = [row["line"] for row in values(page.specs[0]) if "told" in row]
         assert lines == ["0 0", "0 0", "0 1", "0 1"]
 
+    def test_no_line_leads_over_a_run_without_the_number(self, tmp_path: Path) -> None:
+        with_b = {"A": measured(spread(0.5)), "B": measured(spread(0.4))}
+        runs = [write(tmp_path / name, with_b if name != "2" else {"A": with_b["A"]}) for name in "123"]
+        page = Page(report.render_history(ra.history(runs, as_given=True, samples=50)))
+        lines = {(row["model"], row["line"]) for row in values(page.specs[0]) if "told" in row}
+        assert lines == {("A", "0 0"), ("B", "1 0"), ("B", "1 1")}
+
     def test_what_changed_is_marked_between_two_runs(self, tmp_path: Path) -> None:
         history = made(tmp_path, 3)
         assert [step.marks for step in HistoryReading(history).steps] == ["", "D", ""]

@@ -21,13 +21,14 @@ from recaudit.report.kit.numbers import Estimate, listing, plural
 from recaudit.report.reading import ComparisonReading, Point, folder_names
 from recaudit.runs.changes import RunChange
 from recaudit.runs.history import RunHistory
+from recaudit.status import Status
 from recaudit.version import __version__
 
 LETTERS = {"data": "D", "model": "M", "configuration": "C", "versions": "V"}
 """The marks of what changed between two runs, the weightiest first."""
 _HEIGHT = 150
 _MANY_RUNS = 15
-"""From so many runs on, points are small."""
+"""Of more runs points are small, and the list of runs is folded."""
 _NO_NUMBER = "the run has no such number"
 
 
@@ -102,6 +103,15 @@ class HistoryReading:
         told = [f"Not finished, and shown as far as they have come: {listing(open_ones)}."] if open_ones else []
         if len({run.manifest.data.fingerprint for run in self.runs}) > 1:
             told.append("Not all runs looked at the same data: a step in a number may come from the data.")
+        bounded = self.overall.filter(status=Status.BOUNDED.value).select("audit", "metric").unique(maintain_order=True)
+        if len(bounded):
+            labels = [
+                self.label(metric, audit)
+                for audit, name in bounded.iter_rows()
+                for metric in self.metrics(audit)
+                if metric.name == name
+            ]
+            told.append(f"Lower bounds in some run, above which the truth may lie: {listing(labels)}.")
         return told
 
     @property
@@ -181,6 +191,7 @@ def render_history(history: RunHistory) -> str:
         ],
         colors=course.colors,
         letters=LETTERS,
+        many_runs=_MANY_RUNS,
         defined=[(name, label, "", metric) for name, (label, metric) in shown.items()],
         version=__version__,
     )
@@ -198,12 +209,15 @@ def _multiple(course: HistoryReading, audit: str, metric: Metric) -> Multiple | 
     for place, model in enumerate(models):
         # Models stand beside each other, so that their intervals can be told apart.
         aside = 0.4 * ((place + 0.5) / len(models) - 0.5)
-        for number, step in enumerate(course.steps, start=1):
-            found = course.estimate(number - 1, model, audit, metric)
+        era, broken = 0, 0
+        for step in course.steps:
+            found = course.estimate(step.number - 1, model, audit, metric)
+            # No line leads over a run that has no number, nor from one question to another.
+            broken += found is None or found[0] != era
             if found is not None:
                 era, own = found
-                line = {"at": number + aside, "series": place, "line": f"{place} {era}"}
-                rows.append({"run": f"{number}: {step.name}", "model": model, **line, **kit.drawn(own)})
+                line = {"at": step.number + aside, "series": place, "line": f"{place} {broken}"}
+                rows.append({"run": f"{step.number}: {step.name}", "model": model, **line, **kit.drawn(own)})
     if not rows:
         return None
     n, label = len(course.steps), course.label(metric, audit)

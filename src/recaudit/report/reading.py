@@ -19,7 +19,7 @@ from recaudit.runs.comparison import RunComparison
 
 MOST_FINDINGS = 5
 MOST_LISTS = 10
-_MOST_HIDDEN = 2
+_MOST_HIDDEN = 1
 """Findings of groups that a number about everybody hides."""
 
 
@@ -73,12 +73,12 @@ class ComparisonReading:
         """Every number, in the order of the table."""
         return [*self._read(self.comparison.frame)]
 
-    @property
+    @cached_property
     def overall(self) -> list[Difference]:
         """Those about everybody."""
         return [own for own in self.differences if not own.by]
 
-    @property
+    @cached_property
     def groups(self) -> list[Difference]:
         """Those about a group."""
         return [own for own in self.differences if own.by]
@@ -208,24 +208,22 @@ class ComparisonReading:
         first: dict[tuple[str, str], Difference] = {}
         for own in sorted(firm, key=lambda own: own.verdict == "changed"):
             first.setdefault((own.model, own.audit), own)
-        hidden: dict[tuple[str, ...], Difference] = {}
-        for own in self._hidden:
-            hidden.setdefault((own.model, own.audit, own.by, own.group), own)
-        beside = list(hidden.values())[:_MOST_HIDDEN]
+        beside = self._hidden[:_MOST_HIDDEN]
         chosen = sorted(first.values(), key=lambda own: (own.verdict == "changed", -own.size))
         order = sorted(chosen[: MOST_FINDINGS - len(beside)], key=lambda own: SHOWN.index(own.verdict))
         return [*map(self._finding, order), *map(self._finding, beside)]
 
     def _finding(self, own: Difference) -> Point:
-        level = f"{own.text} {own.interval}, p {own.p if own.p.startswith('<') else f'= {own.p}'} after correction"
-        detail = f"The difference is {level}, on {plural(own.users, 'person', 'people')}."
+        p = own.p if own.p.startswith("<") else f"= {own.p}"
+        after = "" if self.comparison.correction == "none" else " after correction"
+        on = plural(own.users, "person", "people")
+        detail = f"The difference is {own.text} {own.interval}, p {p}{after}, on {on}."
         if own.by:
             whole = next((o for o in self.overall if o.question == own.question), None)
             told = "" if whole is None else f" For everybody it is {whole.way}: {whole.verdict}."
             return Point(f"{own.named} is {own.verdict}: {own.way}", detail + told, "groups", own.audit)
-        return Point(
-            f"{own.named} {_IS[own.verdict]}: {own.way}", detail + self._spread_over(own), "overall", own.audit
-        )
+        claim = f"{own.named} {_IS[own.verdict]}: {own.way}"
+        return Point(claim, detail + self._spread_over(own), "overall", own.audit)
 
     def _spread_over(self, own: Difference) -> str:
         """How many groups share the verdict, and where the difference is largest."""
