@@ -119,7 +119,9 @@ class TestBadInput:
         path = runs[0].path
         assert "expected another run, or two models of this one" in self.told("compare", path, path / "." / "")
         assert "expected another run, or two models of this one" in self.told("compare", path)
-        assert "two different models of this run" in self.told("compare", path, "--models", "Other", "Other")
+        for again in ([], [path.parent / ".." / path.parent.name / path.name]):
+            told = self.told("compare", path, *again, "--models", "Other", "Other")
+            assert "two different models of this run" in told
         assert "expected every run once" in self.told("history", path, path)
         assert "two run folders or more" in self.told("history", path)
 

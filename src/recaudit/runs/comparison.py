@@ -158,7 +158,7 @@ def _paired_models(before: Run, after: Run, named: tuple[str, str] | None) -> di
         for label, run in zip(named, (before, after), strict=True):
             run.audits(label)
         one, other = named
-        if before.path == after.path and one == other:
+        if before.path.resolve() == after.path.resolve() and one == other:
             raise InputError("models", received=f"{one} twice", expected="two different models of this run")
         return {one if one == other else f"{one} \N{RIGHTWARDS ARROW} {other}": named}
     if before.path.resolve() == after.path.resolve():
