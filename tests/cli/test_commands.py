@@ -99,7 +99,7 @@ class TestHelp:
 
 
 class TestAudit:
-    def test_it_says_where_the_report_is_and_the_five_headlines(self, toml: Path) -> None:
+    def test_it_says_what_was_audited_what_was_found_and_where_the_report_is(self, toml: Path) -> None:
         result = recaudit("audit", toml, "--out", "out")
         assert result.exit_code == 0, result.output
         assert "Report: out/report.html" in result.stdout
@@ -116,7 +116,11 @@ class TestAudit:
         document = json.loads(result.stdout)
         assert document["status"] == "complete"
         assert Path(document["report"]).is_file()
-        assert len(document["headlines"]) == 5
+        assert document["headlines"][0]["label"] == "Ranking quality"
+        (finding,) = document["findings"]
+        assert (finding["rank"], finding["touched"]) == (1, 1.0)
+        assert 0 < finding["sure"] <= finding["effect"]
+        assert finding["floors"].keys() == {"Random"}
         assert {row["audit"] for row in document["results"]} == {"accuracy", "exposure"}
         ndcg = next(row for row in document["results"] if row["metric"] == "ndcg")
         assert 0 < ndcg["value"] < 1

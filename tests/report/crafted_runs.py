@@ -47,11 +47,11 @@ def cells(number: Number, *, baseline: float | None = None, users: int = 100, ex
 
 
 def groups(
-    by: str, metric: str, named: Mapping[str, Number], baselines: Mapping[str, float] | None = None
+    by: str, metric: str, named: Mapping[str, Number], baselines: Mapping[str, float] | None = None, users: int = 100
 ) -> pl.DataFrame:
     """One metric in several groups."""
     rows = [
-        {"by": by, "group": name, "metric": metric, **cells(number, baseline=(baselines or {}).get(name))}
+        {"by": by, "group": name, "metric": metric, **cells(number, baseline=(baselines or {}).get(name), users=users)}
         for name, number in named.items()
     ]
     return pl.DataFrame(rows, GROUP_SCHEMA)

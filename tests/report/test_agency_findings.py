@@ -9,7 +9,7 @@ import pytest
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit.numbers import Finding
+from recaudit.report.kit.claims import Finding
 from report.crafted_runs import AGENCY, Model, Moved, Number, accuracy, agency, groups, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of
-from recaudit.report.kit.numbers import Finding
+from recaudit.report.findings import cautions_of, findings_of
+from recaudit.report.kit.claims import Caution, Finding
 from report.crafted_runs import Data, Film, Model, accuracy, exposure, groups, write_run
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
@@ -44,16 +44,39 @@ class TestAgainstTheReference:
             ranker("Hits", BASE, "top-pop"),
         ]
         finding = about(found(tmp_path, models), "ranks better than Hits")
-        assert finding.claim == "Good ranks better than Hits; Bad ranks worse; for Same it cannot be told"
+        assert finding.claim == "Good ranks better than Hits; Bad ranks worse"
         assert "Hits reaches nDCG@10 0.450 [0.400, 0.500]" in finding.detail
         assert "Good +0.150 [0.132, 0.168]" in finding.detail
         assert f"Same 0.000 [{MINUS}0.035, 0.035]" in finding.detail
+        assert "Of Same it cannot be told whether it ranks better." in finding.detail
         assert f"Bad {MINUS}0.150 [{MINUS}0.168, {MINUS}0.132]" in finding.detail
         assert finding.section == "accuracy"
 
     def test_nothing_beats_the_reference(self, tmp_path: Path) -> None:
         findings = found(tmp_path, [ranker("Bad", BELOW), ranker("Hits", BASE, "top-pop")])
-        assert findings[0].claim == "No model ranks clearly better than Hits, which does not personalise"
+        assert findings[0].claim == "No model ranks better than Hits, which does not personalise"
+        assert findings[0].advice.startswith("Use Hits, or find more data")
+
+    def test_of_enough_users_level_is_no_better(self, tmp_path: Path) -> None:
+        many = 16  # 512 users: 0 -+ 1.96 / sqrt(512) = 0.087 deviations, which is small
+        models = [ranker("Good", ABOVE * many), ranker("Same", LEVEL * many), ranker("Hits", BASE * many, "top-pop")]
+        finding = about(found(tmp_path, models), "Hits")
+        assert finding.claim == "Good ranks better than Hits; Same ranks no better"
+        (alone,) = found(tmp_path / "alone", models[1:])
+        assert alone.claim == "No model ranks better than Hits, which does not personalise"
+
+    def test_what_cannot_be_told_of_the_main_model_is_a_caution(self, tmp_path: Path) -> None:
+        evidence = Evidence(write_run(tmp_path, [ranker("Same", LEVEL), ranker("Hits", BASE, "top-pop")]))
+        assert findings_of(evidence) == []
+        (caution,) = cautions_of(evidence)
+        assert caution.claim == "Whether Same ranks better than Hits cannot be told from chance"
+        assert caution.premise
+
+    def test_twenty_models_are_not_all_named(self, tmp_path: Path) -> None:
+        models = [ranker(f"M{place}", ABOVE) for place in range(20)]
+        finding = about(found(tmp_path, [*models, ranker("Hits", BASE, "top-pop")]), "better than Hits")
+        assert finding.claim == "M0, M1, M2 and 17 others rank better than Hits"
+        assert finding.detail.endswith("M2 +0.150 [0.132, 0.168] and 17 others.")
 
     def test_the_strongest_reference_is_the_one_to_beat(self, tmp_path: Path) -> None:
         models = [
@@ -68,11 +91,22 @@ class TestAgainstTheReference:
 
 
 class TestModelsAmongThemselves:
-    def test_a_lead_that_may_be_chance(self, tmp_path: Path) -> None:
+    def test_a_lead_that_is_too_small_to_matter(self, tmp_path: Path) -> None:
         lucky = tuple(value + gain for value, gain in zip(BASE, (0.11, -0.1) * 16, strict=True))
-        finding = about(found(tmp_path, [ranker("First", lucky), ranker("Second", BASE)]), "told apart")
-        assert finding.claim == "First and Second cannot be told apart at ranking"
-        assert f"to Second +0.005 [{MINUS}0.032, 0.042]" in finding.detail
+        finding = about(found(tmp_path, [ranker("First", lucky * 16), ranker("Second", BASE * 16)]), "equally well")
+        assert finding.claim == "First and Second rank equally well"
+        # sd 0.105: 0.005 -+ 1.96 * 0.105 / sqrt(512), all of it within 0.2 deviations
+        assert f"to Second +0.005 [{MINUS}0.004, 0.014]" in finding.detail
+        assert finding.advice.startswith("Take the simplest of them")
+
+    def test_a_small_lead_that_is_certain_is_a_lead(self, tmp_path: Path) -> None:
+        # 0.015 of a deviation of 0.1, on 8,192 users, of whom 1.96 / sqrt(8192) = 0.022 deviations are not sure
+        slight = tuple(value + gain for value, gain in zip(BASE, (0.115, -0.085) * 16, strict=True))
+        assert found(tmp_path, [ranker("First", slight * 256), ranker("Second", BASE * 256)]) == []
+
+    def test_too_few_users_to_tell_are_no_evidence_that_models_are_equal(self, tmp_path: Path) -> None:
+        lucky = tuple(value + gain for value, gain in zip(BASE, (0.11, -0.1) * 16, strict=True))
+        assert found(tmp_path, [ranker("First", lucky), ranker("Second", BASE)]) == []
 
     def test_a_clear_lead_is_not_called_chance(self, tmp_path: Path) -> None:
         assert found(tmp_path, [ranker("First", ABOVE), ranker("Second", BASE)]) == []
@@ -168,6 +202,9 @@ class TestShares:
         assert f"have 19.5% of ratings: {TIMES}0.26." in finding.detail
 
 
+SOUTH = (0.2, 0.1, 0.3)
+
+
 class TestPeople:
     def test_the_worst_and_best_served_when_their_intervals_are_apart(self, tmp_path: Path) -> None:
         history = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.05, 0.15), "2: 10-90 ratings": (0.4, 0.3, 0.5)})
@@ -179,12 +216,25 @@ class TestPeople:
         assert "South" not in finding.detail  # overlaps with North
 
     def test_users_for_whom_personalising_adds_nothing(self, tmp_path: Path) -> None:
-        ours = groups("region", "ndcg", {"North": (0.5, 0.45, 0.55), "South": (0.2, 0.1, 0.3)})
-        theirs = groups("region", "ndcg", {"North": (0.2, 0.15, 0.25), "South": (0.2, 0.1, 0.3)})
-        models = [Model("Ours", [accuracy(by=[ours])]), Model("Hits", [accuracy(by=[theirs])], "top-pop")]
-        finding = about(found(tmp_path, models, Data(attributes=("region",))), "no clear gain")
-        assert finding.claim == "Ours is no clear gain over Hits for users of region South"
+        def run(users: int) -> list[Finding]:
+            north = {"Ours": (0.5, 0.45, 0.55), "Hits": (0.2, 0.15, 0.25)}
+            by = {
+                name: groups("region", "ndcg", {"North": own, "South": SOUTH}, users=users)
+                for name, own in north.items()
+            }
+            models = [
+                Model("Ours", [accuracy(users=2 * users, by=[by["Ours"]])]),
+                Model("Hits", [accuracy(users=2 * users, by=[by["Hits"]])], "top-pop"),
+            ]
+            return found(tmp_path / str(users), models, Data(attributes=("region",)))
+
+        finding = about(run(1000), "no gain")
+        assert finding.claim == "Ours is no gain over Hits for users of region South"
         assert "South 0.200 [0.100, 0.300] against 0.200 [0.100, 0.300]" in finding.detail
+        assert "It is one for users of region North." in finding.detail
+        assert finding.touched == (1000, 2000)
+        # Of 100 users in each region, the same numbers leave a difference of 0.28 deviations open.
+        assert not [finding for finding in run(100) if "no gain" in finding.claim]
 
     def test_rare_items_are_found_less(self, tmp_path: Path) -> None:
         recall = groups(
@@ -203,25 +253,30 @@ class TestPeople:
 
 
 class TestTrust:
-    def test_failures_come_first(self, tmp_path: Path) -> None:
+    def cautions(self, path: Path, models: Sequence[Model]) -> list[Caution]:
+        evidence = Evidence(write_run(path, models))
+        claims = [finding.claim for finding in findings_of(evidence)]
+        assert not [caution for caution in cautions_of(evidence) if caution.claim in claims]
+        return cautions_of(evidence)
+
+    def test_what_failed_is_a_caution(self, tmp_path: Path) -> None:
         models = [
             Model("Broken", [accuracy(None, None, status="failed")]),
             ranker("Bad", BELOW),
             ranker("Hits", BASE, "top-pop"),
         ]
-        findings = found(tmp_path, models)
-        assert findings[0].claim == "7 numbers could not be computed"
-        assert "RMSE of Broken, MAE of Broken" in findings[0].detail
-        assert "and 2 others failed" in findings[0].detail
+        (caution,) = self.cautions(tmp_path, models)
+        assert caution.claim == "7 numbers could not be computed"
+        assert "RMSE of Broken, MAE of Broken" in caution.detail
+        assert "and 4 others failed" in caution.detail
 
     def test_a_model_that_cannot_be_asked_is_no_failure(self, tmp_path: Path) -> None:
-        assert found(tmp_path, [Model("Only", [accuracy(0.3, None)])]) == []
+        assert self.cautions(tmp_path, [Model("Only", [accuracy(0.3, None)])]) == []
 
     def test_users_left_out_of_the_ranking_quality(self, tmp_path: Path) -> None:
-        models = [Model("Only", [accuracy(users=750, excluded=250)])]
-        finding = about(found(tmp_path, models), "says nothing about")
-        assert finding.claim == "Ranking quality says nothing about 25.0% of the users"
-        assert "250 of 1,000 users have no relevant held-out item" in finding.detail
+        (caution,) = self.cautions(tmp_path, [Model("Only", [accuracy(users=750, excluded=250)])])
+        assert caution.claim == "Ranking quality says nothing about 25.0% of the users"
+        assert "250 of 1,000 users have no relevant held-out item" in caution.detail
 
-    def test_a_handful_of_users_left_out_is_not_a_finding(self, tmp_path: Path) -> None:
-        assert found(tmp_path, [Model("Only", [accuracy(users=980, excluded=20)])]) == []
+    def test_a_handful_of_users_left_out_needs_no_caution(self, tmp_path: Path) -> None:
+        assert self.cautions(tmp_path, [Model("Only", [accuracy(users=980, excluded=20)])]) == []

@@ -215,7 +215,7 @@ class TestFindings:
         ]
         found = [finding for finding in findings_of(evidence(tmp_path, models)) if "hardly anything" in finding.claim]
         assert [finding.claim for finding in found] == ["30.0% of what B shows has hardly anything to do with the user"]
-        assert "B 30.0% [20.0%, 40.0%], A 2.0%" in found[0].detail
+        assert "B 30.0% [20.0%, 40.0%] and A 2.0%" in found[0].detail
         assert "kim, who rates Family 80%, Comedy 20%, is shown House of <Ash> (Horror, Thriller)" in found[0].detail
 
     def test_a_share_that_may_be_nothing_is_no_finding(self, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from recaudit.audits.result import fidelity_words
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of, headlines_of
+from recaudit.report.findings import cautions_of, findings_of, headlines_of
 from recaudit.report.kit.notes import notes
 from recaudit.report.page import render
 from report.crafted_runs import Crafted, Model, Pair, accuracy, agency, reachability, write_run
@@ -77,11 +77,14 @@ def test_an_audit_without_a_section_of_its_own_has_its_rule_too(tmp_path: Path) 
     )
     evidence = evidence_of(tmp_path, ALS=[Crafted("instability", crafted.settings, {"summary": numbers})])
     assert f"{RULE} Not checked: no refits were asked for." in section(evidence, "audit-instability")
+    (caution,) = cautions_of(evidence)
+    assert caution.claim == "What ALS would make of new ratings was not checked by refits"
+    assert caution.detail == "ALS: Not checked: no refits were asked for."
 
 
 def test_the_headline_says_how_far_it_was_kept(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path, ALS=[reachability(PAIRS)])
-    assert headlines_of(evidence)[1].meaning.endswith(f"on average. {KEPT}")
+    assert headlines_of(evidence)[0].meaning.endswith(f"on average. {KEPT}")
 
 
 class TestSpread:
@@ -114,14 +117,15 @@ class TestUnseen:
         assert note.warning
         assert "99% [97%, 101%] of that of training items" in note.text
         assert "Warning. ALS ranks held-out items as" in section(evidence, "accuracy")
-        first = findings_of(evidence)[0]
+        first = cautions_of(evidence)[0]
         assert (first.claim, first.section) == ("The accuracy of ALS is probably memory", "accuracy")
+        assert first.premise
         assert "99% [97%, 101%]" in first.detail
 
     def test_a_model_that_was_fitted_here_needs_no_word(self, tmp_path: Path) -> None:
         evidence = evidence_of(tmp_path, ALS=[accuracy()])
         assert not notes(evidence, "accuracy")
-        assert not any("memory" in finding.claim for finding in findings_of(evidence))
+        assert cautions_of(evidence) == []
 
     @pytest.mark.parametrize(
         ("memory", "looks"),

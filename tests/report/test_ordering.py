@@ -13,10 +13,9 @@ from recaudit import report
 from recaudit.audits.audit import definitions
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
-from recaudit.report.kit import numbers as effects
+from recaudit.report.kit import claims as effects
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate
-from recaudit.report.page import FIRST_FINDINGS
-from report.crafted_runs import AGENCY, Data, Film, Model, accuracy, agency, cells, exposure, groups, write_run
+from report.crafted_runs import AGENCY, Data, Model, accuracy, agency, cells, groups, write_run
 
 LOW, HIGH = (0.1, 0.05, 0.15), (0.4, 0.3, 0.5)
 
@@ -41,7 +40,8 @@ class TestFewUsers:
         numbers = {"North": (LOW, 40), "South": (HIGH, 500), "Islands": ((0.9, 0.1, 1.0), 6)}
         (finding,) = findings_of(evidence(tmp_path, by_region(numbers)))
         assert finding.claim == "A ranks better for users of region South than for users of region North"
-        assert finding.users == 40
+        assert finding.effect.users == 40
+        assert finding.touched == (40, 100)
 
     def test_tables_have_the_number_all_the_same_and_how_many_they_are(self, tmp_path: Path) -> None:
         found = evidence(tmp_path, by_region({"North": (LOW, 6), "South": (HIGH, 500)}))
@@ -53,9 +53,7 @@ class TestFewUsers:
 
     def test_no_card_names_a_gap_between_few(self, tmp_path: Path) -> None:
         found = evidence(tmp_path, by_region({"North": (LOW, 6), "South": (HIGH, 500)}))
-        card = report.headlines(found.run)[4]
-        assert card.value == "n/a"
-        assert "30 users or more" in card.meaning
+        assert not [own for own in report.headlines(found.run) if "groups" in own.label]
 
     def test_a_card_that_rests_on_few_says_so(self, tmp_path: Path) -> None:
         run = write_run(tmp_path, [Model("A", [accuracy(users=6)])])
@@ -80,75 +78,67 @@ class TestFewUsers:
         assert not any("from now on" in finding.detail for finding in found)
 
 
-class TestOrder:
-    def test_the_largest_effect_first_and_what_failed_before_it(self, tmp_path: Path) -> None:
-        wide = by_region({"North": ((0.1, 0.0, 0.2), 100), "South": ((0.4, 0.3, 0.5), 100)})
-        narrow = by_region({"North": ((0.1, 0.09, 0.11), 100), "South": ((0.4, 0.39, 0.41), 100)}, "discovery")
-        rare = groups("popularity", "recall", {"1: 0-9 ratings": (0.1, 0.05, 0.15), "2: 10-99 ratings": 0.4})
-        models = [
-            Model("A", [accuracy(by=[wide, narrow, rare])]),
-            Model("Broken", [accuracy(None, None, status="failed")]),
-        ]
-        found = findings_of(Evidence(write_run(tmp_path, models, Data(attributes=("region",)))))
-        assert [finding.section for finding in found] == ["gaps", "accuracy", "people"]
-        sizes = [finding.effect for finding in found]
-        assert sizes == sorted(sizes, reverse=True)
-
-    def test_five_on_top_and_the_others_by_section(self, tmp_path: Path) -> None:
-        regions = [f"region {place}" for place in range(4)]
-        people, lifts = (
-            [groups(name, metric, {"North": LOW, "South": HIGH}) for name in regions]
-            for metric in ("ndcg", "popularity_lift")
-        )
-        rivals = [groups(name, "ndcg", {"North": LOW, "South": LOW}) for name in regions]
-        recall = groups("popularity", "recall", {"1: 0-9 ratings": LOW, "2: 10-99 ratings": HIGH})
-        shown = exposure([Film("A", 20, 4.0, 5)], by=lifts)
-        models = [
-            Model("A", [accuracy(0.3, per_user=[0.3] * 30, by=[*people, recall], excluded=10), shown]),
-            Model("B", [accuracy(0.3, per_user=[0.3] * 30)]),
-            Model("Hits", [accuracy(0.1, per_user=[0.1] * 30, by=rivals)], "top-pop"),
-        ]
-        run = write_run(tmp_path, models, Data(attributes=tuple(regions)))
-        found = findings_of(Evidence(run))
-        (part,) = re.findall(r'<section id="findings">.*?</section>', report.render(run), re.S)
-        top, *folded = part.split("<details>")
-        claims = re.compile(r'<p class="claim">(.*?)</p>')
-        assert claims.findall(top) == [finding.claim for finding in found[:FIRST_FINDINGS]]
-        assert len(found) > FIRST_FINDINGS
-        told = [claim for block in folded for claim in claims.findall(block)]
-        assert sorted(told) == sorted(finding.claim for finding in found[FIRST_FINDINGS:])
-        summaries = [re.findall("<summary>(.*?)</summary>", block)[0] for block in folded]
-        assert [summary.split(":")[0] for summary in summaries] == ["Accuracy", "People"]
-
-
 def estimate(number: float | tuple[float, float, float], users: int = 100) -> Estimate:
     return Estimate(definitions()["ndcg"], **cells(number, users=users))  # type: ignore[arg-type]
 
 
 class TestEffects:
     def test_a_mean_in_standard_deviations(self) -> None:
-        # sd = 0.196 / 2 / 1.96 * sqrt(100) = 0.5, to the digits of 1.96
-        assert effects.against(estimate((0.7, 0.602, 0.798)), 0.2, 0.95) == pytest.approx(1.0, rel=1e-4)
-        assert effects.against(estimate((0.2, 0.102, 0.298)), 0.7, 0.95) == pytest.approx(1.0, rel=1e-4)
+        # sd = 0.196 / 2 / 1.96 * sqrt(100) = 0.5, to the digits of 1.96; 0.098 on either side is 0.196 of them
+        for own, value in ((estimate((0.7, 0.602, 0.798)), 0.2), (estimate((0.2, 0.102, 0.298)), 0.7)):
+            effect = effects.against(own, value, 0.95)
+            assert (effect.size, effect.least, effect.most) == pytest.approx((1.0, 0.804, 1.196), rel=1e-4)
 
-    def test_it_does_not_grow_with_the_users(self) -> None:
+    def test_it_does_not_grow_with_the_users_but_becomes_surer(self) -> None:
         wide, narrow = estimate((0.7, 0.602, 0.798), 100), estimate((0.7, 0.651, 0.749), 400)
-        assert effects.against(wide, 0.0, 0.95) == pytest.approx(effects.against(narrow, 0.0, 0.95))
+        few, many = (effects.against(own, 0.0, 0.95) for own in (wide, narrow))
+        assert few.size == pytest.approx(many.size)
+        assert few.sure < many.sure < many.size
+
+    @pytest.mark.parametrize(
+        ("number", "differs", "equal"),
+        [
+            ((0.7, 0.6, 0.9), True, False),
+            ((0.53, 0.501, 0.7), True, False),  # a lopsided interval that does not hold 0.5
+            ((0.6, 0.49, 0.7), False, False),
+            ((0.502, 0.482, 0.522), False, False),  # up to 0.022 of a deviation of 0.102
+            ((0.5, 0.49, 0.51), False, True),
+        ],
+    )
+    def test_a_claim_is_sure_as_far_as_its_interval_bears_it_out(
+        self, number: tuple[float, float, float], differs: bool, equal: bool
+    ) -> None:
+        own = estimate(number, 100)
+        assert (effects.against(own, 0.5, 0.95).sure > 0) == differs
+        assert (effects.against(own, 0.5, 0.95, equal=True).sure > 0) == equal
 
     def test_two_groups(self) -> None:
         one, other = estimate((0.7, 0.602, 0.798)), estimate((0.2, 0.102, 0.298))
-        assert effects.between(one, other, 0.95) == pytest.approx(1.0, rel=1e-4)
-        assert effects.between(other, one, 0.95) == pytest.approx(effects.between(one, other, 0.95))
+        effect = effects.between(one, other, 0.95)
+        # 0.5 apart, of which sqrt(2) * 0.098 is not sure
+        assert (effect.size, effect.least) == pytest.approx((1.0, 0.7228), rel=1e-4)
+        assert effects.between(other, one, 0.95) == effect
+
+    def test_groups_whose_intervals_are_apart_are_surely_apart(self) -> None:
+        few_alike, many_unlike = estimate((0.5, 0.48, 0.52), 30), estimate((0.6, 0.53, 0.7), 5000)
+        assert effects.between(few_alike, many_unlike, 0.95).sure > 0
 
     def test_without_any_deviation_it_is_as_large_as_can_be_or_nothing(self) -> None:
-        assert effects.against(estimate(0.5), 0.2, 0.95) == effects.LARGEST
-        assert effects.against(estimate(0.5), 0.5, 0.95) == 0.0
+        assert effects.against(estimate(0.5), 0.2, 0.95).sure == effects.LARGEST
+        assert effects.against(estimate(0.5), 0.5, 0.95).size == 0.0
+
+    def test_what_has_no_interval_is_not_sure(self) -> None:
+        own = replace(estimate(0.5), lower=None, upper=None)
+        for equal in (False, True):
+            assert effects.against(own, 0.2, 0.95, equal=equal).sure == 0.0
+            assert effects.between(own, estimate(0.2), 0.95, equal=equal).sure == 0.0
 
     def test_shares(self) -> None:
         assert effects.of_share(1.0) == pytest.approx(3.14159265, rel=1e-8)
         assert effects.of_share(0.5, 0.5) == 0.0
         assert effects.of_share(0.2, 0.6) == pytest.approx(effects.of_share(0.6, 0.2))
+        assert effects.error_of_share(96, 0.95) == pytest.approx(0.2, rel=1e-3)
 
     def test_half_is_as_far_from_one_as_twice(self) -> None:
         twice, half = effects.in_logs(estimate((2.0, 1.6, 2.5))), effects.in_logs(estimate((0.5, 0.4, 0.625)))
-        assert effects.against(twice, 0.0, 0.95) == pytest.approx(effects.against(half, 0.0, 0.95))
+        assert effects.against(twice, 0.0, 0.95).sure == pytest.approx(effects.against(half, 0.0, 0.95).sure)

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of
-from recaudit.report.kit.numbers import Finding
+from recaudit.report.findings import cautions_of, findings_of
+from recaudit.report.kit.claims import Caution, Finding
 from report.crafted_runs import Data, Model, Number, Pair, accuracy, groups, reachability, write_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -29,11 +29,18 @@ def only(path: Path, pairs: Sequence[Pair] = REACHED, lift: Number = None, by: S
     return finding
 
 
+def cautions(path: Path, pairs: Sequence[Pair]) -> list[Caution]:
+    """Those of a run of one model, which finds nothing."""
+    evidence = Evidence(write_run(path, [Model("Only", [reachability(pairs, lift=None)])]))
+    assert findings_of(evidence) == []
+    return cautions_of(evidence)
+
+
 @pytest.mark.parametrize(
     ("lift", "claim"),
     [
         ((2.5, 2.0, 3.0), "On average, users of Only can make an item 2.50 times as likely at best"),
-        ((1.1, 0.9, 1.3), "Rating with a goal in mind gains users of Only nothing measurable on average"),
+        ((1.0, 0.99, 1.01), "Rating with a goal in mind gains users of Only next to nothing on average"),
         ((0.8, 0.7, 0.9), "Rating with a goal in mind costs users of Only more than it gains, on average"),
     ],
 )
@@ -47,6 +54,10 @@ def test_how_much_say_users_have(tmp_path: Path, lift: Number, claim: str) -> No
     assert "Between models" not in finding.detail
 
 
+def test_a_say_that_may_be_large_or_nothing_is_no_finding(tmp_path: Path) -> None:
+    assert found(tmp_path, [Model("Only", [reachability(REACHED, lift=(1.1, 0.9, 1.3))])]) == []
+
+
 def test_models_are_not_set_side_by_side_without_a_caution(tmp_path: Path) -> None:
     models = [
         Model("Best", [accuracy(0.5), reachability(REACHED, lift=(1.5, 1.25, 1.75))]),
@@ -54,7 +65,7 @@ def test_models_are_not_set_side_by_side_without_a_caution(tmp_path: Path) -> No
     ]
     (finding,) = [finding for finding in found(tmp_path, models) if finding.section == "reach"]
     assert finding.claim == "On average, users of Best can make an item 1.50 times as likely at best"
-    lifts = f"Lift: Best {TIMES}1.50 [{TIMES}1.25, {TIMES}1.75], Next {TIMES}4.00 [{TIMES}3.50, {TIMES}4.50]."
+    lifts = f"Lift: Best {TIMES}1.50 [{TIMES}1.25, {TIMES}1.75] and Next {TIMES}4.00 [{TIMES}3.50, {TIMES}4.50]."
     assert finding.detail.startswith(lifts)
     assert "Between models, lift also depends on how far apart their scores lie." in finding.detail
 
@@ -105,17 +116,16 @@ def test_items_that_nobody_asked_can_reach(tmp_path: Path) -> None:
 
 def test_pairs_that_are_not_settled(tmp_path: Path) -> None:
     pairs = [*REACHED, Pair("v", "a", 0.1, 0.9, "bounded", 0.95), Pair("v", "b", 0.1, None, "failed")]
-    finding = only(tmp_path, pairs)
-    assert finding.claim == "The best chance of some pairs is not known exactly"
-    assert "Only: 1 bounded and 1 failed of 4 pairs." in finding.detail
+    (caution,) = cautions(tmp_path, pairs)
+    assert caution.claim == "The best chance of some pairs is not known exactly"
+    assert "Only: 1 bounded and 1 failed of 4 pairs." in caution.detail
 
 
 @pytest.mark.parametrize(("solved", "told"), [(18, True), (20, False)])
 def test_a_notable_share_of_pairs_that_do_not_apply(tmp_path: Path, solved: int, told: bool) -> None:
     pairs = [Pair(f"u{place}", item, 0.1, 0.6) for place in range(solved // 2) for item in ("a", "b")]
     pairs.append(Pair("v", "a", 0.1, None, "not_applicable"))
-    findings = found(tmp_path, [Model("Only", [reachability(pairs, lift=None)])])
-    claims = [finding.claim for finding in findings]
+    claims = [caution.claim for caution in cautions(tmp_path, pairs)]
     assert claims == (["Reachability says nothing about 5.3% of the pairs of Only"] if told else [])
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from recaudit.registry import MODELS
-from recaudit.report.kit.numbers import Finding
+from recaudit.report.kit.claims import Finding
 from recaudit.report.simulation.evidence import Arena, Study
 from recaudit.report.simulation.findings import (
     explored,

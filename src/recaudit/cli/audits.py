@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
 if TYPE_CHECKING:
+    from recaudit.report import Finding
     from recaudit.runs import Configuration, Run
 
 DEMO = Path(__file__).with_name("demo.toml")
@@ -142,35 +144,75 @@ def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
 
 
 def _print_outcome(run: Run) -> None:
-    from recaudit.report import headlines
+    """The verdict: what was audited, the findings that matter most with their numbers, cautions, and the report."""
+    from recaudit.report import verdict
+    from recaudit.report.kit.numbers import plural
 
+    told = verdict(run)
     table = plain_table()
     table.add_column(justify="right")
-    for headline in headlines(run):
-        told = Text.assemble((headline.label, "bold"), f"  {headline.interval}\n", headline.meaning)
-        table.add_row(Text(headline.value, style="bold"), told)
-    answers().print(f"Report: {run.report}\n")
+    for caution in (own for own in told.cautions if own.premise):
+        table.add_row("!", Text.assemble((caution.claim, "bold"), f". {caution.detail}"))
+    for rank, finding in enumerate(told.first, start=1):
+        table.add_row(Text(str(rank), style="bold"), _in_lines(finding))
+    for caution in (own for own in told.cautions if not own.premise):
+        table.add_row("!", Text(f"{caution.claim}."))
+    answers().print(Text(f"{told.audited}\n"), soft_wrap=False)
     answers().print(table, soft_wrap=False)
+    if told.others:
+        answers().print(f"\n{plural(len(told.others), 'more finding')} in the report.")
+    answers().print(f"\nReport: {run.report}")
+
+
+def _in_lines(finding: Finding) -> Text:
+    """The claim, its number beside those of the floors, and what one could do about it."""
+    lines = Text.assemble((finding.claim, "bold"))
+    if own := finding.measure:
+        floors = "".join(f"; {name}: {value}" for name, value in own.floors.items())
+        lines.append(f"\n{own.label}: {own.value} {own.interval}{floors}; {finding.whom}.")
+    return lines.append(f"\n{finding.advice}".rstrip())
 
 
 def _document(run: Run) -> dict[str, object]:
     """What a program wants to know about a finished run."""
-    from recaudit.report import headlines
+    from recaudit.metrics.tables import SUMMARY_SCHEMA
+    from recaudit.report import headlines, verdict
+    from recaudit.report.evidence import Evidence
 
+    evidence = Evidence(run)
     results = [
         {"model": model, "audit": audit, **row}
         for model in run.models
         for audit in run.audits(model)
-        for row in run.table(model, audit, "summary").fill_nan(None).iter_rows(named=True)
+        for row in evidence.table(model, audit, "summary", SUMMARY_SCHEMA).fill_nan(None).iter_rows(named=True)
     ]
+    told = verdict(run)
     return {
         "run": str(run.path),
         "report": str(run.report),
         "status": run.manifest.status,
         "skipped": [skip.model_dump() for skip in run.manifest.skipped],
         "seconds": run.manifest.seconds,
+        "audited": told.audited,
+        "findings": [_as_data(rank, finding) for rank, finding in enumerate(told.findings, start=1)],
+        "cautions": [asdict(caution) for caution in told.cautions],
         "headlines": [
             {"label": h.label, "value": h.value, "interval": h.interval, "meaning": h.meaning} for h in headlines(run)
         ],
         "results": results,
+    }
+
+
+def _as_data(rank: int, finding: Finding) -> dict[str, object]:
+    return {
+        "rank": rank,
+        "claim": finding.claim,
+        "detail": finding.detail,
+        "section": finding.section,
+        **(asdict(finding.measure) if finding.measure else {}),
+        "effect": finding.effect.size,
+        "sure": finding.effect.sure,
+        "users": finding.effect.users,
+        "touched": finding.share,
+        "advice": finding.advice,
     }

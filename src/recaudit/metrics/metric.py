@@ -39,6 +39,9 @@ class Metric:
     """Of a plain number."""
     best_case: bool = False
     """Whether it is what somebody gets by doing their best; the baseline is then what they get without."""
+    still: float | None = None
+    """What a recommender has that takes no ratings in, where the definition says so: nothing that anybody rates
+    changes anything. It stands in for the floors, which are not asked what a change would do."""
 
     def titled(self, k: object = None) -> str:
         """The label, for lists of k where they have a length."""

@@ -10,7 +10,8 @@ from typing import final
 
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import minus
-from recaudit.report.kit.numbers import FEWEST_USERS, LARGEST, NOT_AVAILABLE, Estimate
+from recaudit.report.kit.claims import LARGEST
+from recaudit.report.kit.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate
 from recaudit.runs.comparison import VERDICTS
 from recaudit.status import Status
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, cast, final
 
@@ -15,7 +15,8 @@ from recaudit.metrics.intervals import paired_difference
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
 from recaudit.registry import AUDITS
-from recaudit.report.kit.numbers import Estimate, against, between
+from recaudit.report.kit.claims import Effect, against, between
+from recaudit.report.kit.numbers import Estimate
 from recaudit.runs import Run
 from recaudit.status import Status
 
@@ -293,15 +294,22 @@ class Evidence:
         gaps = [(own[0], own[-1]) for own in found if own and own[0].estimate.apart_from(own[-1].estimate)]
         return sorted(gaps, key=lambda gap: value(gap[0]) - value(gap[1]))
 
-    def size(self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = ()) -> tuple[float, int]:
-        """How far the farthest of these lies from a value, in standard deviations; the fewest users, also `beside`."""
+    def size(
+        self, *estimates: Estimate, value: float = 0.0, beside: Iterable[Estimate] = (), equal: bool = False
+    ) -> Effect:
+        """How far the farthest of these lies from a value, or, `equal`, that none does; on the fewest users, also of
+        those `beside`."""
         users = min(own.users for own in (*estimates, *beside))
-        return max(against(own, value, self.confidence) for own in estimates), users
+        effects = (against(own, value, self.confidence, equal=equal) for own in estimates)
+        return replace(max(effects, key=lambda own: own.most if equal else own.size), users=users)
 
-    def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> tuple[float, int]:
-        """How far two groups lie apart, in standard deviations, and how many users the smaller one has."""
-        one, other = low.estimate, high.estimate
-        return between(one, other, self.confidence), min(one.users, other.users)
+    def size_of_gap(self, low: GroupEstimate, high: GroupEstimate) -> Effect:
+        """How far two groups lie apart, on as many users as the smaller one has."""
+        return between(low.estimate, high.estimate, self.confidence)
+
+    def negligible(self, estimate: Estimate, value: float = 0.0) -> bool:
+        """Whether a mean is known to lie so near to a value that nobody would notice."""
+        return self.size(estimate, value=value, equal=True).sure > 0
 
     def difference(self, model: str, other: str, metric: str) -> Estimate | None:
         """How much more the same users get from one model than from the other."""

@@ -1,33 +1,21 @@
-"""What the tables say: the five numbers that come first, findings in plain sentences, and what is not known."""
+"""What the tables say: findings in plain sentences, cautions about them, headline numbers, and what is not known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf
 from typing import final
 
 from recaudit.audits.result import fidelity_words
 from recaudit.metrics.numbers import percent, signed_percent
 from recaudit.report.evidence import QUALITY, Evidence
-from recaudit.report.kit.numbers import (
-    FEWEST_USERS,
-    NOT_AVAILABLE,
-    Estimate,
-    Finding,
-    Headline,
-    count,
-    listing,
-    of_share,
-    plural,
-    verb,
-)
+from recaudit.report.kit.claims import Caution, Claim, Finding, Headline, in_order
+from recaudit.report.kit.numbers import Estimate, count, listing, plural, some, verb
 from recaudit.report.sections.section import sections_of
 from recaudit.status import Status
 
 NOTABLE = 0.05
-"""From this share of users on, it is a finding that they could not be measured."""
-_NAMED = 5
+"""From this share of users on, it is worth saying that they could not be measured."""
 
 
 @final
@@ -68,7 +56,7 @@ def left_out_lines(evidence: Evidence) -> list[str]:
     ]
 
 
-def failures(evidence: Evidence) -> Iterator[Finding]:
+def failures(evidence: Evidence) -> Iterator[Claim]:
     """Which numbers could not be computed?"""
     failed = [
         f"{evidence.label(metric, audit)} of {model}"
@@ -76,13 +64,12 @@ def failures(evidence: Evidence) -> Iterator[Finding]:
         if row.status == Status.FAILED
     ]
     if failed:
-        others = [plural(len(failed) - _NAMED, "other")] if len(failed) > _NAMED else []
         claim = f"{plural(len(failed), 'number')} could not be computed"
-        detail = f"{listing([*failed[:_NAMED], *others])} failed; everything else here stands without them."
-        yield Finding(claim, detail, "gaps", inf)
+        detail = f"{some(failed)} failed; everything else here stands without them."
+        yield Caution(claim, detail, "gaps")
 
 
-def left_out(evidence: Evidence) -> Iterator[Finding]:
+def left_out(evidence: Evidence) -> Iterator[Claim]:
     """Does the ranking quality leave a notable part of the users out?"""
     quality = evidence.known(QUALITY).get(evidence.main)
     everybody = 0 if quality is None else quality.users + quality.excluded
@@ -91,27 +78,53 @@ def left_out(evidence: Evidence) -> Iterator[Finding]:
     claim = f"Ranking quality says nothing about {percent(quality.excluded / everybody)} of the users"
     detail = f"{count(quality.excluded)} of {plural(everybody, 'user')} have no relevant held-out item; "
     detail += f"{evidence.label(QUALITY)} stands on the other {count(quality.users)}."
-    yield Finding(claim, detail, "gaps", of_share(quality.excluded / everybody))
+    yield Caution(claim, detail, "gaps")
+
+
+def unchecked(evidence: Evidence) -> Iterator[Claim]:
+    """Whose answers about new ratings were not compared with a refit?"""
+    found: dict[str, dict[str, None]] = {}
+    for step in evidence.run.manifest.steps:
+        fidelity = step.settings.get("fidelity", {"median_error": 0.0})
+        if fidelity.get("median_error") is None:
+            found.setdefault(fidelity_words(fidelity), {})[step.model] = None
+    if found:
+        named = some(list(dict.fromkeys(model for models in found.values() for model in models)))
+        claim = f"What {named} would make of new ratings was not checked by refits"
+        yield Caution(claim, " ".join(f"{some(list(models))}: {why}" for why, models in found.items()), "gaps")
+
+
+def claims_of(evidence: Evidence) -> tuple[list[Finding], list[Caution]]:
+    """Everything that the tables have to say: what stands, those findings that matter most first; and what is to be
+    known about the evidence, first what everything rests on."""
+    asked = (ask for section in sections_of(evidence) for ask in section.questions)
+    claims = [claim for question in (failures, *asked, left_out, unchecked) for claim in question(evidence)]
+    cautions = [claim for claim in claims if isinstance(claim, Caution)]
+    findings = in_order(claim for claim in claims if isinstance(claim, Finding))
+    return findings, sorted(cautions, key=lambda caution: not caution.premise)
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
-    """Everything that the tables have to say: what failed, then the largest effects first."""
-    questions = (failures, *(ask for section in sections_of(evidence) for ask in section.questions), left_out)
-    found = [finding for question in questions for finding in question(evidence)]
-    firm = [finding for finding in found if finding.users is None or finding.users >= FEWEST_USERS]
-    return sorted(firm, key=lambda finding: -finding.effect)
+    """The findings alone."""
+    return claims_of(evidence)[0]
+
+
+def cautions_of(evidence: Evidence) -> list[Caution]:
+    """The cautions alone."""
+    return claims_of(evidence)[1]
 
 
 def headlines_of(evidence: Evidence) -> list[Headline]:
-    """Exactly five: does it rank, what can users change (else: does it predict, or at least find), what does it hide,
-    where does it pull, whom does it fail."""
-    return [
+    """Up to five numbers, where they were measured: does it rank, what can users change (else: does it predict, or at
+    least find), what does it hide, where does it pull, whom does it fail."""
+    found = (
         _ranking(evidence),
         _say(evidence) or _rating_error(evidence) or _found(evidence),
         _never_shown(evidence),
         _popularity(evidence),
         _widest_gap(evidence),
-    ]
+    )
+    return [headline for headline in found if headline is not None]
 
 
 def _card(title: str, own: Estimate, meaning: str) -> Headline:
@@ -120,19 +133,15 @@ def _card(title: str, own: Estimate, meaning: str) -> Headline:
     return Headline(title, own.text, meaning + few, own.metric.name, own.interval)
 
 
-def _absent(title: str, metric: str, audit: str) -> Headline:
-    return Headline(title, NOT_AVAILABLE, f"The run has no {audit} audit of this model.", metric)
-
-
-def _ranking(evidence: Evidence) -> Headline:
-    title, known = "Ranking quality", evidence.known(QUALITY)
+def _ranking(evidence: Evidence) -> Headline | None:
+    known = evidence.known(QUALITY)
     best = known.get(evidence.main)
     if best is None:
-        return _absent(title, QUALITY, "accuracy")
+        return None
     others = [known[model].value for model in evidence.contestants if model != evidence.main]
     standing = _standing("best", len(others) + 1, "personalise", level=best.value in others)
     beside = f"; {evidence.rival}, which does not, reaches {known[evidence.rival].text}" if evidence.rival else ""
-    return _card(title, best, f"{evidence.label(QUALITY)} of {evidence.main}{standing}{beside}.")
+    return _card("Ranking quality", best, f"{evidence.label(QUALITY)} of {evidence.main}{standing}{beside}.")
 
 
 def _standing(word: str, models: int, do: str, *, level: bool) -> str:
@@ -170,18 +179,18 @@ def _rating_error(evidence: Evidence) -> Headline | None:
     return _card("Rating error", known[model], f"RMSE of {model}{standing}, on a scale from {low:g} to {high:g}.")
 
 
-def _found(evidence: Evidence) -> Headline:
-    title, found = "Held-out items found", evidence.known("recall").get(evidence.main)
+def _found(evidence: Evidence) -> Headline | None:
+    found = evidence.known("recall").get(evidence.main)
     if found is None:
-        return _absent(title, "recall", "accuracy")
+        return None
     share = "the share of a user's relevant held-out items in the list"
-    return _card(title, found, f"{evidence.label('recall')} of {evidence.main}: {share}.")
+    return _card("Held-out items found", found, f"{evidence.label('recall')} of {evidence.main}: {share}.")
 
 
-def _never_shown(evidence: Evidence) -> Headline:
-    title, shown = "Catalogue nobody is shown", evidence.known("coverage").get(evidence.main)
+def _never_shown(evidence: Evidence) -> Headline | None:
+    shown = evidence.known("coverage").get(evidence.main)
     if shown is None:
-        return _absent(title, "coverage", "exposure")
+        return None
     ends = (shown.value, shown.lower, shown.upper)
     value, upper, lower = (None if end is None else max(0.0, 1 - end) for end in ends)
     items, k = evidence.run.manifest.data.items, evidence.list_length("exposure")
@@ -189,29 +198,25 @@ def _never_shown(evidence: Evidence) -> Headline:
     asked = evidence.facts(evidence.main, "exposure").get("asked")
     whose = "every user's list" if asked is None else f"the lists of all {plural(asked['users'], 'user')} asked about,"
     meaning = f"{evidence.main} leaves {left} out of {whose} of {k}."
-    return _card(title, replace(shown, value=value, lower=lower, upper=upper), meaning)
+    return _card("Catalogue nobody is shown", replace(shown, value=value, lower=lower, upper=upper), meaning)
 
 
-def _popularity(evidence: Evidence) -> Headline:
-    title, lift = "Popularity against own choices", evidence.known("popularity_lift").get(evidence.main)
+def _popularity(evidence: Evidence) -> Headline | None:
+    lift = evidence.known("popularity_lift").get(evidence.main)
     if lift is None or lift.value is None:
-        return _absent(title, "popularity_lift", "exposure")
+        return None
     size = signed_percent(abs(lift.value)).lstrip("+")
     way = f"{size} {'more' if lift.value > 0 else 'less'} popular than" if size != "0%" else "as popular as"
-    return _card(title, lift, f"On average {evidence.main} shows users what is {way} what they chose before.")
+    meaning = f"On average {evidence.main} shows users what is {way} what they chose before."
+    return _card("Popularity against own choices", lift, meaning)
 
 
-def _widest_gap(evidence: Evidence) -> Headline:
-    title = "Widest gap between user groups"
-    groups = [evidence.firm_groups(evidence.main, QUALITY, by) for by in evidence.user_groupings]
+def _widest_gap(evidence: Evidence) -> Headline | None:
     gaps = evidence.widest_gaps(evidence.main, QUALITY)
-    if max(map(len, groups), default=0) < 2:
-        meaning = f"The run has no accuracy by groups of {FEWEST_USERS} users or more."
-        return Headline(title, NOT_AVAILABLE, meaning, QUALITY)
     if not gaps:
-        meaning = f"{evidence.main} serves no group of {FEWEST_USERS} users or more measurably better than another."
-        return Headline(title, "none", meaning, QUALITY)
+        return None
     worst, best = gaps[0]
     meaning = f"{evidence.label(QUALITY)} of {evidence.main} for {worst.people} and for {best.people}."
+    value = f"{worst.estimate.text} to {best.estimate.text}"
     ends = f"{worst.estimate.interval} {best.estimate.interval}"
-    return Headline(title, f"{worst.estimate.text} to {best.estimate.text}", meaning, QUALITY, ends)
+    return Headline("Widest gap between user groups", value, meaning, QUALITY, ends)

@@ -7,21 +7,25 @@ from pathlib import Path
 
 from recaudit.folders import REPORT, keep
 from recaudit.report.evidence import Evidence
-from recaudit.report.findings import findings_of, gaps, headlines_of, left_out_lines
+from recaudit.report.findings import gaps, headlines_of, left_out_lines
 from recaudit.report.kit.charts import series_color
+from recaudit.report.kit.claims import SMALL, Headline
 from recaudit.report.kit.document import rendered
-from recaudit.report.kit.numbers import FEWEST_USERS, Headline, listing
+from recaudit.report.kit.numbers import FEWEST_USERS, listing
 from recaudit.report.sections.exposure import SMALLEST_SHARE
 from recaudit.report.sections.section import sections_of
+from recaudit.report.verdict import RunVerdict, verdict_of
 from recaudit.runs import Run
-
-FIRST_FINDINGS = 5
-"""How many findings stand on top; the others are folded away by section."""
 
 
 def headlines(run: Run) -> list[Headline]:
-    """The five numbers that matter most, each with a sentence that says what it means."""
+    """Up to five numbers of the main model, each with a sentence that says what it means."""
     return headlines_of(Evidence(run))
+
+
+def verdict(run: Run) -> RunVerdict:
+    """What was audited and on whom, all findings, those that matter most first, and what to be wary of."""
+    return verdict_of(Evidence(run))
 
 
 def write(run: Run) -> Path:
@@ -37,10 +41,9 @@ def render(run: Run) -> str:
     contents |= {"methods": "Definitions", "gaps": "Gaps", "run": "This run"}
     shown = {metric for _, _, metric in evidence.summaries} | set(evidence.grouped["metric"])
     shown |= {metric for content in found.values() for metric in content.get("metrics", ())}
-    first, findings = headlines_of(evidence), findings_of(evidence)
+    first, told = headlines_of(evidence), verdict_of(evidence)
     shown |= {headline.metric for headline in first}
-    later = findings[FIRST_FINDINGS:]
-    more = {title: [own for own in later if own.section == anchor] for anchor, title in contents.items()}
+    more = {title: [own for own in told.others if own.section == anchor] for anchor, title in contents.items()}
     return rendered(
         "page.html.j2",
         version=run.manifest.recaudit,
@@ -50,9 +53,10 @@ def render(run: Run) -> str:
         missing=_missing(run),
         folder=shlex.quote(run.path.resolve().name),
         contents=contents,
-        findings=findings[:FIRST_FINDINGS],
+        verdict=told,
         more={title: own for title, own in more.items() if own},
         fewest_users=FEWEST_USERS,
+        small=SMALL,
         sections=[(section.template, {**content, "notes": section.notes()}) for section, content in found.items()],
         colors={model: series_color(place) for place, model in enumerate(evidence.models)},
         methods=[content["methods"] for content in found.values() if "methods" in content],

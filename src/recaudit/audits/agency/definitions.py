@@ -16,6 +16,8 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
     }[when]
     own, others = ("4.2", "4.4") if when == "past" else ("4.1", "4.3")
     made, moved = ("could have made", "could have moved") if when == "past" else ("can make", "can move")
+    # What is rated from now on is not recommended again, so that all else becomes likelier with any recommender.
+    unmoved = 1.0 if when == "past" else None
     lift = f"How many times likelier a user {made} an item at best, {free}"
     move = f"How far another user {moved} what a user is recommended, {free}"
     return (
@@ -27,6 +29,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 and up; 1: no likelier than it is anyway; 2: twice as likely.",
             "higher",
             "times",
+            still=unmoved,
         ),
         Metric(
             f"{when}_mean_lift",
@@ -36,6 +39,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 and up; 1: no likelier than it is anyway.",
             "higher",
             "times",
+            still=unmoved,
         ),
         Metric(
             f"{when}_doubled",
@@ -45,6 +49,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 to 1; 0: nothing can be doubled; 1: everything can.",
             "higher",
             "share",
+            still=None if unmoved is None else 0.0,
         ),
         Metric(
             f"{when}_instability",
@@ -56,6 +61,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "user can replace all of it.",
             "lower",
             decimals=4,
+            still=0.0,
         ),
         Metric(
             f"{when}_unstable_share",
@@ -65,6 +71,7 @@ def _over_time(when: Literal["past", "future"]) -> tuple[Metric, ...]:
             "0 to 1; 0: no user depends on another that much.",
             "lower",
             "share",
+            still=0.0,
         ),
     )
 

@@ -15,6 +15,7 @@ INSTABILITY = (
         "0 and up; 0: nobody can change anything. At most 1 for Hellinger and total variation: 1 where every other "
         "user can replace all of it.",
         "lower",
+        still=0.0,
     ),
     Metric(
         "max_instability",
@@ -23,6 +24,7 @@ INSTABILITY = (
         "mean over viewers of the max over editors of instability",
         "0 and up, as instability; never below it.",
         "lower",
+        still=0.0,
     ),
     Metric(
         "unstable_share",
@@ -32,5 +34,6 @@ INSTABILITY = (
         "pairs with instability above the threshold / pairs",
         "0 to 1; 0: no user depends on another that much.",
         "lower",
+        still=0.0,
     ),
 )

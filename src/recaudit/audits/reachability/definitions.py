@@ -37,5 +37,6 @@ REACHABILITY = (
         "best ratings gain.",
         "higher",
         "times",
+        still=1.0,  # save where what is rated is not recommended again, which makes all else likelier
     ),
 )

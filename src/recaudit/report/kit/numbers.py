@@ -1,17 +1,10 @@
-"""How numbers are said on every page: an estimate with its interval, the words around it, and how large a finding is.
-
-Findings are put in order by one scale. A mean is set against a value, or against another mean, in units of the standard
-deviation between users that its interval implies (Cohen's d); a share of things that were counted, which has no
-interval, by the arcsine transformation that makes shares comparable with such distances (Cohen's h). Unlike a p-value,
-neither grows with the number of users.
-"""
+"""How numbers are said on every page: an estimate with its interval, and the words around it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import asin, inf, isfinite, log, sqrt
-from statistics import NormalDist
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any, final
 
 from recaudit.metrics.metric import Metric
@@ -21,6 +14,9 @@ NOT_AVAILABLE = "n/a"
 FEWEST_USERS = 30
 """Nothing that rests on fewer users is a finding: a handful of people says little about others, and the interval
 around their mean is too narrow or too wide by luck. Tables have the number all the same, with how many they are."""
+
+_NAMED = 3
+"""How many of a long list a sentence names."""
 
 
 @final
@@ -125,6 +121,12 @@ def listing(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def some(words: list[str]) -> str:
+    """As `listing`, of many the first ones alone: `a, b, c and 17 others`."""
+    others = len(words) - _NAMED
+    return listing(words if others < 2 else [*words[:_NAMED], f"{others:,} others"])
+
+
 def verb(subjects: list[str], one: str, many: str) -> str:
     """The form of a verb that agrees with its subjects."""
     return one if len(subjects) == 1 else many
@@ -166,75 +168,3 @@ def written(value: Any) -> str:
         kind = str(value.get("kind", "")).rsplit(":", 1)[-1]  # of a part that is not registered, its class
         return f"{kind}({inner})" if inner else kind
     return " ".join(map(written, value)) if isinstance(value, list | tuple) else str(value)
-
-
-LARGEST = 10.0
-"""Where everybody is the same there is no deviation to measure by; nothing counts as larger than this."""
-_TINY = 1e-300
-
-
-@final
-@dataclass(frozen=True)
-class Finding:
-    """One thing worth knowing: the claim, its numbers, and the section that shows them."""
-
-    claim: str
-    detail: str
-    section: str
-    effect: float = 0.0
-    """How large it is, in standard deviations between users."""
-    users: int | None = None
-    """The fewest users that a number of the claim rests on; None where it is about no users, as what failed is."""
-
-
-@final
-@dataclass(frozen=True)
-class Headline:
-    """One number, and one sentence that says what it means."""
-
-    label: str
-    value: str
-    meaning: str
-    metric: str
-    """The metric behind it, by its name."""
-    interval: str = ""
-    """`[lower, upper]` around the value (around both values of a gap), where there is one."""
-
-
-def against(estimate: Estimate, value: float, confidence: float) -> float:
-    """How far a mean lies from a value."""
-    return 0.0 if estimate.value is None else _standardised(estimate.value - value, _deviation(estimate, confidence))
-
-
-def between(one: Estimate, other: Estimate, confidence: float) -> float:
-    """How far two means of different users lie apart, by the deviation that both have on average."""
-    if one.value is None or other.value is None:
-        return 0.0
-    squares = _deviation(one, confidence) ** 2 + _deviation(other, confidence) ** 2
-    return _standardised(one.value - other.value, sqrt(squares / 2))
-
-
-def of_share(share: float, other: float = 0.0) -> float:
-    """How far a share of things that were counted is from another; from nothing, where no other is named."""
-    ends = (2 * asin(sqrt(min(1.0, max(0.0, part)))) for part in (share, other))
-    return abs(next(ends) - next(ends))
-
-
-def in_logs(lift: Estimate) -> Estimate:
-    """A ratio as its logarithm, so that twice and half are equally far from 1."""
-    ends = (lift.value, lift.lower, lift.upper)
-    value, lower, upper = (None if end is None else log(max(end, _TINY)) for end in ends)
-    return replace(lift, value=value, lower=lower, upper=upper)
-
-
-def _deviation(estimate: Estimate, confidence: float) -> float:
-    """The standard deviation between users that an interval of this level around their mean implies."""
-    if estimate.lower is None or estimate.upper is None:
-        return inf
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return (estimate.upper - estimate.lower) / 2 * sqrt(estimate.users) / z
-
-
-def _standardised(difference: float, deviation: float) -> float:
-    largest = 0.0 if difference == 0 else LARGEST
-    return min(largest, abs(difference) / deviation) if deviation > 0 else largest

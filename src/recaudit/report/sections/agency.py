@@ -20,9 +20,11 @@ from recaudit.metrics.numbers import TIMES, percent, times
 from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
+from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, error_of_share, in_logs
 from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import basis
-from recaudit.report.kit.numbers import Estimate, Finding, in_logs, written
+from recaudit.report.kit.numbers import Estimate, written
 from recaudit.report.sections.section import Section
 
 AUDIT = "agency"
@@ -174,7 +176,7 @@ _CONTRASTS = {
 """How each is grouped; the caption of the table, and its columns."""
 
 
-def own_say(evidence: Evidence) -> Iterator[Finding]:
+def own_say(evidence: Evidence) -> Iterator[Claim]:
     """How much do the last ratings decide, and how much the next ones?"""
     model, lifts = _firm(evidence, "lift")
     strongest = max(lifts, key=lambda when: lifts[when].value or 0.0, default=None)
@@ -189,45 +191,60 @@ def own_say(evidence: Evidence) -> Iterator[Finding]:
     claim += "on average"
     detail = f"Lift: {said}." + (f" At least twice as likely: {', '.join(doubled)}." if doubled else "")
     detail += basis(evidence, AUDIT, model)
-    yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(most)))
+    advice = "Look at what others can do with as many ratings: a model that follows its users may follow others too."
+    shown = measure(evidence, model, f"{strongest}_lift")
+    yield Finding(claim, detail, AUDIT, evidence.size(in_logs(most)), shown, advice)
 
 
-def others_say(evidence: Evidence) -> Iterator[Finding]:
+def others_say(evidence: Evidence) -> Iterator[Claim]:
     """How far can others move what people are recommended?"""
     model, shares = _firm(evidence, "unstable_share")
     if model is None:
         return
     distance = _distance(evidence)
     means = [f"{own.full} {WHEN[when]}" for when, own in _firm(evidence, "instability", model)[1].items()]
-    most = max(shares.values(), key=lambda estimate: estimate.value or 0.0)
+    when = max(shares, key=lambda when: shares[when].value or 0.0)
+    most, users = shares[when], min(own.users for own in shares.values())
     worked = evidence.each(AUDIT, AgencyCurves.of)[model].worked
     pairs = [f"{worked[when]['value']:.3f} {WHEN[when]}" for when in shares if when in worked]
-    claim = f"With {model}, {most.text} of users' pairs are unstable: one of them can overturn what the other is shown"
-    if not most.value:
+    if most.value:
+        claim = f"With {model}, {most.text} of users' pairs are unstable: one of them can overturn what the other sees"
+        effect = evidence.size(most, beside=shares.values())
+        advice = "Let one user's ratings count for less: more regularisation, smaller steps or a limit for each user. "
+        advice += "The instability audit shows what it brings."
+    else:
         k = evidence.list_length(AUDIT)
         claim = f"No user of {model} who was asked about can overturn what another is shown with {k} ratings"
+        effect = Effect.within(0.0, error_of_share(users, evidence.confidence), users, equal=True)
+        advice = "There is nothing to do; ask again after a change of how ratings are taken in."
     average = f"{distance} on average: {', '.join(means)}; " if means else f"{distance}: "
     largest = f" The largest: {', '.join(pairs)}." if pairs else ""
     detail = f"{average}0.5 would be unstable.{largest}{basis(evidence, AUDIT, model)}"
-    yield Finding(claim, detail, AUDIT, *evidence.size(most, beside=shares.values()))
+    yield Finding(claim, detail, AUDIT, effect, measure(evidence, model, f"{when}_unstable_share"), advice)
 
 
-def popular_items_move(evidence: Evidence) -> Iterator[Finding]:
+def popular_items_move(evidence: Evidence) -> Iterator[Claim]:
     """Can popular items be lifted further than others, or less far?"""
     for model, when, (popular, between, ratio), verb, way in _contrasts(evidence, "lift", 1.0):
         claim = f"Users of {model} {verb} popular items {way} than intermediate ones"
         detail = f"{WHEN[when].capitalize()}: {popular.full} against {between.full}, a ratio of "
         detail += f"{times(ratio.value or 1.0)} {ratio.interval} on the same users.{basis(evidence, AUDIT, model)}"
-        yield Finding(claim, detail, AUDIT, *evidence.size(in_logs(ratio), beside=(popular, between)))
+        label, text = "Lift of popular over intermediate items", times(ratio.value or 1.0)
+        advice = "Where users are to steer towards rare items too, damp popularity in training and ask again."
+        effect = evidence.size(in_logs(ratio), beside=(popular, between))
+        yield Finding(claim, detail, AUDIT, effect, Measure(f"{when}_lift", model, label, text, ratio.interval), advice)
 
 
-def active_users_move(evidence: Evidence) -> Iterator[Finding]:
+def active_users_move(evidence: Evidence) -> Iterator[Claim]:
     """Do the most active users move others further?"""
     for model, when, (active, between, gap), verb, way in _contrasts(evidence, "instability", 0.0):
         claim = f"The most active users of {model} {verb} others {way} than users in between"
         detail = f"Instability {WHEN[when]}: {active.full} against {between.full}, a difference of {gap.signed} on the "
         detail += f"same users.{basis(evidence, AUDIT, model)}"
-        yield Finding(claim, detail, AUDIT, *evidence.size(gap, beside=(active, between)))
+        label, metric = "Instability by active less that by other users", f"{when}_instability"
+        advice = "Let one user's ratings count for less the more of them there are, or regularise more, and ask again."
+        effect = evidence.size(gap, beside=(active, between))
+        yield Finding(claim, detail, AUDIT, effect, Measure(metric, model, label, gap.text, gap.interval), advice)
 
 
 def _distance(evidence: Evidence) -> str:

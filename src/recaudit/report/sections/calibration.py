@@ -19,6 +19,7 @@ from recaudit.metrics.numbers import percent
 from recaudit.metrics.tables import SUMMARY_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
+from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, Touched, error_of_share, of_share
 from recaudit.report.kit.comparisons import (
     NumberTable,
     Overview,
@@ -28,7 +29,8 @@ from recaudit.report.kit.comparisons import (
     overview,
     user_cell,
 )
-from recaudit.report.kit.numbers import Estimate, Finding, of_share
+from recaudit.report.kit.measures import measure
+from recaudit.report.kit.numbers import Estimate
 from recaudit.report.sections.section import Section
 
 CALIBRATION, RERANKING = "calibration", "reranking"
@@ -253,7 +255,7 @@ _SHORT = {
 """Labels that are shorter than elsewhere: a cell of before and after holds three numbers."""
 
 
-def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
+def out_of_proportion(evidence: Evidence) -> Iterator[Claim]:
     """Which interests are crowded out of the lists of the users who are served worst?"""
     found = _front(evidence)
     if found is None or found.worst.is_empty():
@@ -268,11 +270,15 @@ def out_of_proportion(evidence: Evidence) -> Iterator[Finding]:
     claim += "to the users whom it fits worst"
     detail = f"Among the tenth of users with the least calibrated lists, {_shares(most)}; {_shares(least)}."
     detail += f" {evidence.label(KL)} over all users: {overall.full} {smoothing}." if overall else ""
-    effect = max(of_share(row["shown"], row["history"]) for row in (least, most))
-    yield Finding(claim, detail, CALIBRATION, effect, ceil(WORST * found.people[KL].count()))
+    people = found.people[KL].count()
+    touched = Touched(ceil(WORST * people), people)
+    size = max(of_share(row["shown"], row["history"]) for row in (least, most))
+    effect = Effect.within(size, error_of_share(touched.people, evidence.confidence), touched.people)
+    advice = "Re-rank towards each user's own proportions, with 'recaudit rerank' or policy = {kind = 'calibrated'}."
+    yield Finding(claim, detail, CALIBRATION, effect, _measure(evidence, found), advice, touched)
 
 
-def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
+def price_of_proportion(evidence: Evidence) -> Iterator[Claim]:
     """How much more calibrated would re-ranking make the lists, and what would that cost?"""
     found = _front(evidence)
     gain, cost = (found.change(KL), found.change("ndcg")) if found else (None, None)
@@ -284,17 +290,30 @@ def price_of_proportion(evidence: Evidence) -> Iterator[Finding]:
         for name in (KL, *QUALITIES)
     }
     label, before = evidence.label("ndcg", RERANKING), found.changes["ndcg"].baseline
-    price = f"and their {label} rises" if cost.above(0) else f"and their {label} changes by no more than chance"
-    if cost.below(0) and before:
-        price = f"at the price of {percent(-(cost.value or 0.0) / before)} of their {label}"
+    price = ""  # nothing is said of a cost that is neither known to be there nor known not to be
+    if cost.above(0):
+        price = f", and their {label} rises"
+    elif cost.below(0) and before:
+        price = f", at the price of {percent(-(cost.value or 0.0) / before)} of their {label}"
+    elif evidence.negligible(cost):
+        price = f", and their {label} hardly changes"
     point, bargain = found.best_bargain, ""
     if point is not None:
         parts = ", ".join(evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
         bargain = f" Of the weights tried, {point['at']:g} is the best bargain: {parts}."
-    claim = f"Re-ranked, the lists of {found.model} come closer to what users are interested in, {price}"
+    claim = f"Re-ranked, the lists of {found.model} come closer to what users are interested in{price}"
     detail = f"With a weight of {settings['weight']:g} on calibration: {moved[KL]} "
     detail += f"(smoothing {settings['smoothing']:g}), {moved['ndcg']} and {moved['recall']}.{bargain}"
-    yield Finding(claim, detail, CALIBRATION, *evidence.size(gain, beside=[cost]))
+    advice = f"Show lists with policy = {{kind = 'calibrated', weight = {settings['weight']:g}}} if that is worth its "
+    advice += "price; the curve has those of other weights."
+    effect = evidence.size(gain, beside=[cost])
+    yield Finding(claim, detail, CALIBRATION, effect, _measure(evidence, found), advice)
+
+
+def _measure(evidence: Evidence, found: RerankedLists) -> Measure:
+    """How far the lists are from what users are interested in as they are ranked."""
+    label = f"{evidence.label(KL, RERANKING)} of {found.model}"
+    return measure(evidence, found.model, KL) or Measure(KL, found.model, label, found.changes[KL].compared)
 
 
 def _front(evidence: Evidence) -> RerankedLists | None:

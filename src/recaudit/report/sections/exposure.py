@@ -14,6 +14,7 @@ import polars as pl
 from recaudit.metrics.numbers import TIMES, percent
 from recaudit.report.evidence import QUALITY, Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
+from recaudit.report.kit.claims import Claim, Effect, Finding, of_share
 from recaudit.report.kit.comparisons import (
     MOST_ROWS,
     NumberTable,
@@ -24,7 +25,8 @@ from recaudit.report.kit.comparisons import (
     main_stands_out,
     overview,
 )
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, of_share, plural
+from recaudit.report.kit.measures import measure
+from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
 from recaudit.report.sections.section import Section
 
 ENOUGH_RATINGS = 10
@@ -62,7 +64,7 @@ def _mean_rating(items: pl.DataFrame, weight: str) -> float:
     return float(np.average(rated["mean_rating"], weights=rated[weight])) if len(rated) else float("nan")
 
 
-def catalogue(evidence: Evidence) -> Iterator[Finding]:
+def catalogue(evidence: Evidence) -> Iterator[Claim]:
     """How much of the catalogue is in nobody's list, and what that people love is among it?"""
     shown = shown_items(evidence)
     coverage, items = evidence.known("coverage").get(evidence.main), shown.get(evidence.main)
@@ -88,8 +90,10 @@ def catalogue(evidence: Evidence) -> Iterator[Finding]:
     asked = evidence.facts(evidence.main, "exposure").get("asked")
     whom = "nobody" if asked is None else f"none of the {plural(asked['users'], 'user')} asked about"
     claim = f"{evidence.main} shows {percent(len(hidden) / len(items))} of the catalogue to {whom}"
-    detail = " ".join(sentences)
-    yield Finding(claim, detail, "items", of_share(len(hidden) / len(items)), coverage.users)
+    advice = "Explore, or re-rank for the catalogue: with policy = {kind = 'softmax'} the accuracy and exposure audits "
+    advice += "show how much more is shown, and what that costs."
+    effect = Effect.within(of_share(len(hidden) / len(items)), 0.0, coverage.users)
+    yield Finding(claim, " ".join(sentences), "items", effect, measure(evidence, evidence.main, "coverage"), advice)
 
 
 @final
@@ -137,7 +141,7 @@ _LARGEST_RATIO = 8
 _DATA_BAR = "ratings in the data"
 
 
-def popular_items(evidence: Evidence) -> Iterator[Finding]:
+def popular_items(evidence: Evidence) -> Iterator[Claim]:
     """Do the most popular items get more places than their share of the ratings?"""
     quarters = evidence.firm_groups(evidence.main, "share", "popularity")
     if len(quarters) < 2:
@@ -149,10 +153,13 @@ def popular_items(evidence: Evidence) -> Iterator[Finding]:
     pull = "" if lift is None else f" Popularity lift over what users chose themselves: {lift.full}."
     claim = f"{evidence.main} gives {most.estimate.text} of all places to the most popular items"
     detail = f"{_against_ratings(most)}. {_against_ratings(least)}.{pull}"
-    yield Finding(claim, detail, "shown", *evidence.size(most.estimate, value=_baseline(most)))
+    advice = "Damp popularity in training, or re-rank, and look at the same shares again: ratings of what is shown "
+    advice += "are what the next model learns from."
+    shown = measure(evidence, evidence.main, "share", most)
+    yield Finding(claim, detail, "shown", evidence.size(most.estimate, value=_baseline(most)), shown, advice)
 
 
-def categories(evidence: Evidence) -> Iterator[Finding]:
+def categories(evidence: Evidence) -> Iterator[Claim]:
     """Which category is amplified most, which dampened most?"""
     for by in evidence.item_groupings:
         groups = [] if by == "popularity" else evidence.firm_groups(evidence.main, "share", by)
@@ -163,10 +170,14 @@ def categories(evidence: Evidence) -> Iterator[Finding]:
         extremes |= {"dampens": min(down, key=_ratio)} if down else {}
         if extremes:
             most = " and ".join(f"{way} {group.name}" for way, group in extremes.items())
-            sizes = [evidence.size(group.estimate, value=_baseline(group)) for group in extremes.values()]
+            sizes = {way: evidence.size(group.estimate, value=_baseline(group)) for way, group in extremes.items()}
+            largest = max(sizes, key=lambda way: sizes[way].sure)
             claim = f"By {by}, {evidence.main} most {most}"
             detail = " ".join(f"{_against_ratings(group)}: {_times(_ratio(group))}." for group in extremes.values())
-            yield Finding(claim, detail, "shown", max(effect for effect, _ in sizes), min(users for _, users in sizes))
+            advice = f"Where that is not wanted, re-rank by {by}: the reranking audit shows what each user's own "
+            advice += "proportions would cost."
+            shown = measure(evidence, evidence.main, "share", extremes[largest])
+            yield Finding(claim, detail, "shown", sizes[largest], shown, advice)
 
 
 def _against_ratings(group: GroupEstimate) -> str:

@@ -13,8 +13,10 @@ import polars as pl
 from recaudit.audits.folding.tradeoff import knee
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, existing, figure, in_series, tooltip
+from recaudit.report.kit.claims import Claim, Finding, between
 from recaudit.report.kit.comparisons import group_tables, overview
-from recaudit.report.kit.numbers import Finding, between
+from recaudit.report.kit.measures import measure
+from recaudit.report.kit.numbers import some
 from recaudit.report.sections.section import Section
 
 AUDIT = "folding"
@@ -77,21 +79,25 @@ def _category_system(evidence: Evidence) -> str:
     return first if first in evidence.run.manifest.data.categories else ""
 
 
-def from_nowhere(evidence: Evidence) -> Iterator[Finding]:
+def from_nowhere(evidence: Evidence) -> Iterator[Claim]:
     """Which model shows the most that has hardly anything to do with the user?"""
     shares = evidence.firm("spurious_share")
     ranked = [model for model in evidence.ranked("spurious_share") if model in shares]
     if not ranked or not shares[ranked[-1]].above(NOTABLE):
         return
     model = ranked[-1]
-    numbers = ", ".join(f"{name} {shares[name].full}" for name in reversed(ranked))
+    numbers = some([f"{name} {shares[name].full}" for name in reversed(ranked)])
     cases = evidence.each(AUDIT, Folded.of)[model].cases
     claim = f"{shares[model].text} of what {model} shows has hardly anything to do with the user"
     detail = f"{evidence.label('spurious_share')}: {numbers}.{f' {_example(cases[0])}' if cases else ''}"
-    yield Finding(claim, detail, AUDIT, *evidence.size(shares[model]))
+    advice = f"Let {model} learn from what users left unrated (unobserved_weight), or regularise it more, and audit "
+    advice += "folding again."
+    yield Finding(
+        claim, detail, AUDIT, evidence.size(shares[model]), measure(evidence, model, "spurious_share"), advice
+    )
 
 
-def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
+def precise_but_folded(evidence: Evidence) -> Iterator[Claim]:
     """Does the model that predicts ratings best fold more than another that has vectors too?"""
     folded, error = evidence.firm("folding"), evidence.firm("rmse")
     by_error = [model for model in evidence.ranked("rmse") if model in folded and model in error]
@@ -103,11 +109,13 @@ def precise_but_folded(evidence: Evidence) -> Iterator[Finding]:
         claim = f"{precise} predicts ratings better than {least}, but folds more"
         detail = f"Folding: {folded[precise].full} against {folded[least].full}; RMSE: {error[precise].full} against "
         detail += f"{error[least].full}."
-        users = min(estimate[model].users for estimate in (folded, error) for model in (precise, least))
-        yield Finding(claim, detail, AUDIT, between(folded[precise], folded[least], evidence.confidence), users)
+        advice = f"Do not choose between them by RMSE alone: where lists are shown, take {least}, or let {precise} "
+        advice += "learn from what users left unrated."
+        effect = between(folded[precise], folded[least], evidence.confidence)
+        yield Finding(claim, detail, AUDIT, effect, measure(evidence, precise, "folding"), advice)
 
 
-def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
+def what_was_left_unrated(evidence: Evidence) -> Iterator[Claim]:
     """Would a model fold less if what users did not rate counted for something?"""
     for model, own in evidence.each(AUDIT, Folded.of).items():
         error, now = evidence.firm("rmse").get(model), evidence.firm("folding").get(model)
@@ -126,7 +134,9 @@ def what_was_left_unrated(evidence: Evidence) -> Iterator[Finding]:
         claim = f"{model} would fold less if what users left unrated counted for something"
         detail = f"With a weight of {point['at']:g} on unrated pairs, folding goes from {now.text} to "
         detail += f"{written['folding']} and RMSE from {error.text} to {written['rmse']}. {verdict}"
-        yield Finding(claim, detail, AUDIT, *evidence.size(now, value=point["folding"], beside=[error]))
+        advice = f"Set unobserved_weight = {point['at']:g} for {model}."
+        effect = evidence.size(now, value=point["folding"], beside=[error])
+        yield Finding(claim, detail, AUDIT, effect, measure(evidence, model, "folding"), advice)
 
 
 def _example(case: Mapping[str, Any]) -> str:

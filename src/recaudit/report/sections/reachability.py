@@ -13,9 +13,11 @@ import polars as pl
 from recaudit.metrics.numbers import TIMES, chance, percent, times
 from recaudit.report.evidence import Evidence, GroupEstimate, columns
 from recaudit.report.kit import charts as kit
+from recaudit.report.kit.claims import Caution, Claim, Effect, Finding, in_logs, of_share
 from recaudit.report.kit.comparisons import MOST_ROWS, NumberTable, TableCell, TableRow, by_group, overview
+from recaudit.report.kit.measures import measure, touched
 from recaudit.report.kit.notes import CHOSEN, basis
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Finding, count, in_logs, of_share, plural, standing
+from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural, some, standing
 from recaudit.report.sections.section import Section
 from recaudit.seeding import generator
 from recaudit.status import Status
@@ -229,20 +231,22 @@ _OPEN = (Status.BOUNDED.value, Status.FAILED.value)
 """How pairs stand whose best chance is not known exactly."""
 
 
-def users_say(evidence: Evidence) -> Iterator[Finding]:
+def users_say(evidence: Evidence) -> Iterator[Claim]:
     """How much likelier can users make an item?"""
     lifts = evidence.firm("lift")
     if not lifts:
         return
     model = next(iter(lifts))
     lift, discovery = lifts[model], evidence.firm("discovery").get(model)
+    advice = "Where users are to steer what they see, let new ratings count for more, or lower beta, and audit again."
     if lift.above(1):
         claim = f"On average, users of {model} can make an item {lift.text.lstrip(TIMES)} times as likely at best"
+        advice = "What people can do for themselves, others may do to them: ask the instability audit as well."
     elif lift.below(1):
         claim = f"Rating with a goal in mind costs users of {model} more than it gains, on average"
     else:
-        claim = f"Rating with a goal in mind gains users of {model} nothing measurable on average"
-    sentences = [f"Lift: {', '.join(f'{name} {estimate.full}' for name, estimate in lifts.items())}."]
+        claim = f"Rating with a goal in mind gains users of {model} next to nothing on average"
+    sentences = [f"Lift: {some([f'{name} {estimate.full}' for name, estimate in lifts.items()])}."]
     if discovery is not None:
         sentences.append(
             f"With {model}, {discovery.full} of items can be made likelier than by chance; "
@@ -252,10 +256,12 @@ def users_say(evidence: Evidence) -> Iterator[Finding]:
         perplexity = evidence.settings[AUDIT].get("perplexity")
         scales = "Between models, lift also depends on how far apart their scores lie"
         sentences.append(f"{scales if perplexity is None else CHOSEN.format(perplexity)}.")
-    yield Finding(claim, " ".join(sentences) + basis(evidence, AUDIT, model), "reach", *evidence.size(in_logs(lift)))
+    detail = " ".join(sentences) + basis(evidence, AUDIT, model)
+    effect = evidence.size(in_logs(lift), equal=not (lift.above(1) or lift.below(1)))
+    yield Finding(claim, detail, "reach", effect, measure(evidence, model, "lift"), advice)
 
 
-def least_discovery(evidence: Evidence) -> Iterator[Finding]:
+def least_discovery(evidence: Evidence) -> Iterator[Claim]:
     """Which users can reach the least, which the most?"""
     model = evidence.front("discovery")
     if model is None:
@@ -266,10 +272,12 @@ def least_discovery(evidence: Evidence) -> Iterator[Finding]:
         numbers = [f"{_against_before(low)}, {_against_before(high)}" for low, high in gaps]
         claim = f"With {model}, {most.people} can discover more than {least.people}"
         detail = f"Discovery: {'; '.join(numbers)}.{basis(evidence, AUDIT, model)}"
-        yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
+        advice = f"Explore more for {least.people}, or ask them about more items, and audit the same groups again."
+        shown, people = measure(evidence, model, "discovery", least, most), touched(evidence, model, "discovery", least)
+        yield Finding(claim, detail, "reach", evidence.size_of_gap(least, most), shown, advice, people)
 
 
-def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
+def popular_within_reach(evidence: Evidence) -> Iterator[Claim]:
     """Does what a user can get, doing the best for it, still follow popularity?"""
     model = evidence.front("availability")
     groups = [] if model is None else evidence.firm_groups(model, "availability", "popularity")
@@ -284,10 +292,12 @@ def popular_within_reach(evidence: Evidence) -> Iterator[Finding]:
         claim = f"Even at best, popular items are easier to get from {model}"
         detail = f"Best chance: {most.estimate.full} for {most.things}, {least.estimate.full} for {least.things}"
         detail += f"{_times_more(most.estimate.value, least.estimate.value)}.{before}{basis(evidence, AUDIT, model)}"
-        yield Finding(claim, detail, "reach", *evidence.size_of_gap(least, most))
+        advice = f"Ratings alone do not bring {least.things} within reach: damp popularity in training, or explore."
+        shown = measure(evidence, model, "availability", least, most)
+        yield Finding(claim, detail, "reach", evidence.size_of_gap(least, most), shown, advice)
 
 
-def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
+def out_of_reach(evidence: Evidence) -> Iterator[Claim]:
     """Which items can nobody who was asked make likelier than by chance?"""
     model = evidence.front("discovery")
     if model is None:
@@ -303,24 +313,26 @@ def out_of_reach(evidence: Evidence) -> Iterator[Finding]:
     detail = f"{count(len(unreached))} of {plural(len(reach.items), 'item')}, whatever the "
     detail += f"{plural(len(reach.users), 'user')} asked would rate. Hardest: {'; '.join(named)}{others}."
     detail += basis(evidence, AUDIT, model)
-    yield Finding(claim, detail, "reach", of_share(len(unreached) / len(reach.items)), len(reach.users))
+    advice = "They need another way to people than ratings: exploring, re-ranking, search or browsing."
+    effect = Effect.within(of_share(len(unreached) / len(reach.items)), 0.0, len(reach.users))
+    yield Finding(claim, detail, "reach", effect, measure(evidence, model, "discovery"), advice)
 
 
-def unsettled(evidence: Evidence) -> Iterator[Finding]:
+def unsettled(evidence: Evidence) -> Iterator[Claim]:
     """For which pairs is the best chance not known?"""
-    found: dict[str, float] = {}
+    found = []
     for model, reach in evidence.each(AUDIT, Reach.of).items():
         parts = {name: reach.statuses[name] for name in _OPEN if reach.statuses[name]}
         if parts:
             counts = " and ".join(f"{count(number)} {name}" for name, number in parts.items())
-            found[f"{model}: {counts} of {plural(reach.pairs, 'pair')}"] = of_share(sum(parts.values()) / reach.pairs)
+            found.append(f"{model}: {counts} of {plural(reach.pairs, 'pair')}")
     if found:
         claim = "The best chance of some pairs is not known exactly"
         detail = f"{'; '.join(found)}. A bounded pair counts with the best chance found; a failed one is left out."
-        yield Finding(claim, detail, "reach", max(found.values()))
+        yield Caution(claim, detail, "reach")
 
 
-def not_applicable(evidence: Evidence) -> Iterator[Finding]:
+def not_applicable(evidence: Evidence) -> Iterator[Claim]:
     """Does reachability leave a notable part of the pairs out?"""
     for model, reach in evidence.each(AUDIT, Reach.of).items():
         left = reach.statuses[Status.NOT_APPLICABLE.value]
@@ -328,7 +340,7 @@ def not_applicable(evidence: Evidence) -> Iterator[Finding]:
             claim = f"Reachability says nothing about {percent(left / reach.pairs)} of the pairs of {model}"
             detail = f"In {count(left)} of {plural(reach.pairs, 'pair')} the user has no rating to change, "
             detail += "or the item is not to be chosen from."
-            yield Finding(claim, detail, "reach", of_share(left / reach.pairs))
+            yield Caution(claim, detail, "reach")
 
 
 def _against_before(group: GroupEstimate) -> str:

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, final
 
 from recaudit.registry import AUDITS, SECTIONS
 from recaudit.report.evidence import Evidence
+from recaudit.report.kit.claims import Claim
 from recaudit.report.kit.comparisons import by_group, figures_by_model, overview
 from recaudit.report.kit.notes import Note, notes
-from recaudit.report.kit.numbers import Finding, standing
+from recaudit.report.kit.numbers import standing
 
-Question = Callable[[Evidence], Iterator[Finding]]
+Question = Callable[[Evidence], Iterator[Claim]]
 
 
 class Section(ABC):

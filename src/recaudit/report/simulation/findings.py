@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import factorial
 from typing import final
 
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, Finding, Headline, listing, ordinal, plural, verb
+from recaudit.report.kit.claims import Finding, Headline
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
 from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, Study
 from recaudit.report.simulation.terms import OFFLINE, term
 

@@ -1,0 +1,53 @@
+"""What a reader must know first: what was audited, on whom, the findings that matter most, and what to be wary of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import claims_of
+from recaudit.report.kit.claims import Caution, Finding
+from recaudit.report.kit.numbers import plural, some, verb
+
+FIRST_FINDINGS = 5
+"""How many findings a verdict has at most."""
+
+
+@final
+@dataclass(frozen=True)
+class RunVerdict:
+    """The outcome of a run for somebody who reads nothing else."""
+
+    audited: str
+    """What was audited and on whom, in a sentence."""
+    findings: list[Finding]
+    """All that stand, those that matter most first (`in_order` says what that is)."""
+    cautions: list[Caution]
+    """What everything rests on first."""
+
+    @property
+    def first(self) -> list[Finding]:
+        """The findings that matter most."""
+        return self.findings[:FIRST_FINDINGS]
+
+    @property
+    def others(self) -> list[Finding]:
+        """All the other findings."""
+        return self.findings[FIRST_FINDINGS:]
+
+
+def verdict_of(evidence: Evidence) -> RunVerdict:
+    """Ask every question of a run."""
+    return RunVerdict(audited(evidence), *claims_of(evidence))
+
+
+def audited(evidence: Evidence) -> str:
+    """Which models, on which data, of how many people."""
+    data, references = evidence.run.manifest.data, list(evidence.references)
+    models = some(evidence.personalised or references)
+    if evidence.personalised and references:
+        models += f", beside {some(references)}, which {verb(references, 'does', 'do')} not personalise,"
+    low, high = data.scale
+    size = f"{plural(data.users, 'user')}, {plural(data.items, 'item')} and {plural(data.ratings, 'rating')}"
+    return f"{models} on {data.name}: {size} from {low:g} to {high:g}."

@@ -1,0 +1,215 @@
+"""The verdict: which findings come first, on what a card rests, and what is never among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recaudit import report
+from recaudit.report.evidence import Evidence
+from recaudit.report.findings import findings_of
+from recaudit.report.kit.claims import Effect, Finding, Touched, in_order
+from recaudit.report.sections.accuracy import AccuracySection
+from recaudit.report.verdict import FIRST_FINDINGS
+from report.crafted_runs import Data, Film, Model, Pair, accuracy, agency, exposure, groups, reachability, write_run
+
+LOW, HIGH = (0.1, 0.05, 0.15), (0.4, 0.3, 0.5)
+TIMES = "\N{MULTIPLICATION SIGN}"
+FILMS = [Film("A", 20, 4.0, 5), Film("B", 20, 3.0, 0)]
+PAIRS = (Pair("u", "a", 0.1, 0.6), Pair("u", "b", 0.1, 0.6))
+MEMORY = {"memory": {"verdict": "memory", "share": 0.99, "lower": 0.97, "upper": 1.01, "users": 100}}
+
+
+def finding(
+    claim: str,
+    size: float,
+    error: float = 0.0,
+    *,
+    users: int = 100,
+    section: str = "",
+    people: int = 100,
+    equal: bool = False,
+    premise: bool = False,
+) -> Finding:
+    """One of a section of its own where none is named, which touches so many of 100 people."""
+    effect = Effect.within(size, error, users, equal=equal)
+    return Finding(claim, "", section or claim, effect, touched=Touched(people, 100), premise=premise)
+
+
+def order(*findings: Finding) -> list[str]:
+    return [own.claim for own in in_order(findings)]
+
+
+class TestOrder:
+    def test_the_larger_effect_first(self) -> None:
+        assert order(finding("small", 0.5), finding("large", 1.0)) == ["large", "small"]
+
+    def test_a_large_effect_that_is_hardly_known_comes_after_a_smaller_one_that_is_sure(self) -> None:
+        assert order(finding("open", 2.0, 1.5), finding("sure", 1.0, 0.1)) == ["sure", "open"]
+
+    def test_what_touches_few_people_counts_for_less(self) -> None:
+        assert order(finding("few", 2.0, people=10), finding("all", 0.5)) == ["all", "few"]
+
+    def test_a_premise_comes_first_whatever_it_weighs(self) -> None:
+        assert order(finding("large", 3.0), finding("premise", 0.1, premise=True)) == ["premise", "large"]
+
+    def test_each_further_finding_of_a_section_counts_half(self) -> None:
+        same = [finding(f"same {size}", size, section="same") for size in (2.0, 1.9, 1.8)]
+        others = [finding("other", 1.0), finding("another", 0.4)]
+        # 2, then 1 beside 0.95, then 0.95, then 0.45 beside 0.4
+        assert order(*same, *others) == ["same 2.0", "other", "same 1.9", "same 1.8", "another"]
+
+    def test_of_equals_the_one_asked_for_first(self) -> None:
+        names = [f"finding {place}" for place in range(6)]
+        assert order(*(finding(name, 1.0) for name in names)) == names
+        # The last bits, which differ between machines, decide nothing.
+        assert order(finding("first", 0.3), finding("second", 0.1 + 0.2)) == ["first", "second"]
+
+    def test_without_enough_users_or_with_an_interval_that_holds_none_it_is_no_finding(self) -> None:
+        assert order(finding("few", 3.0, users=29), finding("open", 0.5, 0.5), finding("enough", 0.5, users=30)) == [
+            "enough"
+        ]
+
+    def test_no_difference_is_claimed_only_where_it_is_known_to_be_small(self) -> None:
+        assert order(finding("unknown", 0.0, 0.3, equal=True), finding("equal", 0.05, 0.1, equal=True)) == ["equal"]
+
+
+class TestRuns:
+    @pytest.fixture
+    def evidence(self, tmp_path: Path) -> Evidence:
+        """Two models that rank better than a third; groups of users, and a catalogue of which half is hidden."""
+        regions = [f"region {place}" for place in range(4)]
+        people, lifts = (
+            [groups(name, metric, {"North": LOW, "South": HIGH}, users=50) for name in regions]
+            for metric in ("ndcg", "popularity_lift")
+        )
+        rivals = [groups(name, "ndcg", {"North": LOW, "South": LOW}, users=50) for name in regions]
+        recall = groups("popularity", "recall", {"1: 0-9 ratings": LOW, "2: 10-99 ratings": HIGH})
+        models = [
+            Model(
+                "A", [accuracy(0.3, per_user=[0.3] * 30, by=[*people, recall], excluded=10), exposure(FILMS, by=lifts)]
+            ),
+            Model("B", [accuracy(0.3, per_user=[0.3] * 30)]),
+            Model("Hits", [accuracy(0.1, per_user=[0.1] * 30, by=rivals), exposure(FILMS)], "top-pop"),
+        ]
+        return Evidence(write_run(tmp_path, models, Data(attributes=tuple(regions))))
+
+    def test_five_on_top_and_the_others_folded_by_section(self, evidence: Evidence) -> None:
+        found = findings_of(evidence)
+        assert len(found) > FIRST_FINDINGS
+        (part,) = re.findall(r'<section id="findings">.*?</section>', report.render(evidence.run), re.S)
+        cards, others = part.split("All other findings")
+        assert re.findall(r'<h3 class="claim">(.*?)</h3>', cards) == [own.claim for own in found[:FIRST_FINDINGS]]
+        told = re.findall(r'<p class="claim">(.*?)</p>', others)
+        assert sorted(told) == sorted(own.claim for own in found[FIRST_FINDINGS:])
+
+    def test_whether_personalising_pays_comes_first(self, evidence: Evidence) -> None:
+        first = findings_of(evidence)[0]
+        assert first.claim == "A and B rank better than Hits"
+        assert first.measure is not None
+        assert (first.measure.value, dict(first.measure.floors)) == ("0.300", {"Hits": "0.100"})
+        assert first.whom == "all 30 users measured"
+
+    def test_a_gap_is_set_beside_the_same_gap_of_the_floor(self, evidence: Evidence) -> None:
+        (gap,) = [own for own in findings_of(evidence) if "ranks better for" in own.claim]
+        assert gap.measure is not None
+        assert (gap.measure.value, gap.measure.interval) == ("0.100 to 0.400", "[0.050, 0.150] to [0.300, 0.500]")
+        assert gap.measure.floors == {"Hits": "0.100 to 0.100"}
+        assert gap.whom == "50 of 100 users measured"
+
+    def test_every_finding_has_a_number_and_says_what_to_do(self, evidence: Evidence) -> None:
+        for own in findings_of(evidence):
+            assert own.measure is not None
+            assert own.measure.metric in evidence.definitions
+            assert own.advice.endswith(".")
+
+    def test_cautions_stand_apart(self, evidence: Evidence) -> None:
+        verdict = report.verdict(evidence.run)
+        (caution,) = verdict.cautions
+        assert caution.claim == "Ranking quality says nothing about 9.1% of the users"
+        assert caution.claim not in [own.claim for own in verdict.findings]
+        html = report.render(evidence.run)
+        assert f"<strong>{caution.claim}.</strong>" in html.split('aria-label="Cautions"')[1]
+
+    def test_what_was_audited_and_on_whom(self, evidence: Evidence) -> None:
+        assert report.verdict(evidence.run).audited == (
+            "A and B, beside Hits, which does not personalise, on films: 1,234 users, 10 items and 56,789 ratings "
+            "from 1 to 5."
+        )
+
+
+class TestFloors:
+    def test_what_does_not_react_has_a_value_by_definition(self, tmp_path: Path) -> None:
+        run = write_run(tmp_path, [Model("A", [reachability(PAIRS), agency()])])
+        floors = {own.measure.metric: own.measure.floors for own in report.verdict(run).findings if own.measure}
+        assert floors["lift"] == {"A recommender that does not react": f"{TIMES}1.00"}
+        assert floors["future_lift"] == {}  # what is rated is not shown again, which makes all else likelier anyway
+        assert floors["past_unstable_share"] == {"A recommender that does not react": "0.0%"}
+
+    def test_where_what_is_rated_is_not_shown_again_there_is_no_such_value(self, tmp_path: Path) -> None:
+        result = reachability(PAIRS, facts={"actions": {"kind": "future", "k": 5}})
+        (finding,) = report.verdict(write_run(tmp_path, [Model("A", [result])])).findings
+        assert finding.measure is not None
+        assert finding.measure.floors == {}
+
+    def test_a_best_case_is_set_beside_what_is_so_without_strategy(self, tmp_path: Path) -> None:
+        by = groups("history", "discovery", {"few": HIGH, "many": LOW}, {"few": 0.2, "many": 0.05})
+        run = write_run(tmp_path, [Model("A", [reachability(PAIRS, lift=None, by=[by])])])
+        (gap,) = report.verdict(run).findings
+        assert gap.measure is not None
+        assert gap.measure.floors == {"Without strategy": "5.0% to 20.0%"}
+
+    def test_a_number_that_is_a_bound_says_so(self, tmp_path: Path) -> None:
+        result = reachability(PAIRS)
+        tables = {**result.tables, "summary": result.tables["summary"].with_columns(status=pl.lit("bounded"))}
+        (finding,) = report.verdict(write_run(tmp_path, [Model("A", [replace(result, tables=tables)])])).findings
+        assert finding.measure is not None
+        assert finding.measure.label == "Lift of A, a lower bound"
+
+
+def test_a_finding_of_another_package_needs_no_more_than_a_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(evidence: Evidence) -> Iterator[Finding]:
+        yield Finding("Something is so", "Because.", "accuracy", Effect.within(1.0, 0.1, 50))
+
+    monkeypatch.setattr(AccuracySection, "questions", (asked,))
+    html = report.render(write_run(tmp_path, [Model("A", [accuracy()])]))
+    assert '<h3 class="claim">Something is so</h3>' in html
+    assert "What to do" not in html
+
+
+class TestMemory:
+    def test_of_the_main_model_it_is_said_first(self, tmp_path: Path) -> None:
+        models = [
+            Model("Best", [accuracy(0.4, facts=MEMORY), exposure(FILMS)]),
+            Model("Next", [accuracy(0.2, status="failed", rmse=None)]),
+        ]
+        run = write_run(tmp_path, models)
+        assert [own.premise for own in report.verdict(run).cautions] == [True, False]
+        html = report.render(run)
+        assert html.index("The accuracy of Best is probably memory") < html.index('<ol class="verdict">')
+
+    def test_of_another_it_is_a_caution_like_others(self, tmp_path: Path) -> None:
+        models = [Model("Best", [accuracy(0.4)]), Model("Next", [accuracy(0.2, facts=MEMORY)])]
+        (caution,) = report.verdict(write_run(tmp_path, models)).cautions
+        assert caution.claim == "The accuracy of Next is probably memory"
+        assert not caution.premise
+
+
+def test_twenty_models_are_told_in_a_sentence(tmp_path: Path) -> None:
+    models = [Model(f"M{place:02}", [accuracy(0.5 - place / 100)]) for place in range(20)]
+    told = report.verdict(write_run(tmp_path, models)).audited
+    assert told.startswith("M00, M01, M02 and 17 others on films: 1,234 users")
+
+
+def test_a_run_without_any_answer_has_a_verdict(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Model("A", [])])
+    verdict = report.verdict(run)
+    assert (verdict.findings, verdict.cautions) == ([], [])
+    assert "Nothing in these tables stands out from chance." in report.render(run)
