@@ -15,7 +15,7 @@ from recaudit.report.differences import ranked
 from recaudit.report.reading import ComparisonReading
 from recaudit.runs import Run, RunComparison
 from report.crafted_changes import PEOPLE, ids, measured, spread, write
-from report.crafted_runs import Data
+from report.crafted_runs import Data, accuracy
 from report.test_page import Page
 
 AGE = ["old"] * (PEOPLE // 2) + ["young"] * (PEOPLE // 2)
@@ -178,6 +178,26 @@ class TestPage:
         }
         assert [own["user"] for own in ComparisonReading(comparison).most_changed(HOSTILE)] == ["u3", "u4"]
         assert "u3: 2 of 3 items new" in page.text
+
+    def test_groups_stand_in_their_own_order_without_its_numbers(self, tmp_path: Path) -> None:
+        history = {"history": ["3: 20-99 ratings", "2: 10-19 ratings"] * (PEOPLE // 2)}
+        one, two = (
+            write(tmp_path / name, {"A": measured(spread(mean, rng), history)})
+            for name, mean, rng in (("one", 0.5, 0), ("two", 0.4, 1))
+        )
+        ndcg = [own for own in changed(one, two).groups if own.metric.name == "ndcg"]
+        assert [own.group for own in ndcg] == ["10-19 ratings", "20-99 ratings"]
+        assert ndcg[0].who == "users with 10-19 ratings"
+
+    def test_a_number_that_one_side_lacks_says_which(self, tmp_path: Path) -> None:
+        ranks = accuracy((0.5, 0.4, 0.6), None, per_user=spread(0.5))
+        one, two = (
+            write(tmp_path / name, {"A": own}) for name, own in (("one", ranks), ("two", measured(spread(0.5))))
+        )
+        found = ra.compare(one, two, samples=50)
+        [lack] = [own for own in found.left_out if "rmse" in own.metrics]
+        assert lack.reason == "the first has no such number"
+        assert "the first has no such number" in Page(report.render_comparison(found)).text
 
     def test_models_of_one_run_alone_are_told(self, page: Page) -> None:
         assert "Models: Gone of the first run." in page.text

@@ -96,14 +96,15 @@ def _print(reading: ComparisonReading, page: Path | None) -> None:
         places = f"{lists.gone:.1f} of {plural(lists.length, 'item')} gone on average"
         console.print(f"Lists of {lists.model}: {lists.changed:,} of {lists.lists:,} changed, {places}{whom}")
     for lack in reading.comparison.left_out:
-        console.print(f"Not compared: {lack.audit} of {lack.model}: {lack.reason}")
+        of = f" ({', '.join(lack.metrics)})" if lack.metrics else ""
+        console.print(f"Not compared: {lack.audit} of {lack.model}{of}: {lack.reason}")
     if reading.not_compared:
         console.print(f"Not compared: {listing(reading.not_compared)}")
     console.print(f"\nPage: {page}" if page else "\nEverything on a page: --out compare.html; for programs: --json")
 
 
 def _lines(differences: list[Difference], *, of_model: bool) -> Table:
-    table = plain_table("", "", "before → after", "difference", "people", wide="difference")
+    table = plain_table("", "number", "before → after", "difference", "people", wide="number")
     for own in differences:
         what = own.named if of_model else f"{own.label}{f' for {own.who}' if own.who else ''}"
         way = own.way.replace("\N{NO-BREAK SPACE}", " ")

@@ -74,7 +74,7 @@ def _latest(course: HistoryReading) -> object:
     assert course.last is not None
     changes = sorted(course.last.overall, key=lambda own: (VERDICTS.index(own.verdict), -own.size))[:_MOST]
     places = range(len(course.runs))[-_LATEST:]
-    table = plain_table("", "", *(str(place + 1) for place in places), "last difference")
+    table = plain_table("", "number", *(str(place + 1) for place in places), "last difference", wide="number")
     for own in changes:
         model = course.last.comparison.models[own.model][1]
         found = [course.estimate(place, model, own.audit, own.metric) for place in places]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class ComparisonReading:
 
     @cached_property
     def differences(self) -> list[Difference]:
-        """Every number, in the order of the table."""
+        """Every number, in the order of the table, groups in their own order."""
         return [*self._read(self.comparison.frame)]
 
     @cached_property
@@ -84,6 +85,8 @@ class ComparisonReading:
         return [own for own in self.differences if own.by]
 
     def _read(self, frame: pl.DataFrame) -> Iterator[Difference]:
+        about = pl.int_range(pl.len()).min().over("model", "audit", "by", "metric")
+        frame = frame.with_columns(about=about).sort("about", "group")
         slices = frame.group_by("audit", "by", maintain_order=True)
         names = {of: _group_names(own["group"].unique().sort().to_list()) for of, own in slices}
         for row in frame.iter_rows(named=True):
@@ -274,8 +277,9 @@ def folder_names(runs: Iterable[Run]) -> tuple[str, ...]:
 
 def _group_names(groups: list[str]) -> dict[str, str]:
     """What each group is called: numbers that only keep groups in order ("1: 3-9 ratings") are no part of it."""
-    numbered = all(group.startswith(f"{place}: ") for place, group in enumerate(groups, start=1))
-    return {group: group.split(": ", 1)[1] if numbered else group for group in groups}
+    names = {group: re.sub(r"^\d+: ", "", group) for group in groups}
+    told_apart = len(set(names.values())) == len(names) and all(name != group for group, name in names.items())
+    return names if told_apart else {group: group for group in groups}
 
 
 def _list_change(model: str, rows: pl.DataFrame) -> ListChange:
