@@ -10,8 +10,18 @@ import pytest
 import vl_convert
 
 from recaudit.report.evidence import Evidence
-from recaudit.report.kit.charts import THEME, Figure
-from recaudit.report.kit.comparisons import before_and_after, groups_by, models_by
+from recaudit.report.kit.charts import (
+    OTHERS,
+    SERIES,
+    THEME,
+    Figure,
+    height_of,
+    label_sides,
+    log_axis,
+    series_colors,
+    unnamed,
+)
+from recaudit.report.kit.comparisons import before_and_after, figures_by_model, group_tables, groups_by, models_by
 from recaudit.report.sections.exposure import amplification, lorenz, popularity_shares, tradeoff
 from recaudit.report.sections.reachability import chances, lifts
 from report.crafted_runs import Data, Film, Model, Pair, accuracy, exposure, groups, reachability, write_run
@@ -187,3 +197,62 @@ def test_no_chart_without_numbers(tmp_path: Path) -> None:
     assert tradeoff(evidence) is None
     assert lifts(evidence) is None
     assert before_and_after(evidence, "A", "discovery", "history") is None
+
+
+class TestOneModelOrMany:
+    def test_a_few_models_have_a_colour_each(self) -> None:
+        models = [f"M{place}" for place in range(SERIES)]
+        assert len(set(series_colors(models, ["M0"]).values())) == SERIES
+
+    def test_of_more_than_can_be_told_apart_the_first_have_a_colour(self) -> None:
+        colors = series_colors([f"M{place}" for place in range(SERIES + 1)], ["M0", "M8", "M0"])
+        named = {model: color for model, color in colors.items() if color != OTHERS}
+        assert list(named) == ["M0", "M8"]
+        assert len(set(named.values())) == 2
+
+    def test_those_with_a_colour_lie_on_top(self, tmp_path: Path) -> None:
+        models = [Model(f"M{place}", [accuracy(0.9 - place / 100), exposure(FILMS)]) for place in range(20)]
+        models.append(Model("Hits", [accuracy(0.1), exposure(FILMS)], "top-pop"))
+        rows = rows_of(lorenz(Evidence(write_run(tmp_path, models))))
+        drawn = list(dict.fromkeys(row["model"] for row in rows if "model" in row))
+        assert len(drawn) == 21
+        assert drawn[-4:] == ["M0", "M1", "M2", "Hits"]
+
+    def test_a_model_alone_is_in_the_table_and_not_in_a_chart(self, tmp_path: Path) -> None:
+        alone = Evidence(write_run(tmp_path / "one", [Model("A", [accuracy()])]))
+        assert figures_by_model(alone, "accuracy") == []
+        both = Evidence(write_run(tmp_path / "two", [Model("A", [accuracy()]), Model("B", [accuracy()])]))
+        assert len(figures_by_model(both, "accuracy")) == 7
+
+    def test_many_rows_stand_closer(self) -> None:
+        heights = [height_of(rows) for rows in range(1, 40)]
+        assert heights[:3] == [24, 48, 72]
+        assert 300 < height_of(20) < 400
+
+    def test_among_many_points_a_name_that_would_hide_others_is_left_out_and_counted(self) -> None:
+        crowd = label_sides({f"model {place}": (0.5, 0.5 + place / 1000) for place in range(20)})
+        assert crowd["model 0"]
+        left = [name for name, side in crowd.items() if not side]
+        assert 5 < len(left) < 20
+        assert unnamed(crowd, "model").startswith(f"{len(left)} models too close")
+        apart = label_sides({f"m{place}": (0.1, place / 20) for place in range(20)})
+        assert all(apart.values())
+        assert unnamed(apart, "model") == ""
+
+    def test_groups_of_many_models_are_columns(self, tmp_path: Path) -> None:
+        by = groups("history", "ndcg", {"1: 1-9 ratings": (0.1, 0.05, 0.15), "2: 10-90 ratings": (0.6, 0.5, 0.7)})
+        models = [Model(f"M{place}", [accuracy(0.5 - place / 100, by=[by])]) for place in range(9)]
+        few, many = (
+            group_tables(Evidence(write_run(tmp_path / str(len(own)), own)), ["ndcg"], ["history"])[0]
+            for own in (models[:8], models)
+        )
+        assert few.columns == ["history", *(f"M{place}" for place in range(8))]
+        assert many.columns == ["model", "1-9 ratings", "10-90 ratings"]
+        assert [row.name for row in many.rows] == [f"M{place}" for place in range(9)]
+        assert [[cell.raw["value"] for cell in row.cells] for row in many.rows] == [[0.1, 0.6]] * 9
+
+    @pytest.mark.parametrize(("low", "ticks"), [(2.0, 4), (1e-3, 5), (1e-12, 5)])
+    def test_a_logarithmic_axis_has_a_handful_of_labels(self, low: float, ticks: int) -> None:
+        axis = log_axis("x", "chance", low, 20.0, "~%").to_dict()["axis"]
+        assert len(axis["values"]) == ticks
+        assert all(low <= tick <= 20 for tick in axis["values"])

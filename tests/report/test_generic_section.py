@@ -52,7 +52,7 @@ def test_it_says_what_is_asked_and_has_every_metric_with_its_interval(tmp_path: 
     for name in names:
         assert f'popovertarget="about-{name}"' in text
         assert f'id="about-{name}"' in html
-    assert text.count('<td class="number">') == len(names)
+    assert text.count('<td class="number" data-value=') == len(names)
     assert f'<a href="#audit-{AUDIT}">Instability</a>' in html
     assert Page(html).dead_ends == []
 

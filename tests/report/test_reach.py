@@ -9,8 +9,9 @@ import pytest
 
 from recaudit.report import render
 from recaudit.report.evidence import Evidence
-from recaudit.report.sections import reachability as pairs_module
-from recaudit.report.sections.reachability import AUDIT, Reach, describe_actions
+from recaudit.report.sections import reach as pairs_module
+from recaudit.report.sections.reach import AUDIT, Reach
+from recaudit.report.sections.reachability import describe_actions
 from report.crafted_runs import Model, Pair, accuracy, reachability, write_run
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from recaudit.folders import REPORT, keep
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps, headlines_of, left_out_lines
-from recaudit.report.kit.charts import series_color
 from recaudit.report.kit.claims import SMALL, Headline
+from recaudit.report.kit.comparisons import model_colors
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import FEWEST_USERS, listing
 from recaudit.report.sections.exposure import SMALLEST_SHARE
@@ -58,7 +58,7 @@ def render(run: Run) -> str:
         fewest_users=FEWEST_USERS,
         small=SMALL,
         sections=[(section.template, {**content, "notes": section.notes()}) for section, content in found.items()],
-        colors={model: series_color(place) for place, model in enumerate(evidence.models)},
+        colors=model_colors(evidence),
         methods=[content["methods"] for content in found.values() if "methods" in content],
         gaps=gaps(evidence),
         left_out=left_out_lines(evidence),

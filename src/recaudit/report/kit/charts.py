@@ -9,25 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Any, Literal, final
 
 import altair as alt
 import polars as pl
 
 from recaudit.metrics.metric import Metric
-from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
 
 Rows = list[dict[str, Any]]
 
 ACCENT, INK, MUTED, LINE, PAPER = (f"var(--{name})" for name in ("accent", "ink", "muted", "line", "paper"))
-UP, DOWN = "var(--up)", "var(--down)"
+UP, DOWN, OTHERS = "var(--up)", "var(--down)", "var(--others)"
 
 SERIES = 8
-"""How many models have a colour of their own; the style sheet defines as many."""
+"""How many colours can be told apart; the style sheet defines as many."""
 STEPS = 4
 """How many steps of one colour the style sheet defines, for groups that have an order."""
-ROW = 24
-"""Pixels for a row of a chart."""
+ROW, CLOSE_ROW, MANY_ROWS = 24, 18, 12
+"""Pixels for a row of a chart, and for one of more than so many rows."""
+_POWERS = 6
+"""So many powers of ten are written out beside each other on an axis."""
 MOST_CATEGORIES = 20
 """A chart shows the categories with the most ratings, up to this many; the table beneath it has all."""
 
@@ -66,19 +69,37 @@ class Figure:
     description: str
     metric: str | None = None
     """The metric it shows, where the heading is that metric's name."""
+    note: str = ""
+    """What it leaves out."""
+    title: str = ""
+    """What it is called where it stands alone, in a file, if the heading does not say it all."""
 
 
-def chart(rows: Rows) -> alt.Chart:
-    """A chart of these rows, which is still to be given marks."""
-    return alt.Chart(pl.DataFrame(rows, infer_schema_length=None))
+def chart(rows: Rows, colors: Mapping[str, str] | None = None) -> alt.Chart:
+    """A chart of these rows, which is still to be given marks; models that have a colour lie on top of the others."""
+    drawn = sorted(rows, key=lambda row: colors[row["model"]] != OTHERS) if colors else rows
+    return alt.Chart(pl.DataFrame(drawn, infer_schema_length=None))
 
 
-def figure(heading: str, description: str, height: int, *layers: alt.Chart, metric: str | None = None) -> Figure:
+def height_of(rows: int, more: int = 0) -> int:
+    """The height of a chart with so many rows, each higher than usual by some pixels; many rows stand closer."""
+    return rows * ((CLOSE_ROW if rows > MANY_ROWS else ROW) + more)
+
+
+def figure(
+    heading: str,
+    description: str,
+    height: int,
+    *layers: alt.Chart,
+    metric: str | None = None,
+    note: str = "",
+    title: str = "",
+) -> Figure:
     """These layers on top of each other, as wide as their place on the page, however Altair is set in this process."""
     autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
     with alt.theme.enable("none"), alt.data_transformers.enable("default", max_rows=None):
         whole = alt.layer(*layers).properties(width="container", height=height, autosize=autosize)
-        return Figure(heading, whole.to_dict(), description, metric)
+        return Figure(heading, whole.to_dict(), description, metric, note, title)
 
 
 def existing(figures: Iterable[Figure | None]) -> list[Figure]:
@@ -110,6 +131,18 @@ def tick_axis(ticks: Sequence[float], **options: Any) -> alt.Axis:
     return alt.Axis(values=list(ticks), tickCount=len(ticks), labelOverlap=False, **options)
 
 
+def log_axis(field: Literal["x", "y"], title: str, low: float, high: float, form: str, sign: str = "") -> alt.X | alt.Y:
+    """A logarithmic axis with a handful of round numbers on it, in short where they are many powers of ten apart."""
+    powers = [10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 1)]
+    finer = [step * power for power in powers for step in (1, 2, 5)]
+    form, every = ("~e", 1 + len(powers) // _POWERS) if len(powers) > _POWERS else (form, 1)
+    ticks = [tick for tick in (finer if len(powers) < 3 else powers[::every]) if low <= tick <= high]
+    axis = tick_axis(ticks, labelExpr=f"'{sign}' + format(datum.value, '{form}')", grid=True)
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    channel = alt.X if field == "x" else alt.Y
+    return channel(f"{field}:Q", title=title, axis=axis, scale=scale)
+
+
 def tooltip(*fields: str) -> list[alt.Tooltip]:
     """The named fields, then the number as the page writes it, interval included."""
     return [*(alt.Tooltip(f"{field}:N", title=field) for field in fields), alt.Tooltip("told:N", title="value")]
@@ -124,20 +157,25 @@ def rows_of(field: str, names: Sequence[str], **options: Any) -> alt.Y:
     return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(names), **options))
 
 
-def in_series(models: Sequence[str], model: str) -> dict[str, Any]:
+def series_colors(models: Sequence[str], first: Iterable[str]) -> dict[str, str]:
+    """A colour for each model; of more models than can be told apart, only the `first` have one of their own."""
+    named = list(models if len(models) <= SERIES else dict.fromkeys(first))[:SERIES]
+    return {model: series_color(named.index(model)) if model in named else OTHERS for model in models}
+
+
+def in_series(colors: Mapping[str, str], model: str) -> dict[str, Any]:
     """The fields of a row that belongs to the line of one model: its name to be read, its place to be drawn by.
 
     Lines are told apart by a number: a name that is grouped by becomes a key in the browser's own objects, where
     "constructor" and "__proto__" are taken.
     """
-    return {"model": model, "series": models.index(model)}
+    return {"model": model, "series": list(colors).index(model)}
 
 
-def by_series(models: Sequence[str]) -> alt.Color:
-    """A colour for each model, for rows with the fields of `in_series`."""
-    places = list(range(len(models)))
-    colors = alt.Scale(domain=places, range=[series_color(place) for place in places])
-    return alt.Color("series:O", scale=colors, legend=None)
+def by_series(colors: Mapping[str, str]) -> alt.Color:
+    """The colour of each model, for rows with the fields of `in_series`."""
+    scale = alt.Scale(domain=list(range(len(colors))), range=list(colors.values()))
+    return alt.Color("series:O", scale=scale, legend=None)
 
 
 def series_color(place: int) -> str:
@@ -170,10 +208,12 @@ PLACES: tuple[tuple[str, Align, int, int], ...] = (
 """For each side of a point how its label is aligned, and how far it is moved; the first is the best."""
 _LEVELS = (0, -13, 13, -26, 26)
 """How far a note at the edge may be moved up or down."""
+_CROWDED = 0.1
+"""Among many points, a label that would hide or lose this share of its size is left out."""
 
 
 def labels(points: alt.Chart, field: str) -> list[alt.Chart]:
-    """The names of points, each on its `side`."""
+    """The names of points, each on its `side`; without a side there is none."""
     return [
         points.transform_filter(f"datum.side === '{side}'")
         .mark_text(align=align, dx=dx, dy=dy)
@@ -183,14 +223,25 @@ def labels(points: alt.Chart, field: str) -> list[alt.Chart]:
 
 
 def label_sides(points: Mapping[str, tuple[float, float]], taken: Sequence[Box] = ()) -> dict[str, str]:
-    """For each point, in the unit square, the first side on which its label hides nothing, else as little as may be."""
+    """For each point, in the unit square, the first side on which its label hides nothing, else as little as may be.
+
+    Of many points some stay without a label, and have no side; the first always has one.
+    """
     covered = [*taken, *map(dot, points.values())]
     sides: dict[str, str] = {}
     for name, (x, y) in points.items():
         boxes = {side: _box(name, align, WIDTH * x + dx, HEIGHT * (1 - y) + dy) for side, align, dx, dy in PLACES}
-        sides[name] = min(boxes, key=lambda side: _hidden(boxes[side], covered))
-        covered.append(boxes[sides[name]])
+        best = min(boxes, key=lambda side: _hidden(boxes[side], covered))
+        crowded = _hidden(boxes[best], covered) > _CROWDED * _overlap(boxes[best], boxes[best])
+        sides[name] = "" if crowded and sides and len(points) > SERIES else best
+        covered += [boxes[best]] if sides[name] else []
     return sides
+
+
+def unnamed(sides: Mapping[str, str], noun: str) -> str:
+    """What to say of points that stay without a label."""
+    many = sum(not side for side in sides.values())
+    return f"{plural(many, noun)} too close to others to be named here: point at one for its name." if many else ""
 
 
 def dot(point: tuple[float, float]) -> Box:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, final
 
 import altair as alt
 
 from recaudit.report.evidence import Evidence
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, plural
+from recaudit.status import Status
 
 _NOT_RUN = "this audit was not run for the model"
+_RAW = ("value", "lower", "upper", "baseline")
+_FIRST = 3
+"""Of many models, so many of the best have a colour of their own, besides those that do not personalise."""
 MOST_ROWS = 10
 """How many users or items a table lists."""
 
@@ -32,6 +37,8 @@ class TableCell:
     few: str = ""
     """How many users it stands on, where these are too few for a finding."""
     published: str = ""
+    raw: Mapping[str, float | str] = field(default_factory=dict)
+    """What the text was rounded from, under `value`, and what belongs to it; for downloads."""
 
 
 class TableRow(NamedTuple):
@@ -48,6 +55,8 @@ class NumberTable(NamedTuple):
     caption: str
     columns: list[str]
     rows: list[TableRow]
+    names: list[str] | None = None
+    """What programs call the columns, where that is not their headings."""
 
 
 class Overview(NamedTuple):
@@ -62,14 +71,26 @@ def cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> 
     """A number with its interval, or `n/a` with the reason."""
     if estimate is None or estimate.value is None:
         return TableCell(NOT_AVAILABLE, reason=reason)
-    return TableCell(estimate.text, estimate.interval, estimate.before, mark)
+    found = {name: getattr(estimate, name) for name in _RAW}
+    raw = {name: number for name, number in found.items() if number is not None}
+    raw |= {} if estimate.status == Status.SOLVED else {"status": estimate.status}
+    return TableCell(estimate.text, estimate.interval, estimate.before, mark, raw=raw)
+
+
+def number_cell(value: float | None, written: Callable[[Any], str]) -> TableCell:
+    """A number that is no estimate, as it is and as it is written, or `n/a`."""
+    if value is None:
+        return TableCell(NOT_AVAILABLE, reason="there was nothing to measure")
+    return TableCell(written(value), raw={"value": value})
 
 
 def user_cell(estimate: Estimate | None, mark: Mark = "", reason: str = _NOT_RUN) -> TableCell:
     """A number over users: with how many they are, where they are too few for a finding."""
     made = cell(estimate, mark, reason)
-    few = estimate is not None and not made.reason and not estimate.rests_on_enough
-    return replace(made, few=plural(estimate.users, "user")) if few and estimate else made
+    if estimate is None or made.reason:
+        return made
+    few = "" if estimate.rests_on_enough else plural(estimate.users, "user")
+    return replace(made, few=few, raw={**made.raw, "users": estimate.users})
 
 
 def overview(
@@ -118,9 +139,14 @@ def _group_table(evidence: Evidence, metric: str, by: str, audit: str) -> Number
     compares = ["ratings in the data"] if metric == "share" else []
     rows = []
     for name, found in named.items():
-        baseline = [TableCell(next(iter(found.values())).compared) for _ in compares]
+        own = next(iter(found.values()))
+        baseline = [number_cell(own.baseline, own.metric.written) for _ in compares]
         rows.append(TableRow(name, [*baseline, *(user_cell(found.get(model)) for model in models)]))
-    return NumberTable(f"{evidence.label(metric, audit)} by {by}", [by, *compares, *models], rows)
+    caption, columns = f"{evidence.label(metric, audit)} by {by}", [*compares, *models]
+    if len(columns) <= max(len(rows), kit.SERIES):
+        return NumberTable(caption, [by, *columns], rows)
+    turned = [TableRow(name, [row.cells[place] for row in rows]) for place, name in enumerate(columns)]
+    return NumberTable(caption, ["model", *(row.name for row in rows)], turned)
 
 
 class ByGroup(NamedTuple):
@@ -142,7 +168,7 @@ def by_group(
     tables = group_tables(evidence, [metric], groupings, audit)
     if not tables:
         return None
-    shown = {model for table in tables for model in table.columns[1:] if model in evidence.models}
+    shown = {model for model in evidence.models for by in groupings if evidence.groups(model, metric, by, audit)}
     rival = evidence.rival if evidence.rival in shown else None
     figures = kit.existing(
         before_and_after(evidence, before, metric, by) if before else groups_by(evidence, metric, by, audit)
@@ -172,11 +198,12 @@ def groups_by(evidence: Evidence, metric: str, by: str, audit: str = "") -> kit.
         f"By {by}",
         f"{evidence.label(metric, audit)} of {evidence.main} by {by}: "
         f"{', '.join(f'{group.name} {group.estimate.text}' for group in groups)}.",
-        (kit.ROW + 4) * len(names),
+        kit.height_of(len(names), 4),
         others.mark_point(size=22, fill=kit.MUTED, opacity=0.55).encode(x, y, tooltip=told),
         rival.mark_point(size=60, shape="diamond", fill=kit.INK).encode(x, y, tooltip=told),
         main.mark_rule(strokeWidth=2, stroke=kit.ACCENT).encode(lower, alt.X2("upper:Q"), y),
         main.mark_point(size=80, fill=kit.ACCENT).encode(x, y, tooltip=told),
+        title=f"{evidence.label(metric, audit)} by {by}",
     )
 
 
@@ -200,17 +227,20 @@ def before_and_after(evidence: Evidence, model: str, metric: str, by: str) -> ki
     return kit.figure(
         f"By {by}",
         f"{evidence.label(metric)} with {model} by {by}, without strategy and at best: {'; '.join(numbers)}.",
-        (kit.ROW + 4) * len(names),
+        kit.height_of(len(names), 4),
         base.mark_rule(strokeWidth=1, stroke=kit.MUTED).encode(before, alt.X2("value:Q"), y),
         base.mark_rule(strokeWidth=2, stroke=kit.ACCENT).encode(ends, alt.X2("upper:Q"), y),
         base.mark_point(size=60, fill=kit.PAPER, stroke=kit.INK, strokeWidth=1.5).encode(before, y, tooltip=told),
         base.mark_point(size=80, fill=kit.ACCENT).encode(best, y, tooltip=told),
+        title=f"{evidence.label(metric)} with {model} by {by}",
     )
 
 
 def figures_by_model(evidence: Evidence, audit: str, metrics: list[str] | None = None) -> list[kit.Figure]:
-    """A chart for each metric of the audit that any model has a value of."""
+    """A chart for each metric of the audit that any model has a value of; a model alone has its numbers in a table."""
     wanted = evidence.metrics(audit) if metrics is None else metrics
+    if len(evidence.models) < 2:
+        return []
     return [models_by(evidence, metric, audit) for metric in wanted if evidence.known(metric, audit)]
 
 
@@ -225,23 +255,28 @@ def models_by(evidence: Evidence, metric: str, audit: str = "") -> kit.Figure:
     arrows = {"left": "← {}", "right": "{} →"}
     notes = {model: arrows[side].format(known[model].text) for model, side in off.items()}
     notes |= {model: NOT_AVAILABLE for model in evidence.models if model not in known}
-    y = kit.rows_of("model", evidence.models)
+    y, told = kit.rows_of("model", evidence.models), kit.tooltip("model")
     axis, scale = kit.value_axis(evidence.definitions[metric]), alt.Scale(zero=False, nice=True)
     ends, x = kit.across("lower", "value", axis=axis, scale=scale)
     base = kit.chart(rows)
     layers = [
         base.mark_rule(strokeWidth=2).encode(ends, alt.X2("upper:Q"), y, main_stands_out()),
-        base.mark_point(size=70).encode(x, y, main_stands_out(), kit.tooltip("model")),
+        base.mark_point(size=70).encode(x, y, main_stands_out(), told),
     ]
     for right, place in ((False, {"x": 4, "align": "left"}), (True, {"x": "width", "align": "right"})):
-        told = [model for model in evidence.models if model in notes and (off.get(model) == "right") == right]
-        if edge := [{"model": model, "note": notes[model], "right": right} for model in told]:
+        beyond = [model for model in evidence.models if model in notes and (off.get(model) == "right") == right]
+        if edge := [{"model": model, "note": notes[model], "right": right} for model in beyond]:
             layers.append(kit.chart(edge).mark_text(fill=kit.MUTED, **place).encode(y, alt.Text("note:N")))
     better = evidence.definitions[metric].better
     numbers = ", ".join(f"{model} {estimate.text}" for model, estimate in known.items())
     heading = evidence.label(metric, audit)
     about = f"{heading} of each model{'' if better == 'neither' else f', {better} is better'}: {numbers}."
-    return kit.figure(heading, about, kit.ROW * len(rows), *layers, metric=metric)
+    return kit.figure(heading, about, kit.height_of(len(rows)), *layers, metric=metric)
+
+
+def model_colors(evidence: Evidence) -> dict[str, str]:
+    """The colour of each model's lines, on the whole page."""
+    return kit.series_colors(evidence.models, [*evidence.models[:_FIRST], *evidence.references])
 
 
 def main_stands_out() -> alt.Color:

@@ -17,7 +17,7 @@ import vl_convert
 from markupsafe import Markup
 
 from recaudit.metrics.numbers import chance, percent, times
-from recaudit.report.kit.charts import THEME
+from recaudit.report.kit.charts import OTHERS, THEME
 from recaudit.report.kit.numbers import count, duration, listing, plural, settings_line
 
 
@@ -25,10 +25,11 @@ def rendered(template: str, **content: Any) -> str:
     """A page from its template: with the style, the script and the theme of all pages, and what is its own."""
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # What the browser may do: run this very script and no other, and load nothing from anywhere.
+    # What the browser may do: run this very script and no other, and load nothing from anywhere. A chart that is saved
+    # as PNG is painted from an image in a data address.
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
-    shared = {"theme": THEME, "style": Markup(_file("style.css")), "script": Markup(script), "content_policy": policy}
-    return _environment().get_template(template).render(**shared, **content)
+    shared = {"style": Markup(_file("style.css")), "script": Markup(script), "content_policy": policy}
+    return _environment().get_template(template).render(theme=THEME, others=OTHERS, **shared, **content)
 
 
 def script_json(value: object) -> Markup:
@@ -59,8 +60,8 @@ def _environment() -> jinja2.Environment:
 
 @cache
 def _script() -> str:
-    """Vega, Vega-Lite and Vega-Embed, from the package that carries them, with the lines that draw the charts."""
-    return str(vl_convert.javascript_bundle(_file("charts.js")))
+    """Vega, Vega-Lite and Vega-Embed, from the package that carries them, with the lines that use them."""
+    return str(vl_convert.javascript_bundle(_file("downloads.js") + _file("charts.js")))
 
 
 def _file(name: str) -> str:

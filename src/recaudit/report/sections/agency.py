@@ -21,7 +21,7 @@ from recaudit.metrics.tables import SERIES_SCHEMA
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.claims import Claim, Effect, Finding, Measure, error_of_share, in_logs
-from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, overview, user_cell
+from recaudit.report.kit.comparisons import NumberTable, TableRow, group_tables, model_colors, overview, user_cell
 from recaudit.report.kit.measures import measure
 from recaudit.report.kit.notes import basis
 from recaudit.report.kit.numbers import Estimate, written
@@ -91,10 +91,11 @@ _TITLES = {"horizon": "ratings that are free", "beta": "beta: from anything goes
 def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> kit.Figure | None:
     """One metric along a sweep: a line for each model, its interval as a band."""
     rows: kit.Rows = []
+    colors = model_colors(evidence)
     for model, agency in evidence.each(AUDIT, AgencyCurves.of).items():
         for row in agency.curve(over, metric).iter_rows(named=True):
             estimate = Estimate.of(evidence.definitions[metric], row)
-            rows.append({**kit.in_series(evidence.models, model), over: row["at"], **kit.drawn(estimate)})
+            rows.append({**kit.in_series(colors, model), over: row["at"], **kit.drawn(estimate)})
     if len({row[over] for row in rows}) < 2:
         return None
     points = sorted({row[over] for row in rows})
@@ -103,7 +104,7 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
     x = alt.X(f"{over}:Q", title=_TITLES[over], axis=ticks, scale=alt.Scale(zero=over == "beta", nice=False, padding=8))
     axis, scale = _level(rows, evidence.definitions[metric])
     value, lower = (alt.Y(f"{field}:Q", title=None, axis=axis, scale=scale) for field in ("value", "lower"))
-    base, color = kit.chart(rows), kit.by_series(evidence.models)
+    base, color = kit.chart(rows, colors), kit.by_series(colors)
     lines = [[*own] for _, own in groupby(rows, itemgetter("model"))]
     ends = [f"{own[0]['model']} {own[0]['told']} to {own[-1]['told']}" for own in lines]
     when, _, name = metric.partition("_")
@@ -115,6 +116,7 @@ def curve(evidence: Evidence, over: Literal["horizon", "beta"], metric: str) -> 
         base.mark_area(opacity=0.16).encode(x, lower, alt.Y2("upper:Q"), color),
         base.mark_line(strokeWidth=2).encode(x, value, color),
         base.mark_point(size=36).encode(x, value, color, tooltip=kit.tooltip("model", over)),
+        title=f"{heading}, over {over}",
     )
 
 
@@ -149,19 +151,20 @@ def instability_histogram(evidence: Evidence, when: When) -> kit.Figure | None:
     edges = np.linspace(0.0, end, _STEPS + 1)
     written = evidence.definitions[metric].written
     rows: kit.Rows = []
+    colors = model_colors(evidence)
     for model in steps:
         shares = evidence.each(AUDIT, AgencyCurves.of)[model].histogram(metric, edges)
         for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True):
             told = f"{percent(share)} of pairs from {written(low)} to {written(high)}"
             place = {"x": (low + high) / 2, "y": round(share, 5)}
-            rows.append({**kit.in_series(evidence.models, model), **place, "told": told})
+            rows.append({**kit.in_series(colors, model), **place, "told": told})
     title = f"how far another can move a user ({_distance(evidence)})"
     x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, end]))
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
-    lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="step")
+    lines = kit.chart(rows, colors).mark_line(strokeWidth=2, interpolate="step")
     means = ", ".join(f"{model} {estimate.full}" for model, estimate in evidence.known(metric).items())
     about = f"Histogram of the instability of all pairs of users {WHEN[when]}, for each model. Mean: {means}."
-    chart = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    chart = lines.encode(x, y, kit.by_series(colors), kit.tooltip("model"))
     return kit.figure(f"How far others can move users {WHEN[when]}", about, _HEIGHT, chart)
 
 

@@ -26,6 +26,8 @@ from recaudit.report.kit.comparisons import (
     TableCell,
     TableRow,
     group_tables,
+    model_colors,
+    number_cell,
     overview,
     user_cell,
 )
@@ -163,11 +165,12 @@ def one_user(evidence: Evidence, model: str) -> kit.Figure | None:
     return kit.figure(
         f"One user: {user}",
         f"Categories of {user} with {model}. {'; '.join(numbers)}.",
-        kit.ROW * len(names),
+        kit.height_of(len(names)),
         base.mark_bar(height=14, fill=kit.LINE).encode(history, y, tooltip=told),
         base.mark_rule(strokeWidth=1, stroke=kit.MUTED).encode(own, alt.X2("reranked:Q"), y),
         base.mark_point(size=70, fill=kit.UP).encode(own, y, tooltip=told),
         base.mark_point(size=70, fill=kit.ACCENT).encode(reranked, y, tooltip=told),
+        title=f"Categories of {user} with {model}",
     )
 
 
@@ -191,34 +194,34 @@ def least_calibrated(evidence: Evidence, model: str) -> kit.Figure | None:
     return kit.figure(
         "The users with the worst lists, by category",
         f"How far categories are below and above their share of the history in the lists of {model}: {'; '.join(own)}.",
-        (kit.ROW + 6) * len(worst),
+        kit.height_of(len(worst), 6),
         kit.chart(ends)
         .mark_bar(opacity=0.75)
         .encode(start, alt.X2("high:Q"), y, offset, color, kit.tooltip("category", "lists")),
         alt.Chart(worst.select("category", x="history"))
-        .mark_tick(thickness=2, stroke=kit.INK, fill=kit.INK, bandSize=kit.ROW - 4)
+        .mark_tick(thickness=2, stroke=kit.INK, fill=kit.INK, bandSize=kit.CLOSE_ROW)
         .encode(share, y),
     )
 
 
 def recall_against_divergence(evidence: Evidence) -> kit.Figure | None:
     """Recall against C_KL along the weight of calibration, the best bargain marked (Table 2)."""
-    label = evidence.label("recall", RERANKING)
+    label, colors = evidence.label("recall", RERANKING), model_colors(evidence)
     rows: kit.Rows = []
     for model, found in reranked_by_model(evidence).items():
         for point in found.curve.iter_rows(named=True):
             told = ", ".join(evidence.said(name, point[name], RERANKING) for name in (KL, "recall"))
             place = {"weight": point["at"], "x": round(point[KL], 5), "y": round(point["recall"], 5)}
             knee = point == found.best_bargain
-            rows.append({**kit.in_series(evidence.models, model), **place, "knee": knee, "told": told})
+            rows.append({**kit.in_series(colors, model), **place, "knee": knee, "told": told})
     if not rows:
         return None
     grid = alt.Axis(grid=True, tickCount=5)
     x = alt.X("x:Q", title=_title(evidence), scale=alt.Scale(zero=True), axis=grid)
     y = alt.Y("y:Q", title=label, scale=alt.Scale(zero=False, nice=True), axis=grid)
-    color = kit.by_series(evidence.models)
-    base, shown = kit.chart(rows), kit.tooltip("model", "weight")
-    marked = kit.chart([row for row in rows if row["knee"]])
+    color = kit.by_series(colors)
+    base, shown = kit.chart(rows, colors), kit.tooltip("model", "weight")
+    marked = kit.chart([row for row in rows if row["knee"]], colors)
     # One label: those of all models would lie on top of each other.
     named = kit.chart([row for row in rows if row["knee"] and row["model"] == rows[0]["model"]])
     bargains = [f"{row['model']} at {row['weight']:g}: {row['told']}" for row in rows if row["knee"]]
@@ -401,9 +404,9 @@ def _curve(evidence: Evidence, found: RerankedLists) -> NumberTable:
     """One model's numbers along the weight: paper 004, Table 2."""
     names, rows = (KL, "recall"), []
     for point in found.curve.iter_rows(named=True):
-        cells = [TableCell(evidence.definitions[name].written(point[name])) for name in names]
+        cells = [number_cell(point[name], evidence.definitions[name].written) for name in names]
         cells.append(TableCell("best bargain" if point == found.best_bargain else ""))
         rows.append(TableRow(f"{point['at']:g}", cells))
     labels = [evidence.label(name, RERANKING) for name in names]
     caption = f"Smoothing {settings_of(evidence)['smoothing']:g}"
-    return NumberTable(caption, ["weight of calibration", *labels, ""], rows)
+    return NumberTable(caption, ["weight of calibration", *labels, ""], rows, ["weight", *names, "note"])

@@ -23,10 +23,12 @@ from recaudit.report.kit.comparisons import (
     figures_by_model,
     group_tables,
     main_stands_out,
+    model_colors,
+    number_cell,
     overview,
 )
 from recaudit.report.kit.measures import measure
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural
+from recaudit.report.kit.numbers import count, plural
 from recaudit.report.sections.section import Section
 
 ENOUGH_RATINGS = 10
@@ -116,14 +118,15 @@ class ItemsSection(Section):
         best = best_hidden(items)
         rows = []
         for row in most.head(MOST_ROWS).iter_rows(named=True):
-            share = percent(row["recommended"] / users) if users else NOT_AVAILABLE
-            rows.append(TableRow(row["title"], [TableCell(count(row["recommended"])), TableCell(share), *_rated(row)]))
+            share = number_cell(row["recommended"] / users if users else None, percent)
+            rows.append(TableRow(row["title"], [number_cell(row["recommended"], count), share, *_rated(row)]))
         hidden = [TableRow(row["title"], _rated(row)) for row in best.head(MOST_ROWS).iter_rows(named=True)]
-        rated = ["Ratings", "Mean rating"]
+        rated, named = ["Ratings", "Mean rating"], ["ratings", "mean_rating"]
+        first = ["item", "lists", "share_of_users"]
         return {
             "model": model,
-            "shown": NumberTable("Shown most", ["Item", "In lists", "Of users", *rated], rows),
-            "hidden": NumberTable("Rated best of what nobody is shown", ["Item", *rated], hidden),
+            "shown": NumberTable("Shown most", ["Item", "In lists", "Of users", *rated], rows, [*first, *named]),
+            "hidden": NumberTable("Rated best of what nobody is shown", ["Item", *rated], hidden, ["item", *named]),
             "n_shown": len(shown),
             "n_hidden": len(items) - len(shown),
             "n_loved": above_average(best, items),
@@ -131,8 +134,7 @@ class ItemsSection(Section):
 
 
 def _rated(row: Mapping[str, Any]) -> list[TableCell]:
-    mean = row["mean_rating"]
-    return [TableCell(count(row["ratings"])), TableCell(NOT_AVAILABLE if mean is None else f"{mean:.2f}")]
+    return [number_cell(row["ratings"], count), number_cell(row["mean_rating"], "{:.2f}".format)]
 
 
 SMALLEST_SHARE = 0.01
@@ -209,7 +211,7 @@ def tradeoff(evidence: Evidence) -> kit.Figure | None:
     top = max(height for _, height in points.values()) or 1.0
     sides = kit.label_sides({model: (x, y / (1.08 * top)) for model, (x, y) in points.items()})
     rows: kit.Rows = []
-    for model, (x, y) in points.items():
+    for model, (x, y) in reversed(points.items()):  # the best on top
         told = f"{evidence.label(QUALITY)} {quality[model].full}, coverage {coverage[model].full}"
         main = model == evidence.main
         rows.append({"model": model, "main": main, "x": x, "y": y, "side": sides[model], "told": told})
@@ -225,6 +227,7 @@ def tradeoff(evidence: Evidence) -> kit.Figure | None:
         320,
         base.mark_point(size=80).encode(kit.tooltip("model")),
         *kit.labels(base, "model"),
+        note=kit.unnamed(sides, "model"),
     )
 
 
@@ -233,13 +236,14 @@ def lorenz(evidence: Evidence) -> kit.Figure | None:
     # Points lie closer towards the most shown items, where the curve bends.
     shares = 1 - np.linspace(1, 0, 51) ** 2
     rows: kit.Rows = []
+    colors = model_colors(evidence)
     for model, items in shown_items(evidence).items():
         shown = np.sort(items["recommended"].to_numpy())
         if shown.sum():
             curve = np.concatenate([[0.0], np.cumsum(shown) / shown.sum()])
             taken = np.interp(shares * len(shown), np.arange(len(shown) + 1), curve)
             rows += [
-                {**kit.in_series(evidence.models, model), "x": round(float(x), 4), "y": round(float(y), 4)}
+                {**kit.in_series(colors, model), "x": round(float(x), 4), "y": round(float(y), 4)}
                 for x, y in zip(shares, taken, strict=True)
             ]
     if not rows:
@@ -247,8 +251,8 @@ def lorenz(evidence: Evidence) -> kit.Figure | None:
     axis, ends = alt.Axis(format="%", grid=True, tickCount=5), alt.Scale(domain=[0, 1])
     x = alt.X("x:Q", title="items, least shown first", axis=axis, scale=ends)
     y = alt.Y("y:Q", title="share of all places", axis=axis, scale=ends)
-    lines = kit.chart(rows).mark_line(strokeWidth=2)
-    curves = lines.encode(x, y, kit.by_series(evidence.models), tooltip=alt.Tooltip("model:N"))
+    lines = kit.chart(rows, colors).mark_line(strokeWidth=2)
+    curves = lines.encode(x, y, kit.by_series(colors), tooltip=alt.Tooltip("model:N"))
     equal = kit.chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}])
     diagonal = equal.mark_line(stroke=kit.MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     told = [f"{model} {estimate.text}" for model, estimate in evidence.known("gini").items()]
@@ -289,7 +293,7 @@ def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
     return kit.figure(
         f"By {by}",
         f"Share of recommendations of {evidence.main} against share of ratings, by {by}. {'; '.join(numbers)}.",
-        kit.ROW * len(names),
+        kit.height_of(len(names)),
         kit.chart([{"value": 1}]).mark_rule(stroke=kit.INK).encode(x=x),
         main.mark_bar(height=3).encode(x, alt.X2Datum(1), y, color),
         main.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
@@ -297,6 +301,7 @@ def amplification(evidence: Evidence, by: str) -> kit.Figure | None:
         ),
         others.mark_point(size=18, fill=kit.MUTED, opacity=0.5).encode(x, y, tooltip=told),
         main.mark_point(size=80).encode(x, y, color, tooltip=told),
+        title=f"{evidence.label('share')} of {evidence.main} by {by}",
     )
 
 
@@ -331,7 +336,7 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
             rows.append({**own, "start": start, "end": end, "told": percent(share)})
     places = list(range(len(names)))
     steps = alt.Scale(domain=places, range=[kit.step_color(place, len(names)) for place in places])
-    chart = kit.chart(rows).mark_bar(height=16, stroke=kit.PAPER, strokeWidth=1)
+    chart = kit.chart(rows).mark_bar(height=14, stroke=kit.PAPER, strokeWidth=1)
     chart = chart.encode(
         x=alt.X("start:Q", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]), title=None),
         x2=alt.X2("end:Q"),
@@ -341,7 +346,8 @@ def popularity_shares(evidence: Evidence) -> kit.Figure | None:
     )
     most = [f"{row['bar']} {row['told']}" for row in rows if row["place"] == places[-1]]
     about = f"How places are divided over items by popularity. Places of {first[-1].things}: {', '.join(most)}."
-    return kit.figure("By popularity", about, kit.ROW * (1 + len(quarters)), chart)
+    title = f"{evidence.label('share')} by popularity"
+    return kit.figure("By popularity", about, kit.height_of(1 + len(quarters)), chart, title=title)
 
 
 @final

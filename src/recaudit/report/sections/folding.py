@@ -14,7 +14,7 @@ from recaudit.audits.folding.tradeoff import knee
 from recaudit.report.evidence import Evidence, columns
 from recaudit.report.kit.charts import MUTED, Figure, Rows, by_series, chart, existing, figure, in_series, tooltip
 from recaudit.report.kit.claims import Claim, Finding, between
-from recaudit.report.kit.comparisons import group_tables, overview
+from recaudit.report.kit.comparisons import group_tables, model_colors, overview
 from recaudit.report.kit.measures import measure
 from recaudit.report.kit.numbers import some
 from recaudit.report.sections.section import Section
@@ -148,11 +148,11 @@ def _example(case: Mapping[str, Any]) -> str:
 def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_folding"]) -> Figure | None:
     """RMSE to the right, folding upwards: a dot for each model, a line along the weights of a model that has them."""
     error, folded = evidence.known("rmse"), evidence.known(metric)
-    label = evidence.label(metric)
+    label, colors = evidence.label(metric), model_colors(evidence)
     models: Rows = []
     steps: Rows = []
     for model, own in evidence.each(AUDIT, Folded.of).items():
-        named = in_series(evidence.models, model)
+        named = in_series(colors, model)
         if model in error and model in folded:
             told = f"RMSE {error[model].full}, {label} {folded[model].full}"
             models.append({**named, "x": error[model].value, "y": folded[model].value, "told": told})
@@ -164,17 +164,17 @@ def folding_against_error(evidence: Evidence, metric: Literal["folding", "shown_
         return None
     x = alt.X("x:Q", title="RMSE", scale=alt.Scale(zero=False, nice=True, padding=14), axis=alt.Axis(grid=True))
     y = alt.Y("y:Q", title=label, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(grid=True, tickCount=4))
-    color = by_series(evidence.models)
+    color = by_series(colors)
     layers: list[alt.Chart] = []
     if steps:
-        line = chart(steps)
+        line = chart(steps, colors)
         layers += [
             line.mark_line(strokeWidth=1.5, opacity=0.6).encode(x, y, color, order="order:Q"),
             line.mark_point(size=28).encode(x, y, color, tooltip=tooltip("model", "weight")),
             line.mark_text(align="left", dx=6, dy=-7, fill=MUTED).encode(x, y, text="weight:N"),
         ]
     if models:
-        layers.append(chart(models).mark_point(size=110).encode(x, y, color, tooltip=tooltip("model")))
+        layers.append(chart(models, colors).mark_point(size=110).encode(x, y, color, tooltip=tooltip("model")))
     numbers = [f"{row['model']}: {row['told']}" for row in models]
     numbers += [f"{row['model']} with weight {row['weight']}: {row['told']}" for row in steps]
     heading = f"{label} against RMSE"

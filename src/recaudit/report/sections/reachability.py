@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import exp, floor, log10
-from typing import Any, Literal, final
+from math import exp
+from typing import Any, final
 
 import altair as alt
-import polars as pl
 
 from recaudit.metrics.numbers import TIMES, chance, percent, times
-from recaudit.report.evidence import Evidence, GroupEstimate, columns
+from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.claims import Caution, Claim, Effect, Finding, in_logs, of_share
-from recaudit.report.kit.comparisons import MOST_ROWS, NumberTable, TableCell, TableRow, by_group, overview
+from recaudit.report.kit.comparisons import (
+    MOST_ROWS,
+    NumberTable,
+    TableCell,
+    TableRow,
+    by_group,
+    model_colors,
+    number_cell,
+    overview,
+)
 from recaudit.report.kit.measures import measure, touched
 from recaudit.report.kit.notes import CHOSEN, basis
-from recaudit.report.kit.numbers import NOT_AVAILABLE, count, plural, some, standing
+from recaudit.report.kit.numbers import count, plural, some, standing
+from recaudit.report.sections.reach import AUDIT, STEP, Reach
 from recaudit.report.sections.section import Section
-from recaudit.seeding import generator
 from recaudit.status import Status
-from recaudit.ties import TIE
-
-AUDIT = "reachability"
-MOST_POINTS = 1000
-"""How many pairs a chart draws, chosen at random by the run's seed."""
-STEP = 0.1
-"""The width of a bar of the lift histogram, in powers of ten."""
 
 _ACTIONS = {
     "next-k": "rate the {k} unseen items that they would be shown next",
@@ -36,120 +36,11 @@ _ACTIONS = {
     "past": "change the last {k} ratings that they gave",
     "future": "rate the {k} items that they are shown next, one after the other",
 }
-_PAIRS = columns("user item status", "value upper baseline lift", "candidates")
-_USERS = columns("user", "discovery baseline_discovery log_lift")
-_ITEMS = columns("item title", "best", "ratings users")
-_ACTIONS_TAKEN = {"action_items": pl.List(pl.String), "action_ratings": pl.List(pl.Float64)}
-_EXAMPLE = {**columns("user item", "value baseline", "rank_gain"), **_ACTIONS_TAKEN}
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """What one model's audit found, without the millions of pairs that it can have."""
-
-    statuses: Mapping[str, int]
-    """How many pairs there are of each status."""
-    lifts: pl.DataFrame
-    """step, pairs: how many pairs have a lift from 10^(STEP step) up to the next step; finite lifts only."""
-    points: pl.DataFrame
-    """user, title, baseline, value: some of the pairs where both chances are above 0."""
-    users: pl.DataFrame
-    """A row a user who was asked: user, discovery, baseline_discovery, log_lift."""
-    items: pl.DataFrame
-    """A row an item that was somebody's target, those that the fewest users can reach first: item, title (the id where
-    there is none), ratings, users (who could have wanted it), best (anybody's best chance), reached_by (how many of
-    them can make it likelier than by a uniform draw), ruled_out (whether it is certain that none of them can)."""
-    example: Mapping[str, Any] | None
-    """One user and one item at its best chance: user, title, baseline, value, lift (None without a chance before),
-    places (how many it climbs), candidates (among how many items), ratings (by title of the items, those to give)."""
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs there are."""
-        return sum(self.statuses.values())
-
-    @property
-    def unreached(self) -> pl.DataFrame:
-        """The items that none of the users can make likelier than by chance, the least likely first."""
-        return self.items.filter(pl.col("ruled_out"))
-
-    @property
-    def undecided(self) -> int:
-        """How many items none of the users is known to make likelier than by chance, though it is not ruled out."""
-        return self.items.filter((pl.col("reached_by") == 0) & ~pl.col("ruled_out")).height
-
-    @classmethod
-    def of(cls, evidence: Evidence, model: str) -> Reach:
-        """Read a finished audit."""
-        pairs = evidence.scan(model, AUDIT, "pairs", _PAIRS)
-        known = pairs.filter(pl.col("value").is_not_null())
-        items = evidence.table(model, AUDIT, "items", _ITEMS).with_columns(pl.coalesce("title", "item"))
-        titles = items.select("item", "title")
-        found = dict(pairs.group_by("status").len().collect().iter_rows())
-        return cls(
-            statuses={status.value: int(found.get(status.value, 0)) for status in Status},
-            lifts=_histogram(known),
-            points=_drawn(known, evidence.run.manifest.seed).join(titles, on="item", maintain_order="left"),
-            users=evidence.table(model, AUDIT, "users", _USERS).drop_nulls("discovery"),
-            items=_with_reached_by(items, pairs),
-            example=_example(evidence.table(model, AUDIT, "example", _EXAMPLE), known, dict(titles.iter_rows())),
-        )
 
 
 def describe_actions(actions: Mapping[str, Any]) -> str:
     """What users may do, as a verb, from the audit's setting `{"kind": "next-k", "k": 10, ...}`."""
     return _ACTIONS.get(actions.get("kind", ""), "change some of their ratings").format(k=actions.get("k"))
-
-
-def _histogram(known: pl.LazyFrame) -> pl.DataFrame:
-    """The pairs by lift, from the lowest step to the highest, those without any included."""
-    finite = known.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
-    step = (pl.col("lift").log10() / STEP).floor().cast(pl.Int64).alias("step")
-    counts = finite.group_by(step).agg(pairs=pl.len().cast(pl.Int64)).collect()
-    every = pl.int_ranges(pl.col("step").min(), pl.col("step").max() + 1).explode()
-    steps = counts.select(every.alias("step")).drop_nulls()
-    return steps.join(counts, on="step", how="left", maintain_order="left").with_columns(pl.col("pairs").fill_null(0))
-
-
-def _drawn(known: pl.LazyFrame, seed: int) -> pl.DataFrame:
-    """Some of the pairs that a chart with logarithmic axes can show."""
-    shown = known.filter((pl.col("value") > 0) & (pl.col("baseline") > 0)).with_row_index("row")
-    count = shown.select(pl.len()).collect().item()
-    if count > MOST_POINTS:
-        rows = generator(seed, "pairs shown").choice(count, MOST_POINTS, replace=False)
-        shown = shown.filter(pl.col("row").is_in(pl.Series(rows, dtype=pl.get_index_type()).implode()))
-    return shown.select("user", "item", "baseline", "value").collect()
-
-
-def _with_reached_by(items: pl.DataFrame, pairs: pl.LazyFrame) -> pl.DataFrame:
-    """The items that were somebody's target, with reached_by and ruled_out."""
-    asked = pairs.filter(pl.col("status") != Status.NOT_APPLICABLE.value)
-    # The verdict of `Reachability.aggregate`: better than uniform by more than rounding.
-    uniform = (1 + TIE) / pl.col("candidates")
-    verdicts = asked.group_by("item").agg(
-        reached_by=(pl.col("value") > uniform).sum(),
-        # Without an upper bound, as of a failed pair, nothing is ruled out.
-        ruled_out=(pl.col("upper") <= uniform).fill_null(value=False).all(),
-    )
-    found = items.filter(pl.col("users") > 0).join(verdicts.collect(), on="item", how="left", maintain_order="left")
-    return found.sort(pl.col("reached_by") / pl.col("users"), "best", "item")
-
-
-def _example(worked: pl.DataFrame, known: pl.LazyFrame, titles: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """The one pair whose best action the run has kept."""
-    if worked.is_empty():
-        return None
-    row = worked.row(0, named=True)
-    acted = [titles.get(item, item) for item in row["action_items"]]
-    return {
-        **{name: row[name] for name in ("user", "baseline", "value")},
-        "title": titles.get(row["item"], row["item"]),
-        "lift": row["value"] / row["baseline"] if row["baseline"] else None,
-        "places": row["rank_gain"],
-        "candidates": known.filter(user=row["user"]).select(pl.len()).collect().item(),
-        "ratings": tuple(zip(acted, row["action_ratings"], strict=True)),
-    }
 
 
 SMALLEST_TAIL = 0.001
@@ -170,8 +61,8 @@ def chances(evidence: Evidence, model: str) -> kit.Figure | None:
         rows.append({"user": row["user"], "item": row["title"], **place, "told": told})
     before, best = ([row[side] for row in rows] for side in ("x", "y"))
     left, right = min(before), max(before)
-    x = _log("x", "chance without strategy", 0.9 * left, 1.1 * right, "~%")
-    y = _log("y", "best chance", 0.9 * min(left, *best), 1.1 * max(right, *best), "~%")
+    x = kit.log_axis("x", "chance without strategy", 0.9 * left, 1.1 * right, "~%")
+    y = kit.log_axis("y", "best chance", 0.9 * min(left, *best), 1.1 * max(right, *best), "~%")
     line = kit.chart([{"x": left, "y": left}, {"x": right, "y": right}])
     name = kit.chart([{"x": right, "y": right, "note": "no say"}])
     above = sum(b > a for a, b in zip(before, best, strict=True))
@@ -190,6 +81,7 @@ def chances(evidence: Evidence, model: str) -> kit.Figure | None:
 def lifts(evidence: Evidence) -> kit.Figure | None:
     """How many pairs can be lifted how far: a histogram for each model, drawn as a line."""
     rows: kit.Rows = []
+    colors = model_colors(evidence)
     for model, reach in evidence.each(AUDIT, Reach.of).items():
         total = reach.lifts["pairs"].sum()
         shares = {step: pairs / total for step, pairs in reach.lifts.iter_rows()}
@@ -198,30 +90,20 @@ def lifts(evidence: Evidence) -> kit.Figure | None:
             start, share = 10 ** (STEP * step), shares.get(step, 0.0)
             told = f"{percent(share)} of pairs from {times(start)} to {times(start * 10**STEP)}"
             middle = start * 10 ** (STEP / 2)
-            rows.append({**kit.in_series(evidence.models, model), "x": middle, "y": round(share, 5), "told": told})
+            rows.append({**kit.in_series(colors, model), "x": middle, "y": round(share, 5), "told": told})
     if not rows:
         return None
     edges = [row["x"] for row in rows]
     # The line at 1 belongs to the picture even where all lifts lie on one side of it.
-    x = _log("x", "lift: best chance / chance without strategy", min(0.9, *edges), max(1.1, *edges), "~r", TIMES)
+    left, right = min(0.9, *edges), max(1.1, *edges)
+    x = kit.log_axis("x", "lift: best chance / chance without strategy", left, right, "~r", TIMES)
     y = alt.Y("y:Q", title="share of pairs", axis=alt.Axis(format="%", grid=True, tickCount=4))
-    lines = kit.chart(rows).mark_line(strokeWidth=2, interpolate="monotone")
+    lines = kit.chart(rows, colors).mark_line(strokeWidth=2, interpolate="monotone")
     means = [f"{model} {estimate.full}" for model, estimate in evidence.known("lift").items()]
     about = f"Histogram of the lift of all pairs for each model. On average: {', '.join(means) or 'not available'}."
     rule = kit.chart([{"x": 1}]).mark_rule(stroke=kit.INK, strokeDash=[3, 3]).encode(x=x)
-    curves = lines.encode(x, y, kit.by_series(evidence.models), kit.tooltip("model"))
+    curves = lines.encode(x, y, kit.by_series(colors), kit.tooltip("model"))
     return kit.figure("How far a chance can be lifted", about, 320, rule, curves)
-
-
-def _log(field: Literal["x", "y"], title: str, low: float, high: float, form: str, sign: str = "") -> alt.X | alt.Y:
-    """A logarithmic axis with a handful of round numbers on it."""
-    powers = [10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 1)]
-    finer = [step * power for power in powers for step in (1, 2, 5)]
-    ticks = [tick for tick in (finer if len(powers) < 3 else powers) if low <= tick <= high]
-    axis = kit.tick_axis(ticks, labelExpr=f"'{sign}' + format(datum.value, '{form}')", grid=True)
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    channel = alt.X if field == "x" else alt.Y
-    return channel(f"{field}:Q", title=title, axis=axis, scale=scale)
 
 
 NOTABLE = 0.05
@@ -391,6 +273,7 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
     users = [_user(row) for row in reach.users.sort("discovery", "user").head(MOST_ROWS).iter_rows(named=True)]
     items = [_item(row) for row in reach.items.head(MOST_ROWS).iter_rows(named=True)]
     hard = "Items that the fewest users can make likelier than by chance"
+    columns = ["item", "reached_by", "best_chance", "ratings"]
     settled = reach.statuses[Status.SOLVED.value] == reach.pairs
     return {
         "model": model,
@@ -399,8 +282,10 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
         "chances": chances(evidence, model),
         "points": len(reach.points),
         "parts": [part for metric, by in groupings.items() if (part := by_group(evidence, metric, by, before=model))],
-        "users": NumberTable("Users who can discover least", ["User", "Discovery", "Lift"], users),
-        "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items),
+        "users": NumberTable(
+            "Users who can discover least", ["User", "Discovery", "Lift"], users, ["user", "discovery", "lift"]
+        ),
+        "hardest": NumberTable(hard, ["Item", "Reached by", "Best chance", "Ratings"], items, columns),
         "unreached": len(reach.unreached),
         "undecided": reach.undecided,
         "example": reach.example,
@@ -408,11 +293,13 @@ def _detail(evidence: Evidence, model: str) -> dict[str, Any]:
 
 
 def _user(row: Mapping[str, Any]) -> TableRow:
-    lift = NOT_AVAILABLE if row["log_lift"] is None else times(exp(row["log_lift"]))
-    discovery = TableCell(percent(row["discovery"]), before=percent(row["baseline_discovery"]))
-    return TableRow(row["user"], [discovery, TableCell(lift)])
+    lift = None if row["log_lift"] is None else exp(row["log_lift"])
+    found, before = row["discovery"], row["baseline_discovery"]
+    discovery = TableCell(percent(found), before=percent(before), raw={"value": found, "baseline": before})
+    return TableRow(row["user"], [discovery, number_cell(lift, times)])
 
 
 def _item(row: Mapping[str, Any]) -> TableRow:
-    cells = [f"{count(row['reached_by'])} of {count(row['users'])}", chance(row["best"]), count(row["ratings"])]
-    return TableRow(row["title"], [TableCell(text) for text in cells])
+    by, users = row["reached_by"], row["users"]
+    reached = TableCell(f"{count(by)} of {count(users)}", raw={"value": by, "of": users})
+    return TableRow(row["title"], [reached, number_cell(row["best"], chance), number_cell(row["ratings"], count)])

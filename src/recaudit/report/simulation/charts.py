@@ -83,7 +83,7 @@ def against_rating(
     numbers = [f"{row['recommender']}: {row['told']}" for row in rows]
     numbers += [f"{name}, beyond the edge: {title} {estimate.full}" for name, estimate in off.items()]
     about = f"{rated} against {title} in {arena.name}, a point for each recommender. {'; '.join(numbers)}."
-    return kit.figure(heading, about, _PLOT, *layers)
+    return kit.figure(heading, about, _PLOT, *layers, note=kit.unnamed(sides, "recommender"))
 
 
 def _published(arena: Arena, names: list[str], measures: tuple[str, str]) -> kit.Rows:
@@ -120,13 +120,13 @@ def _rings(rows: kit.Rows, beside: kit.Rows, x: alt.X, y: alt.Y, color: alt.Colo
 
 
 def correlations(study: Study, metric: str) -> kit.Figure | None:
-    """Spearman of a metric on the log with the mean rating, for each environment (Figure 4)."""
+    """Spearman of a metric on the log with the mean rating, for each environment (Figure 4); one alone is a number."""
     rows: kit.Rows = [
         {"environment": arena.name, **kit.drawn(found.estimate), "published": found.published}
         for arena in study.arenas
         if (found := arena.correlations[metric]).estimate.value is not None
     ]
-    if not rows:
+    if len(rows) < 2 and not any(row["published"] is not None for row in rows):
         return None
     y = kit.rows_of("environment", [arena.name for arena in study.arenas])
     axis = alt.Axis(values=[-1, -0.5, 0, 0.5, 1], grid=True)
@@ -142,7 +142,7 @@ def correlations(study: Study, metric: str) -> kit.Figure | None:
     label = study.label(metric)
     told = "; ".join(f"{row['environment']} {row['told']}" for row in rows)
     about = f"Spearman's rank correlation of {label} with the mean rating, by environment: {told}."
-    return kit.figure(f"{label} and mean rating", about, kit.ROW * max(2, len(rows)), *layers)
+    return kit.figure(f"{label} and mean rating", about, kit.height_of(max(2, len(rows))), *layers)
 
 
 def known_people(study: Study, arena: Arena) -> kit.Figure | None:
@@ -165,7 +165,7 @@ def known_people(study: Study, arena: Arena) -> kit.Figure | None:
         layers.append(kit.chart(edge).mark_text(x="width", align="right", fill=kit.MUTED).encode(y, alt.Text("note:N")))
     told = ", ".join(f"{name} {known[name].full}" for name in names)
     about = f"Population RMSE at the end in {arena.name}, lower is better: {told}."
-    return kit.figure("Error over everybody and everything, at the end", about, kit.ROW * len(names), *layers)
+    return kit.figure("Error over everybody and everything, at the end", about, kit.height_of(len(names)), *layers)
 
 
 def _named(axis: str, estimate: Estimate) -> dict[str, float | None]:

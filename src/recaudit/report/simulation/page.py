@@ -13,7 +13,7 @@ from recaudit import atomic
 from recaudit.audits.audit import definitions
 from recaudit.metrics.metric import Metric
 from recaudit.report.kit.charts import existing
-from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCell, TableRow, cell
+from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCell, TableRow, cell, number_cell
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import listing, plural, written
 from recaudit.report.simulation import charts
@@ -80,27 +80,29 @@ _PARTS = (("recommender", ""), ("policy", {"kind": "top-1"}))
 
 def overview_of(study: Study) -> dict[str, Any] | None:
     """Offline against online, over all environments; None where no order can be compared with another."""
-    figures = existing(charts.correlations(study, metric) for metric in OFFLINE)
-    if not figures:
+    found = [own for arena in study.arenas for own in arena.correlations.values()]
+    if all(own.estimate.value is None for own in found):
         return None
     rows = []
     for arena in study.arenas:
         own = [arena.correlations[metric] for metric in OFFLINE]
         cells = [made for each in own for made in (cell(each.estimate, "", _NOTHING), _p_value(each, arena.trials))]
-        rows.append(TableRow(arena.name, [*cells, TableCell(str(max(each.recommenders for each in own)))]))
+        cells.append(number_cell(max(each.recommenders for each in own), str))
+        rows.append(TableRow(arena.name, cells))
     headings = [heading for metric in OFFLINE for heading in (study.label(metric), "p-value")]
-    published = [own.published for arena in study.arenas for own in arena.correlations.values()]
+    names = [name for metric in OFFLINE for name in (f"{metric}_spearman", f"{metric}_p_value")]
+    columns, names = ["Environment", *headings, "Recommenders"], ["environment", *names, "recommenders"]
     return {
-        "figures": figures,
-        "table": NumberTable("Spearman by environment", ["Environment", *headings, "Recommenders"], rows),
-        "beside_published": any(value is not None for value in published),
+        "figures": existing(charts.correlations(study, metric) for metric in OFFLINE),
+        "table": NumberTable("Spearman by environment", columns, rows, names),
+        "beside_published": any(own.published is not None for own in found),
     }
 
 
 def _p_value(own: Correlation, trials: int) -> TableCell:
     if own.p_value is None or trials == 1:
         return cell(None, reason="one trial is not enough" if trials == 1 else _NOTHING)
-    return TableCell(p_value_text(own.p_value).removeprefix("p ").removeprefix("= "))
+    return number_cell(own.p_value, lambda value: p_value_text(value).removeprefix("p ").removeprefix("= "))
 
 
 def section_of(study: Study, arena: Arena) -> dict[str, Any]:
@@ -159,7 +161,9 @@ def _number(arena: Arena, name: str, measure: str) -> TableCell:
     """A number of a recommender, and what was published for it."""
     published = arena.published.get(name, {}).get(measure)
     made = cell(arena.estimates[name, measure], _mark(arena, name, measure), _NOTHING)
-    return made if published is None else replace(made, published=term(measure).written(published))
+    if published is None:
+        return made
+    return replace(made, published=term(measure).written(published), raw={**made.raw, "published": published})
 
 
 def _mark(arena: Arena, name: str, measure: str) -> Mark:
