@@ -71,7 +71,7 @@ class TestCharts:
     def test_more_models_than_colours_are_told(self, tmp_path: Path) -> None:
         labels = tuple(f"M{i}" for i in range(10))
         text = Page(report.render_history(made(tmp_path, 2, labels))).text
-        assert "Drawn are M0, M1, M2, M3, M4, M5, M6 and M7; the tables have the others too." in text
+        assert "M0 M1 M2 M3 M4 M5 M6 M7 2 other models" in text
         assert "accuracy of M9: all numbers" in text
 
 

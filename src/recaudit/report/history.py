@@ -63,7 +63,7 @@ class HistoryReading:
         self.runs = history.runs
         self.names = folder_names(history.runs)
         self.models = history.models
-        self.colors = {model: kit.series_color(place) for place, model in enumerate(self.models[: kit.SERIES])}
+        self.colors = kit.series_colors(self.models, self.models)
         self.overall = history.frame.filter(pl.col("by") == "")
 
     @cached_property
@@ -205,10 +205,9 @@ def _marks(changed: Sequence[RunChange]) -> str:
 def _multiple(course: HistoryReading, audit: str, metric: Metric) -> Multiple | None:
     """The chart of one metric: a line for each model; None where no run has a value."""
     rows: kit.Rows = []
-    models = list(course.colors)
-    for place, model in enumerate(models):
+    for place, model in enumerate(course.models):
         # Models stand beside each other, so that their intervals can be told apart.
-        aside = 0.4 * ((place + 0.5) / len(models) - 0.5)
+        aside = 0.4 * ((place + 0.5) / len(course.models) - 0.5)
         era, broken = 0, 0
         for step in course.steps:
             found = course.estimate(step.number - 1, model, audit, metric)
@@ -216,8 +215,9 @@ def _multiple(course: HistoryReading, audit: str, metric: Metric) -> Multiple | 
             broken += found is None or found[0] != era
             if found is not None:
                 era, own = found
-                line = {"at": step.number + aside, "series": place, "line": f"{place} {broken}"}
-                rows.append({"run": f"{step.number}: {step.name}", "model": model, **line, **kit.drawn(own)})
+                line = {"at": step.number + aside, "line": f"{place} {broken}"}
+                named = {"run": f"{step.number}: {step.name}", **kit.in_series(course.colors, model)}
+                rows.append({**named, **line, **kit.drawn(own)})
     if not rows:
         return None
     n, label = len(course.steps), course.label(metric, audit)
@@ -229,9 +229,7 @@ def _multiple(course: HistoryReading, audit: str, metric: Metric) -> Multiple | 
         scale=alt.Scale(zero=False, nice=True),
         axis=kit.value_axis(metric, tickCount=4, grid=True),
     )
-    colors = alt.Scale(domain=list(range(len(models))), range=[course.colors[model] for model in models])
-    color = alt.Color("series:O", scale=colors, legend=None)
-    base = kit.chart(rows)
+    color, base = kit.by_series(course.colors), kit.chart(rows, course.colors)
     layers = [
         base.mark_rule(strokeWidth=1.5, opacity=0.45).encode(x, alt.Y("lower:Q", title=None), alt.Y2("upper:Q"), color),
         base.mark_line(strokeWidth=1.5).encode(x, y, color, detail="line:N"),
@@ -262,4 +260,5 @@ def _table(course: HistoryReading, model: str, audit: str) -> NumberTable:
         if any(found):
             cells = [cell(None if own is None else own[1], reason=_NO_NUMBER) for own in found]
             rows.append(TableRow(f"{step.number}: {step.name}", cells))
-    return NumberTable(f"{audit} of {model}", ["run", *(course.label(metric, audit) for metric in metrics)], rows)
+    labels, names = [course.label(metric, audit) for metric in metrics], [metric.name for metric in metrics]
+    return NumberTable(f"{audit} of {model}", ["run", *labels], rows, ["run", *names])
