@@ -188,6 +188,9 @@ class TestPage:
         ndcg = [own for own in changed(one, two).groups if own.metric.name == "ndcg"]
         assert [own.group for own in ndcg] == ["10-19 ratings", "20-99 ratings"]
         assert ndcg[0].who == "users with 10-19 ratings"
+        assert [own.metric.name for own in changed(one, two).overall] == list(
+            one.table("A", "accuracy", "summary")["metric"]
+        )
 
     def test_a_number_that_one_side_lacks_says_which(self, tmp_path: Path) -> None:
         ranks = accuracy((0.5, 0.4, 0.6), None, per_user=spread(0.5))
@@ -208,6 +211,7 @@ class TestPage:
         assert reading.names == ("A", "B")
         assert reading.verdict.startswith("B is worse in 5 of 7")
         assert reading.not_compared == []
+        assert reading.findings[0].claim.split(" is ")[0].endswith(" of B")
         assert "A → B" in Page(report.render_comparison(reading.comparison)).text
 
     def test_it_is_never_written_into_a_run(self, comparison: RunComparison) -> None:

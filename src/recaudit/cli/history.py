@@ -76,8 +76,7 @@ def _latest(course: HistoryReading) -> object:
     places = range(len(course.runs))[-_LATEST:]
     table = plain_table("", "number", *(str(place + 1) for place in places), "last difference", wide="number")
     for own in changes:
-        model = course.last.comparison.models[own.model][1]
-        found = [course.estimate(place, model, own.audit, own.metric) for place in places]
+        found = [course.estimate(place, own.whose, own.audit, own.metric) for place in places]
         values = ["" if one is None else one[1].text for one in found]
         table.add_row(f"{own.sign} {own.verdict}", own.named, *values, f"{own.text} {own.interval}".rstrip())
     return table

@@ -31,6 +31,9 @@ class Difference:
     """One number of both runs, and how they differ."""
 
     model: str
+    """The name of the pair of models."""
+    whose: str
+    """The second of them, which the verdict is about."""
     audit: str
     label: str
     """What the metric is called."""
@@ -69,7 +72,7 @@ class Difference:
     @property
     def named(self) -> str:
         """What the number is of: `nDCG@10 of ALS for users with 8-16 ratings`."""
-        return f"{self.label} of {self.model}" + (f" for {self.who}" if self.who else "")
+        return f"{self.label} of {self.whose}" + (f" for {self.who}" if self.who else "")
 
     @property
     def way(self) -> str:

@@ -36,8 +36,8 @@ class Multiple(NamedTuple):
     """One metric over runs, and what the last change did to it."""
 
     figure: kit.Figure
-    last: list[tuple[str, Difference]]
-    """By model."""
+    last: list[Difference]
+    """Of each model."""
 
 
 class HistoryStep(NamedTuple):
@@ -150,13 +150,10 @@ class HistoryReading:
             return None
         return found[0], Estimate.of(metric, {**found[1], "baseline": None, "excluded": 0})
 
-    def changes_of(self, audit: str, metric: Metric) -> list[tuple[str, Difference]]:
+    def changes_of(self, audit: str, metric: Metric) -> list[Difference]:
         """What the last change did to a number about everybody, by model."""
-        if self.last is None:
-            return []
-        pairs = self.last.comparison.models
-        own = ((pairs[one.model][1], one) for one in self.last.overall)
-        return [(model, one) for model, one in own if (one.audit, one.metric.name) == (audit, metric.name)]
+        found = self.last.overall if self.last else []
+        return [own for own in found if (own.audit, own.metric.name) == (audit, metric.name)]
 
 
 def write_history(history: RunHistory, path: Path) -> Path:

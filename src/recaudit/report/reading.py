@@ -85,8 +85,8 @@ class ComparisonReading:
         return [own for own in self.differences if own.by]
 
     def _read(self, frame: pl.DataFrame) -> Iterator[Difference]:
-        about = pl.int_range(pl.len()).min().over("model", "audit", "by", "metric")
-        frame = frame.with_columns(about=about).sort("about", "group")
+        first = pl.col("place").min().over("model", "audit", "by", "metric")
+        frame = frame.with_row_index("place").sort(first, "group")
         slices = frame.group_by("audit", "by", maintain_order=True)
         names = {of: _group_names(own["group"].unique().sort().to_list()) for of, own in slices}
         for row in frame.iter_rows(named=True):
@@ -97,6 +97,7 @@ class ComparisonReading:
             group = names[row["audit"], row["by"]][row["group"]]
             yield Difference(
                 row["model"],
+                self.comparison.models[row["model"]][1],
                 row["audit"],
                 metric.titled(self.evidence.list_length(row["audit"])),
                 self._who(row["by"], group, change),
