@@ -13,7 +13,7 @@ from recaudit.errors import InputError
 from recaudit.report.history import HistoryReading
 from recaudit.runs import RunHistory
 from report.crafted_changes import measured, spread, write
-from report.crafted_runs import Data
+from report.crafted_runs import AGENCY, Data, Model, agency, write_run
 from report.test_page import Page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -99,6 +99,15 @@ class TestWords:
         page = Page(report.render_history(ra.history([one, two], as_given=True, samples=50)))
         assert "The last run shares no number with the one before" in page.text
         assert page.dead_ends == []
+
+    def test_an_audit_without_any_value_has_no_section(self, tmp_path: Path) -> None:
+        one, two = (
+            write_run(tmp_path / name, [Model("A", [measured(spread(0.5)), agency(dict.fromkeys(AGENCY))])])
+            for name in ("one", "two")
+        )
+        page = Page(report.render_history(ra.history([one, two], as_given=True, samples=50)))
+        assert page.dead_ends == []
+        assert "audit-agency" not in {attributes.get("id") for _, attributes in page.elements}
 
     def test_it_is_never_written_into_a_run(self, tmp_path: Path) -> None:
         history = made(tmp_path, 2)

@@ -77,6 +77,15 @@ class TestChanges:
         assert [(own.what, own.name) for own in changes[1]] == [("data", "fingerprint")]
         assert {own.what for own in changes[2]} == {"versions"}
 
+    def test_a_model_that_comes_or_goes_is_a_change(self, tmp_path: Path) -> None:
+        one = write(tmp_path / "one", {"A": measured(spread(0.5)), "Old": measured(spread(0.5))}, at(1))
+        two = write(tmp_path / "two", {"A": measured(spread(0.5)), "New": measured(spread(0.5))}, at(2))
+        _, told = ra.history([one, two], samples=50).changes
+        assert [(own.what, own.before, own.after) for own in told] == [
+            ("model Old", "ease", ""),
+            ("model New", "", "ease"),
+        ]
+
     def test_the_last_change_is_judged_person_by_person(self, runs: list[Run]) -> None:
         found = ra.history(runs, samples=100)
         assert found.last is not None

@@ -79,11 +79,11 @@ def _print(reading: ComparisonReading, page: Path | None) -> None:
     told = [own for verdict, most in _MOST.items() for own in ranked(reading.overall, verdict)[:most]]
     if told:
         console.print("\nEverybody:")
-        console.print(_lines(told, of_model=len(reading.comparison.models) > 1), soft_wrap=False)
+        console.print(_lines(told), soft_wrap=False)
     groups = ranked(reading.groups, "worse")[:_MOST_GROUPS]
     if groups:
         console.print("\nGroups that are worse off:")
-        console.print(_lines(groups, of_model=len(reading.comparison.models) > 1), soft_wrap=False)
+        console.print(_lines(groups), soft_wrap=False)
     console.print(f"\nAll numbers: {counted(reading.overall)} about everybody; {counted(reading.groups)} about groups.")
     changes = reading.comparison.changes
     for own in changes[:_MOST_CHANGES]:
@@ -103,12 +103,13 @@ def _print(reading: ComparisonReading, page: Path | None) -> None:
     console.print(f"\nPage: {page}" if page else "\nEverything on a page: --out compare.html; for programs: --json")
 
 
-def _lines(differences: list[Difference], *, of_model: bool) -> Table:
+def _lines(differences: list[Difference]) -> Table:
     table = plain_table("", "number", "before → after", "difference", "people", wide="number")
     for own in differences:
-        what = own.named if of_model else f"{own.label}{f' for {own.who}' if own.who else ''}"
         way = own.way.replace("\N{NO-BREAK SPACE}", " ")
-        table.add_row(f"{own.sign} {own.verdict}", what, way, f"{own.text} {own.interval}".rstrip(), f"{own.users:,}")
+        table.add_row(
+            f"{own.sign} {own.verdict}", own.named, way, f"{own.text} {own.interval}".rstrip(), f"{own.users:,}"
+        )
     return table
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from recaudit import atomic
 from recaudit.errors import InputError
 from recaudit.report.differences import SHOWN, Difference, counted, ranked
+from recaudit.report.kit.comparisons import MOST_ROWS
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import FEWEST_USERS
-from recaudit.report.reading import MOST_LISTS, ComparisonReading
+from recaudit.report.reading import ComparisonReading
 from recaudit.runs import Run
-from recaudit.runs.comparison import VERDICTS, RunComparison
+from recaudit.runs.comparison import RunComparison
 from recaudit.version import __version__
 
 CORRECTIONS = {
@@ -76,18 +77,14 @@ def render_comparison(comparison: RunComparison) -> str:
         contents={anchor: title for anchor, title in sections.items() if title},
         models={model: (counted(rows), bool(ranked(rows, *SHOWN)), rows) for model, rows in models.items() if rows},
         groupings=groupings,
-        defined=defined(reading.differences),
+        defined=list(
+            {own.metric: (own.metric.name, own.label, "", own.metric) for own in reading.differences}.values()
+        ),
         fewest_users=FEWEST_USERS,
-        most_lists=MOST_LISTS,
+        most_rows=MOST_ROWS,
         correction=CORRECTIONS[comparison.correction].format(level=100 * (1 - comparison.confidence)),
-        verdicts=VERDICTS,
         version=__version__,
     )
-
-
-def defined(differences: Iterable[Difference]) -> list[tuple[str, str, str, Any]]:
-    """The metrics that a page shows, each once: name, label, note and definition."""
-    return list({own.metric.name: (own.metric.name, own.label, "", own.metric) for own in differences}.values())
 
 
 def _groupings(reading: ComparisonReading) -> Iterable[GroupedDifferences]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import floor, log10, sqrt
 from typing import final
 
+from recaudit.audits.audit import definitions
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import minus
 from recaudit.report.kit.claims import LARGEST
@@ -90,11 +91,11 @@ class Difference:
         return self._number(self.after)
 
     def _number(self, value: float | None) -> str:
-        return NOT_AVAILABLE if value is None else ("≥ " if self.bounded else "") + self.metric.written(value)
+        return NOT_AVAILABLE if value is None else self.metric.written(value)
 
     @property
     def bounded(self) -> bool:
-        """Whether one of the two is a lower bound."""
+        """Whether one of the two numbers, or both, are lower bounds."""
         return self.change.status == Status.BOUNDED
 
     @property
@@ -107,11 +108,9 @@ class Difference:
     def interval(self) -> str:
         """`[lower, upper]` of the difference, or nothing where there is none, or no difference."""
         lower, upper = self.change.lower, self.change.upper
-        return (
-            ""
-            if lower is None or upper is None or self.verdict == "same"
-            else f"[{self._written(lower)}, {self._written(upper)}]"
-        )
+        if lower is None or upper is None or self.verdict == "same":
+            return ""
+        return f"[{self._written(lower)}, {self._written(upper)}]"
 
     @property
     def p(self) -> str:
@@ -159,6 +158,11 @@ class Difference:
             return (0.0, 0.0, 0.0) if self.verdict == "same" else None
         drawn = [max(-1.0, min(1.0, turn * (end or 0.0) / self.spread)) for end in ends]
         return min(drawn), drawn[1], max(drawn)
+
+
+def metric_of(name: str) -> Metric:
+    """The definition of a metric; of one that no installed audit defines, its name."""
+    return definitions().get(name) or Metric(name, name, "", "", "", "neither")
 
 
 def ranked(differences: Iterable[Difference], *verdicts: str) -> list[Difference]:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, final
 import altair as alt
 import polars as pl
 
-from recaudit.audits.audit import definitions
 from recaudit.metrics.metric import Metric
 from recaudit.report.comparison import write_page
-from recaudit.report.differences import Difference
+from recaudit.report.differences import Difference, metric_of
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.comparisons import NumberTable, TableRow, cell
 from recaudit.report.kit.document import rendered
@@ -121,9 +120,7 @@ class HistoryReading:
 
     def metrics(self, audit: str) -> list[Metric]:
         """What was measured in an audit, in the order of its tables."""
-        known = definitions()
-        names = self.overall.filter(audit=audit)["metric"].unique(maintain_order=True)
-        return [known.get(name) or Metric(name, name, "", "", "", "neither") for name in names]
+        return [metric_of(name) for name in self.overall.filter(audit=audit)["metric"].unique(maintain_order=True)]
 
     @cached_property
     def audits(self) -> list[str]:
@@ -136,19 +133,17 @@ class HistoryReading:
         return metric.titled(next((step.settings.get("k") for step in steps), None))
 
     @cached_property
-    def _estimates(self) -> Mapping[tuple[str, str, str, str], tuple[int, dict[str, Any]]]:
-        """(era, row) by run, model, audit and metric."""
-        return {
-            (row["run"], row["model"], row["audit"], row["metric"]): (row["era"], row)
-            for row in self.overall.iter_rows(named=True)
-        }
+    def _rows(self) -> Mapping[tuple[str, ...], dict[str, Any]]:
+        """By run, model, audit and metric."""
+        rows = self.overall.iter_rows(named=True)
+        return {(row["run"], row["model"], row["audit"], row["metric"]): row for row in rows}
 
     def estimate(self, place: int, model: str, audit: str, metric: Metric) -> tuple[int, Estimate] | None:
         """The era and the number of the run at this place; None where it has none."""
-        found = self._estimates.get((str(self.runs[place].path), model, audit, metric.name))
-        if found is None or found[1]["value"] is None:
+        found = self._rows.get((str(self.runs[place].path), model, audit, metric.name))
+        if found is None or found["value"] is None:
             return None
-        return found[0], Estimate.of(metric, {**found[1], "baseline": None, "excluded": 0})
+        return found["era"], Estimate.of(metric, {**found, "baseline": None, "excluded": 0})
 
     def changes_of(self, audit: str, metric: Metric) -> list[Difference]:
         """What the last change did to a number about everybody, by model."""
@@ -164,14 +159,10 @@ def write_history(history: RunHistory, path: Path) -> Path:
 def render_history(history: RunHistory) -> str:
     """The page as text."""
     course = HistoryReading(history)
-    sections = {
-        audit: [_multiple(course, audit, metric) for metric in course.metrics(audit)] for audit in course.audits
-    }
-    shown = {
-        metric.name: (course.label(metric, audit), metric)
-        for audit in course.audits
-        for metric in course.metrics(audit)
-    }
+    metrics = {audit: course.metrics(audit) for audit in course.audits}
+    drawn = {audit: [_multiple(course, audit, metric) for metric in own] for audit, own in metrics.items()}
+    sections = {audit: own for audit, some in drawn.items() if (own := [one for one in some if one is not None])}
+    shown = {metric: course.label(metric, audit) for audit, own in metrics.items() for metric in own}
     return rendered(
         "history.html.j2",
         course=course,
@@ -182,14 +173,14 @@ def render_history(history: RunHistory) -> str:
             "numbers": "All numbers",
             "methods": "Definitions",
         },
-        sections={audit: [own for own in multiples if own is not None] for audit, multiples in sections.items()},
+        sections=sections,
         tables=[
             table for model in course.models for audit in course.audits if (table := _table(course, model, audit)).rows
         ],
         colors=course.colors,
         letters=LETTERS,
         many_runs=_MANY_RUNS,
-        defined=[(name, label, "", metric) for name, (label, metric) in shown.items()],
+        defined=[(metric.name, label, "", metric) for metric, label in shown.items()],
         version=__version__,
     )
 

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple, final
 
 import polars as pl
 
-from recaudit.metrics.metric import Metric
-from recaudit.report.differences import SHOWN, Difference, ranked
+from recaudit.report.differences import SHOWN, Difference, metric_of, ranked
 from recaudit.report.evidence import Evidence, GroupEstimate
+from recaudit.report.kit.comparisons import MOST_ROWS
 from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, finite, listing, plural
 from recaudit.runs import Run
 from recaudit.runs.comparison import RunComparison
 
 MOST_FINDINGS = 5
-MOST_LISTS = 10
 _MOST_HIDDEN = 1
 """Findings of groups that a number about everybody hides."""
 
@@ -45,7 +44,7 @@ class ListChange:
     """How many items of a list are not in the second, on average."""
     length: int
     parts: Mapping[str, int]
-    """How many lists changed so far, by how far in words."""
+    """How many lists, by how far they changed."""
 
 
 @final
@@ -89,10 +88,9 @@ class ComparisonReading:
         frame = frame.with_row_index("place").sort(first, "group")
         slices = frame.group_by("audit", "by", maintain_order=True)
         names = {of: _group_names(own["group"].unique().sort().to_list()) for of, own in slices}
+        metrics = {name: metric_of(name) for name in frame["metric"].unique()}
         for row in frame.iter_rows(named=True):
-            metric = self.evidence.definitions.get(row["metric"]) or Metric(
-                row["metric"], row["metric"], "", "", "", "neither"
-            )
+            metric = metrics[row["metric"]]
             change = Estimate.of(metric, {**row, "value": row["difference"], "baseline": None, "excluded": 0})
             group = names[row["audit"], row["by"]][row["group"]]
             yield Difference(
@@ -146,12 +144,9 @@ class ComparisonReading:
         before, after = self.comparison.before, self.comparison.after
         if before.path.resolve() == after.path.resolve():
             return []
-        sides = zip(
-            ("first", "second"), (before, after), zip(*self.comparison.models.values(), strict=True), strict=True
-        )
-        return [
-            f"{label} of the {place} run" for place, run, used in sides for label in run.models if label not in used
-        ]
+        used = zip(*self.comparison.models.values(), strict=True)
+        sides = zip(("first", "second"), (before, after), used, strict=True)
+        return [f"{label} of the {place} run" for place, run, own in sides for label in run.models if label not in own]
 
     @property
     def people(self) -> int:
@@ -248,7 +243,7 @@ class ComparisonReading:
 
     def most_changed(self, model: str) -> list[dict[str, Any]]:
         """The lists that changed most: user, and both lists as (title, whether it is in this list alone)."""
-        rows = self.comparison.lists.filter((pl.col("model") == model) & (pl.col("moved") > 0)).head(MOST_LISTS)
+        rows = self.comparison.lists.filter((pl.col("model") == model) & (pl.col("moved") > 0)).head(MOST_ROWS)
         return [
             {
                 "user": row["user"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -92,13 +92,17 @@ def history(
         if error.argument not in ("after", "models"):
             raise
         why_not = f"{error.received}: {error.remedy or error.expected}"
-    steps = pairwise(ordered)
-    told = ((), *(tuple(changes(one, other, _shared(one, other))) for one, other in steps))
+    told = ((), *(tuple(_changes(one, other)) for one, other in pairwise(ordered)))
     return RunHistory(tuple(ordered), _numbers(ordered), told, last, why_not)
 
 
-def _shared(before: Run, after: Run) -> dict[str, tuple[str, str]]:
-    return {label: (label, label) for label in before.models if label in after.models}
+def _changes(before: Run, after: Run) -> Iterator[RunChange]:
+    """What differs between two runs, models that one of them lacks included."""
+    yield from changes(before, after, {label: (label, label) for label in before.models if label in after.models})
+    first, second = ({own.label: own.kind for own in run.manifest.models if not own.floor} for run in (before, after))
+    for label in [*first, *second]:
+        if label not in first or label not in second:
+            yield RunChange(f"model {label}", "kind", first.get(label, ""), second.get(label, ""))
 
 
 def _numbers(runs: Sequence[Run]) -> pl.DataFrame:
