@@ -75,7 +75,7 @@ def render_comparison(comparison: RunComparison) -> str:
         comparison=comparison,
         names=reading.names,
         contents={anchor: title for anchor, title in sections.items() if title},
-        models={model: (counted(rows), bool(ranked(rows, *SHOWN)), rows) for model, rows in models.items() if rows},
+        models={model: (counted(rows), rows) for model, rows in models.items() if rows},
         groupings=groupings,
         defined=list(
             {own.metric: (own.metric.name, own.label, "", own.metric) for own in reading.differences}.values()
