@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from recaudit.audits.lists.exposure import Exposure as Exposure
     from recaudit.audits.lists.exposure import exposure as exposure
     from recaudit.audits.lists.recommend import recommend as recommend
+    from recaudit.audits.mitigation.audit import Mitigation as Mitigation
+    from recaudit.audits.mitigation.audit import mitigation as mitigation
     from recaudit.audits.reachability.audit import Reachability as Reachability
     from recaudit.audits.reachability.audit import reachability as reachability
     from recaudit.audits.reachability.result import ReachabilityResult as ReachabilityResult
@@ -96,6 +98,7 @@ _NAMES = {
     "audits.lists.accuracy": ("Accuracy", "accuracy"),
     "audits.lists.exposure": ("Exposure", "exposure"),
     "audits.lists.recommend": ("recommend",),
+    "audits.mitigation.audit": ("Mitigation", "mitigation"),
     "audits.reachability.audit": ("Reachability", "reachability"),
     "audits.reachability.result": ("ReachabilityResult",),
     "audits.instability.result": ("InstabilityResult",),

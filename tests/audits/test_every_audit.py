@@ -20,11 +20,12 @@ from recaudit.audits.folding.audit import Folding
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
+from recaudit.audits.mitigation.audit import Mitigation
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating, Rung
 from recaudit.data.splits import Split
 from recaudit.interventions import NextK, Past
-from recaudit.models import ALS
+from recaudit.models import ALS, WALS
 from recaudit.policies import Softmax
 from recaudit.registry import AUDITS
 from recaudit.testing import AuditContract
@@ -78,6 +79,13 @@ class TestCalibrationCurve(AuditContract):
 
 class TestFidelity(AuditContract):
     audit = Fidelity(samples=20)
+
+
+class TestMitigation(AuditContract):
+    audit = Mitigation(
+        k=5, weights=(0.9,), unobserved_weights=(0.1,), beta_factors=(2.0,), users=4, targets=4, editors=3, samples=20
+    )
+    recommender = WALS(factors=3, iterations=3)
 
 
 class TestComposed(AuditContract):

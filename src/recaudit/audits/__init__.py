@@ -25,6 +25,7 @@ from recaudit.audits.instability.result import InstabilityResult
 from recaudit.audits.lists.accuracy import Accuracy, accuracy
 from recaudit.audits.lists.exposure import Exposure, exposure
 from recaudit.audits.lists.recommend import recommend
+from recaudit.audits.mitigation.audit import Mitigation, MitigationResult, mitigation
 from recaudit.audits.reachability.audit import Reachability, reachability
 from recaudit.audits.reachability.contrasts import contrast_items, item_tiers, user_tiers
 from recaudit.audits.reachability.geometry import Geometry, best_beta, geometry
@@ -52,6 +53,8 @@ __all__ = [
     "ListColumns",
     "MeasuredModels",
     "Metric",
+    "Mitigation",
+    "MitigationResult",
     "Reachability",
     "ReachabilityResult",
     "Relatedness",
@@ -79,6 +82,7 @@ __all__ = [
     "geometry",
     "instability",
     "item_tiers",
+    "mitigation",
     "neighbours",
     "reachability",
     "recommend",

@@ -36,7 +36,7 @@ def gaps(evidence: Evidence) -> list[Gap]:
         if estimate.value is None:
             found.setdefault((model, evidence.reason(model, metric, audit), audit), []).append(metric)
     audits = dict.fromkeys([*(audit for _, audit, _ in evidence.summaries), *(audit for _, audit in evidence.skipped)])
-    for model in evidence.models:
+    for model in (model for model in evidence.models if model not in evidence.run.floors):
         for audit in audits:
             if audit not in evidence.run.audits(model):
                 found[model, evidence.absence(model, audit), audit] = evidence.metrics(audit)

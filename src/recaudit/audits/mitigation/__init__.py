@@ -1,0 +1,1 @@
+"""What mitigation costs and gives, in the eyes of all audits."""
