@@ -320,6 +320,7 @@ class Data:
     config: dict[str, object] = field(default_factory=lambda: {"split": {"kind": "random", "fraction": 0.2}})
     fingerprint: str = "f1a9"
     started: str = "2025-03-05T14:02:00+00:00"
+    seed: int = 7
     versions: dict[str, str] = field(default_factory=lambda: {"python": "3.11.9", "recaudit": "0.1.0"})
 
 
@@ -329,7 +330,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
     manifest = AuditRecord(
         recaudit="0.1.0",
         status="running",
-        seed=7,
+        seed=data.seed,
         started=data.started,
         seconds=75.0,
         config=data.config,

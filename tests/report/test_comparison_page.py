@@ -85,6 +85,16 @@ class TestVerdict:
         [note] = changed(first, second).notes
         assert note.startswith("Other ratings may have been held out")
 
+    @pytest.mark.parametrize(("kind", "notes"), [("random", 1), ("leave-last", 0)])
+    def test_another_seed_holds_out_others_where_the_split_is_drawn(
+        self, tmp_path: Path, kind: str, notes: int
+    ) -> None:
+        one, two = (
+            write(tmp_path / str(seed), {"A": measured(spread(0.5))}, Data(config={"split": {"kind": kind}}, seed=seed))
+            for seed in (1, 2)
+        )
+        assert len(changed(one, two).notes) == notes
+
     def test_a_run_that_is_not_finished_is_told(self, tmp_path: Path) -> None:
         first, second = pair(tmp_path, spread(0.5), spread(0.5))
         second.folder.note(status="running")

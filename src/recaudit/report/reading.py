@@ -125,12 +125,11 @@ class ComparisonReading:
             for place, run in (("first", before), ("second", after))
             if run.manifest.status != "complete" and (place == "first" or run.path != before.path)
         ]
-        changed = {(own.what, own.name.partition(".")[0]) for own in self.comparison.changes}
         if not self.comparison.same_data:
             told.append(
                 "The two runs looked at different data: a difference may come from the data, not from the model."
             )
-        elif changed & {("configuration", "split"), ("configuration", "seed"), ("data", "train"), ("data", "test")}:
+        elif _held_out_otherwise(before, after):
             told.append("Other ratings may have been held out: a difference may come from these, not from the model.")
         versions = [own for own in self.comparison.changes if own.what == "versions"]
         if versions:
@@ -256,11 +255,13 @@ class ComparisonReading:
 
 
 _OTHERS = {
-    "changed": "changed, and have no better or worse",
+    "changed": "changed, of metrics without a better",
     "not shown": "may differ by chance alone",
     "same": "the same",
     "not known": "cannot be judged",
 }
+_UNDRAWN = ("leave-last", "by-time", "files")
+"""Splits that hold out the same ratings with any seed."""
 _IS = {"worse": "is worse", "better": "is better", "changed": "changed"}
 
 
@@ -269,6 +270,13 @@ def folder_names(runs: Iterable[Run]) -> tuple[str, ...]:
     parts = [run.path.resolve().parts for run in runs]
     depth = next(n for n in range(1, 1 + max(map(len, parts))) if len({own[-n:] for own in parts}) == len(parts))
     return tuple("/".join(own[-depth:]) for own in parts)
+
+
+def _held_out_otherwise(before: Run, after: Run) -> bool:
+    """Whether the same data may have been split differently."""
+    one, other = (run.manifest.config.get("split", {}) for run in (before, after))
+    drawn = one.get("kind", "files" if "train" in one else "random") not in _UNDRAWN
+    return one != other or (drawn and before.manifest.seed != after.manifest.seed)
 
 
 def _group_names(groups: list[str]) -> dict[str, str]:
