@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from recaudit.models.factor.model import reachable_factors as reachable_factors
     from recaudit.runs.comparison import RunComparison as RunComparison
     from recaudit.runs.comparison import compare as compare
+    from recaudit.runs.history import RunHistory as RunHistory
+    from recaudit.runs.history import history as history
 
 _ROOMS = (
     *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
@@ -105,6 +107,7 @@ _NAMES = {
     "data.interactions": ("Interactions",),
     "models.factor.model": ("reachable_factors",),
     "runs.comparison": ("RunComparison", "compare"),
+    "runs.history": ("RunHistory", "history"),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

@@ -61,6 +61,8 @@ class TestHelp:
             ["init"],
             ["audit"],
             ["report"],
+            ["compare"],
+            ["history"],
             ["verify"],
             ["data"],
             ["data", "list"],

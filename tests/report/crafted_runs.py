@@ -318,6 +318,10 @@ class Data:
     attributes: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     config: dict[str, object] = field(default_factory=lambda: {"split": {"kind": "random", "fraction": 0.2}})
+    fingerprint: str = "f1a9"
+    started: str = "2025-03-05T14:02:00+00:00"
+    seed: int = 7
+    versions: dict[str, str] = field(default_factory=lambda: {"python": "3.11.9", "recaudit": "0.1.0"})
 
 
 def write_run(path: Path, models: Sequence[Model], data: Data | None = None, audits: Sequence[str] = ()) -> Run:
@@ -326,14 +330,14 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
     manifest = AuditRecord(
         recaudit="0.1.0",
         status="running",
-        seed=7,
-        started="2025-03-05T14:02:00+00:00",
+        seed=data.seed,
+        started=data.started,
         seconds=75.0,
         config=data.config,
         config_hash="c0ffee",
         data=DataRecord(
             name=data.name,
-            fingerprint="f1a9",
+            fingerprint=data.fingerprint,
             users=1234,
             items=data.items,
             ratings=56789,
@@ -343,7 +347,7 @@ def write_run(path: Path, models: Sequence[Model], data: Data | None = None, aud
             attributes=data.attributes,
             categories=data.categories,
         ),
-        versions={"python": "3.11.9", "recaudit": "0.1.0"},
+        versions=data.versions,
         models=tuple(
             ModelRecord(label=model.label, kind=model.kind, settings={"factors": 8}, given=model.given)
             for model in models

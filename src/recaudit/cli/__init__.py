@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, catalogue, data, doctor, init, rerank, simulate, verify
+from recaudit.cli import audits, catalogue, compare, data, doctor, history, init, rerank, simulate, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ def _recaudit(
       recaudit demo                         audit built-in data, in a minute
       recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
+      recaudit compare runs/my runs/new     is the second worse, and for whom?
+      recaudit history runs/*               every number, from run to run
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
@@ -65,6 +67,8 @@ app.command("demo")(audits.demo)
 app.command("init")(init.init)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
+app.command("compare")(compare.compare)
+app.command("history")(history.history)
 app.command("verify")(verify.verify)
 app.command("audits")(catalogue.audits)
 app.command("rerank")(rerank.rerank)

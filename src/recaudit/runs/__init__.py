@@ -4,6 +4,7 @@ from recaudit.runs.comparison import RunComparison, compare
 from recaudit.runs.configuration import Configuration, parse, read
 from recaudit.runs.execution import execute
 from recaudit.runs.folder import Run
+from recaudit.runs.history import RunHistory, history
 from recaudit.runs.manifest import AuditRecord
 from recaudit.runs.simulation import SimulationConfiguration, execute_simulation, parse_simulation, read_simulation
 
@@ -12,10 +13,12 @@ __all__ = [
     "Configuration",
     "Run",
     "RunComparison",
+    "RunHistory",
     "SimulationConfiguration",
     "compare",
     "execute",
     "execute_simulation",
+    "history",
     "parse",
     "parse_simulation",
     "read",

@@ -158,7 +158,7 @@ def _paired_models(before: Run, after: Run, named: tuple[str, str] | None) -> di
         for label, run in zip(named, (before, after), strict=True):
             run.audits(label)
         one, other = named
-        if before.path == after.path and one == other:
+        if before.path.resolve() == after.path.resolve() and one == other:
             raise InputError("models", received=f"{one} twice", expected="two different models of this run")
         return {one if one == other else f"{one} \N{RIGHTWARDS ARROW} {other}": named}
     if before.path.resolve() == after.path.resolve():
@@ -198,12 +198,8 @@ def _compared(
             isinstance(step[audit].get(setting), int) for step in steps for setting in _drawn(audit)
         )
         found = _differences(*sides, bootstrap, drawn=drawn)
-        missing = sorted((sides[0].metrics | sides[1].metrics) - set(found["metric"]))
-        if missing:
-            paired = sides[0].shares(sides[1])
-            kept = all(len(side.users) for side in sides)
-            reason = "nobody was measured in both" if kept and not paired else "it is no number that users have each"
-            left_out.append(LeftOut(name, audit, reason, tuple(missing)))
+        missing = {why: sorted(metrics - set(found["metric"])) for why, metrics in _reasons(*sides).items()}
+        left_out += [LeftOut(name, audit, why, tuple(metrics)) for why, metrics in missing.items() if metrics]
         frames.append(_with_standing(found, *sides).with_columns(model=pl.lit(name), audit=pl.lit(audit)))
     if not frames:
         return pl.DataFrame(schema=COMPARISON_SCHEMA), left_out
@@ -213,6 +209,17 @@ def _compared(
     adjusted = [own.with_columns(adjusted=_adjusted(own["p"], correction)) for own in families]
     whole = _with_verdicts(pl.concat(adjusted), 1 - bootstrap.confidence)
     return whole.select(pl.col(column).cast(kind) for column, kind in COMPARISON_SCHEMA.items()), left_out
+
+
+def _reasons(before: _Side, after: _Side) -> dict[str, set[str]]:
+    """Why metrics of one of the two are not compared, where they are not."""
+    strangers = len(before.users) and len(after.users) and not before.shares(after)
+    otherwise = "nobody was measured in both" if strangers else "it is no number that users have each"
+    return {
+        "the first has no such number": after.metrics - before.metrics,
+        "the second has no such number": before.metrics - after.metrics,
+        otherwise: before.metrics & after.metrics,
+    }
 
 
 def _drawn(audit: str) -> tuple[str, ...]:
