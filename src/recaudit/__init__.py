@@ -73,6 +73,10 @@ if TYPE_CHECKING:
     from recaudit.models.factor.model import reachable_factors as reachable_factors
     from recaudit.runs.comparison import Comparison as Comparison
     from recaudit.runs.comparison import compare as compare
+    from recaudit.runs.gate.decision import Decision as Decision
+    from recaudit.runs.gate.decision import check as check
+    from recaudit.runs.gate.rules import Gate as Gate
+    from recaudit.runs.gate.rules import Rule as Rule
 
 _ROOMS = (
     *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
@@ -102,6 +106,8 @@ _NAMES = {
     "data.interactions": ("Interactions",),
     "models.factor.model": ("reachable_factors",),
     "runs.comparison": ("Comparison", "compare"),
+    "runs.gate.decision": ("Decision", "check"),
+    "runs.gate.rules": ("Gate", "Rule"),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

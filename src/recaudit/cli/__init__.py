@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, catalogue, data, doctor, init, rerank, simulate, verify
+from recaudit.cli import audits, catalogue, check, data, doctor, init, rerank, simulate, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ def _recaudit(
       recaudit demo                         audit built-in data, in a minute
       recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
+      recaudit check runs/my --rules ...    may it ship? rules, and an earlier run to compare with
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
@@ -65,6 +66,7 @@ app.command("demo")(audits.demo)
 app.command("init")(init.init)
 app.command("audit")(audits.audit)
 app.command("report")(audits.report)
+app.command("check")(check.check)
 app.command("verify")(verify.verify)
 app.command("audits")(catalogue.audits)
 app.command("rerank")(rerank.rerank)

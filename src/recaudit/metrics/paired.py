@@ -30,10 +30,13 @@ DIFFERENCE_SCHEMA = {
     "after": pl.Float64,
     "difference": pl.Float64,
     "error": pl.Float64,
+    "error_before": pl.Float64,
+    "error_after": pl.Float64,
     "users": pl.Int64,
 }
-"""`error` is the standard error of the difference, null where fewer than two users were measured; `users` is how many
-people the two numbers stand on together."""
+"""`error` is the standard error of the difference, null where fewer than two users were measured, `error_before` and
+`error_after` those of the two numbers over the same draws, so that the error of any a * after - b * before follows;
+`users` is how many people the two numbers stand on together."""
 
 
 def term_differences(before: pl.DataFrame, after: pl.DataFrame, bootstrap: Bootstrap) -> pl.DataFrame:
@@ -90,14 +93,21 @@ def _differences(
     values: FloatArray, drawn: Iterator[tuple[FloatArray, ...]], counts: FloatArray | np.ndarray
 ) -> pl.DataFrame:
     """From both numbers (2, questions), both again for draws of users, and how many users each stands on."""
-    replicates = np.concatenate([after - before for before, after in drawn])
-    error = np.full(len(counts), np.nan)
-    known = (np.isfinite(replicates).sum(axis=0) > len(replicates) / 2) & (counts > 1)
+    first, second = (np.concatenate(side) for side in zip(*drawn, strict=True))
+    replicates = second - first
+    both = np.isfinite(replicates)
+    known = (both.sum(axis=0) > len(replicates) / 2) & (counts > 1)
     n = counts[known]
-    # A draw of n out of n varies by (n - 1) / n less than n new people would.
-    error[known] = np.nanstd(replicates[:, known], axis=0, ddof=1) * np.sqrt(n / (n - 1))
+
+    def error(drawn: FloatArray) -> FloatArray:
+        # A draw of n out of n varies by (n - 1) / n less than n new people would.
+        found = np.full(len(counts), np.nan)
+        found[known] = np.nanstd(np.where(both, drawn, np.nan)[:, known], axis=0, ddof=1) * np.sqrt(n / (n - 1))
+        return found
+
     before, after = values
-    columns = {"before": before, "after": after, "difference": after - before, "error": error}
+    columns = {"before": before, "after": after, "difference": after - before}
+    columns |= {"error": error(replicates), "error_before": error(first), "error_after": error(second)}
     return pl.DataFrame({name: pl.Series(column).fill_nan(None) for name, column in columns.items()}).with_columns(
         users=pl.Series(counts, dtype=pl.Int64)
     )
