@@ -13,11 +13,11 @@ from recaudit.errors import InputError
 if TYPE_CHECKING:
     from recaudit.runs.gate import Decision
 
-BROKEN, UNDECIDED = 1, BAD_INPUT
-"""Exit codes: a rule is broken, and nothing else; something could not be decided, or be read."""
+CODES = {"failed": 1, "undecided": BAD_INPUT, "passed": 0}
+"""Exit codes; every error has that of what could not be decided, so that 1 says that a rule is broken, and no more."""
 
 
-@command(interrupted="Interrupted.", errors=UNDECIDED)
+@command(errors=CODES["undecided"])
 def check(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of what is to be released.")],
     baseline: Annotated[
@@ -92,9 +92,8 @@ def check(
         print_json(document(decision))
     else:
         _print(decision)
-    code = {"failed": BROKEN, "undecided": UNDECIDED, "passed": 0}[decision.outcome]
-    if code:
-        raise typer.Exit(code)
+    if CODES[decision.outcome]:
+        raise typer.Exit(CODES[decision.outcome])
 
 
 def _suggest(run: Path, out: Path | None) -> None:
@@ -126,10 +125,13 @@ def _print(decision: Decision) -> None:
     from recaudit.report import gate
 
     table = plain_table(*gate.HEADINGS, wide="rule")
+    table.columns[gate.HEADINGS.index("rule")].min_width = 20
     for answer in gate.ordered(decision):
         table.add_row(*gate.cells(answer))
     console = answers()
+    if not console.is_terminal:
+        console.width = 1000  # a log wraps nothing
     console.print(table, soft_wrap=False)
-    for line in ("", gate.LEGEND, *gate.reasons(decision), *decision.notes):
+    for line in ("", gate.LEGEND, *gate.remarks(decision)):
         console.print(line)
-    console.print(f"{gate.counted(decision)} {gate.meaning(decision)}")
+    console.print(f"{gate.counted(decision)} {gate.meaning(decision)} Exit code {CODES[decision.outcome]}.")

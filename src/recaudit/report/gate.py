@@ -99,12 +99,19 @@ def meaning(decision: Decision) -> str:
     return _MEANINGS[decision.outcome]
 
 
-def reasons(decision: Decision) -> list[str]:
-    """Why questions could not be decided, those with the same reason together."""
+def remarks(decision: Decision) -> list[str]:
+    """Why questions could not be decided, those with the same reason together; what passed by weakness; notes."""
     found = dict[str, list[str]]()
-    for answer in decision.having("undecided"):
-        found.setdefault(answer.reason, []).append(f"{answer.question.model}: {question(answer)}")
-    return [f"Not decided, since {reason}: {'; '.join(asked)}." for reason, asked in found.items()]
+    for answer in decision.answers:
+        if answer.outcome == "undecided":
+            found.setdefault(f"Not decided, since {answer.reason}", []).append(_named(answer))
+        elif answer.outcome == "passed" and answer.question.beyond:
+            found.setdefault("Beyond what is allowed, which may be chance", []).append(_named(answer))
+    return [*(f"{why}: {'; '.join(asked)}." for why, asked in found.items()), *decision.notes]
+
+
+def _named(answer: Answer) -> str:
+    return f"{answer.question.model}, {question(answer)}"
 
 
 def document(decision: Decision) -> dict[str, Any]:
@@ -130,9 +137,8 @@ def markdown(decision: Decision) -> str:
         f"### recaudit check: {decision.outcome}",
         "",
         f"{meaning(decision)} {counted(decision)} Run {_escaped(str(decision.run.path))}{beside}.",
-        *(f"\n{_escaped(note)}" for note in decision.notes),
         *(["", *_table(first)] if first else []),
-        *(f"\n{_escaped(line)}" for line in reasons(decision)),
+        *(f"\n{_escaped(line)}" for line in remarks(decision)),
         "",
         f"<details><summary>All {plural(len(decision.answers), 'question')}</summary>",
         "",

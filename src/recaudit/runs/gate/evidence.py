@@ -108,7 +108,7 @@ class Evidence:
 
     def _of_model(self, asked: Question) -> Iterator[Question]:
         rule = asked.rule
-        lacking = _lacking(self.run, asked.model, asked.audit, "the run")
+        lacking = _lacking(self.run, asked.model, asked, "the run")
         if not lacking and rule.has_margin:
             lacking = self._lacking_baseline(asked)
         if lacking:
@@ -132,87 +132,74 @@ class Evidence:
         if asked.model not in labels:
             return f"the baseline has no model {asked.model} to compare with"
         label = labels[asked.model]
-        lacking = _lacking(self.baseline, label, asked.audit, "the baseline")
-        if not lacking and asked.rule.failures == "undecided":
-            failed = failures(self.baseline.steps(label)[asked.audit])
-            lacking = failed and f"in the baseline {failed}"
         reasons = (
             left.reason
             for left in compared.left_out
             if (left.audit, compared.models[left.model]) == (asked.audit, (label, asked.model))
             and (not left.metrics or asked.rule.metric in left.metrics)
         )
-        return lacking or next(reasons, "")
+        return _lacking(self.baseline, label, asked, "the baseline") or next(reasons, "")
 
     def _numbers(self, asked: Question) -> Iterator[Question]:
         """The numbers that the run has, beside their bound."""
-        rule = asked.rule
-        rows = _rows(self.run, asked)
         settings = self.run.steps(asked.model)[asked.audit]
-        for row in rows.iter_rows(named=True):
-            value = row["value"]
-            found = replace(
-                asked,
-                group=row["group"],
-                value=value,
-                allowed=rule.limit,
-                users=row["users"],
-                bounded=row["status"] == Status.BOUNDED.value and rule.bounds == "undecided",
-            )
-            lacking = self._unsettled(found, row["status"])
-            if not lacking:
-                error = standard_error(row, settings.get("confidence", 0.95)) if rule.confidence is not None else None
-                if rule.confidence is not None and error is None:
-                    lacking = "it has no interval, which a confidence asks for"
-                found = replace(found, excess=(value - rule.limit) * (1 if rule.rising else -1), error=error)
-            yield replace(found, lacking=lacking)
+        for row in rows_of(self.run, asked.model, asked.rule).iter_rows(named=True):
+            yield beside_bound(asked, row, settings.get("confidence", 0.95))
 
     def _changes(self, asked: Question) -> Iterator[Question]:
-        """The numbers of both runs, and how far the change goes beyond the margin."""
-        assert isinstance(self._compared, Comparison)
-        rule = asked.rule
-        name = next(name for name, (_, after) in self._compared.models.items() if after == asked.model)
-        rows = self._compared.frame.filter(
-            pl.col("model") == name,
-            pl.col("audit") == asked.audit,
-            pl.col("metric") == rule.metric,
-            pl.col("by") == asked.by,
-            *([] if rule.group is None else [pl.col("group") == rule.group]),
-        )
-        for row in rows.iter_rows(named=True):
-            found = replace(asked, group=row["group"], value=row["after"], before=row["before"], users=row["users"])
-            lacking = self._unsettled(found, Status.NOT_APPLICABLE.value)
-            if not lacking and row["before"] is None:
-                lacking = "the baseline has no such number"
-            if not lacking and row["status"] == Status.BOUNDED.value and rule.bounds == "undecided":
-                lacking = "one of the two numbers is only a lower bound"
-            if not lacking and row["error"] is None:
-                lacking = "how sure the change is cannot be said of fewer than two users"
-            if not lacking:
-                allowed, error = _margin(rule, row)
-                change = row["difference"] if rule.rising else -row["difference"]
-                found = replace(found, allowed=allowed, excess=change - allowed, error=error)
-            yield replace(found, lacking=lacking)
-        if rule.by and rule.group is None:
-            yield from self._vanished(asked, set(rows["group"]))
-
-    def _vanished(self, asked: Question, compared: set[str]) -> Iterator[Question]:
-        """Groups of the baseline that could not be compared."""
+        """The numbers of both runs that were compared, and the groups of the baseline that could not be."""
         assert self.baseline is not None
+        assert isinstance(self._compared, Comparison)
+        [name] = (name for name, (_, after) in self._compared.models.items() if after == asked.model)
+        about = {"model": name, "audit": asked.audit, "metric": asked.rule.metric, "by": asked.by}
+        rows = self._compared.frame.filter(pl.col(column) == value for column, value in about.items())
+        for row in rows.iter_rows(named=True):
+            if asked.rule.group in (None, row["group"]):
+                yield beside_baseline(asked, row)
+        compared = set(rows["group"])
         for group in _groups(self.baseline, asked.by, {asked.audit}, asked.rule.metric):
-            if compared and group not in compared:
+            if compared and group not in compared and asked.rule.group in (None, group):
                 yield replace(asked, group=group, lacking="nobody of this group was measured in both runs")
 
-    def _unsettled(self, asked: Question, status: str) -> str:
-        """Why a number, had it the best of bounds, would not be decided about."""
-        if asked.value is None:
-            return f"it is {status.replace('_', ' ')}"
-        failed = failures(self.run.steps(asked.model)[asked.audit])
-        if failed and asked.rule.failures == "undecided":
-            return failed
-        if (asked.users or 0) < asked.rule.people:
-            return f"it stands on {asked.users:,} people, and the rule asks for {asked.rule.people:,}"
-        return ""
+
+def beside_bound(asked: Question, row: Mapping[str, Any], confidence: float) -> Question:
+    """The question about a row as in GROUP_SCHEMA, whose interval has this level."""
+    rule = asked.rule
+    error = standard_error(row, confidence) if rule.confidence is not None else None
+    lacking = _undecidable(rule, row["value"], row["users"], row["status"])
+    if not lacking and rule.confidence is not None and error is None:
+        lacking = "it has no interval, which a rule with a confidence needs"
+    found = replace(asked, group=row["group"], value=row["value"], users=row["users"], lacking=lacking)
+    if lacking:
+        return found
+    excess = row["value"] - rule.limit if rule.rising else rule.limit - row["value"]
+    bounded = row["status"] == Status.BOUNDED.value and rule.bounds == "undecided"
+    return replace(found, allowed=rule.limit, excess=excess, error=error, bounded=bounded)
+
+
+def beside_baseline(asked: Question, row: Mapping[str, Any]) -> Question:
+    """The question about a row as in COMPARISON_SCHEMA."""
+    rule, error = asked.rule, row["error"]
+    value = None if row["before"] is None else row["after"]
+    lacking = _undecidable(rule, value, row["users"], "not applicable to one of the two runs")
+    if not lacking and row["status"] == Status.BOUNDED.value and rule.bounds == "undecided":
+        lacking = "one of the two numbers is only a lower bound"
+    if not lacking and error is None:
+        lacking = "how sure the change is cannot be said of so few people"
+    numbers = {"value": row["after"], "before": row["before"], "users": row["users"]}
+    found = replace(asked, group=row["group"], lacking=lacking, **numbers)
+    if lacking:
+        return found
+    allowed, error = _margin(rule, row)
+    change = row["difference"] if rule.rising else -row["difference"]
+    return replace(found, allowed=allowed, excess=change - allowed, error=error)
+
+
+def _undecidable(rule: Rule, value: float | None, users: int, status: str) -> str:
+    """Why nothing could be said of a number, whatever it is held to."""
+    if value is None:
+        return f"it is {status.replace('_', ' ')}"
+    return f"it stands on {users:,} people, and the rule asks for {rule.people:,}" if users < rule.people else ""
 
 
 def _margin(rule: Rule, row: Mapping[str, Any]) -> tuple[float, float]:
@@ -237,14 +224,16 @@ def standard_error(row: Mapping[str, Any], confidence: float) -> float | None:
     return float((row["upper"] - row["lower"]) / (2 * ndtri(0.5 + confidence / 2)))
 
 
-def _lacking(run: Run, model: str, audit: str, called: str) -> str:
-    """Why a run has no numbers of this audit of this model."""
+def _lacking(run: Run, model: str, asked: Question, called: str) -> str:
+    """Why a run has no numbers for this question, or none to rely on."""
+    audit = asked.audit
     if run.manifest.status != "complete":
         return f"{called} is interrupted: its command, run again, goes on"
     if model not in (*run.models, *run.floors):
         return f"{called} has no model {model}"
     if audit in run.audits(model):
-        return ""
+        failed = "" if asked.rule.failures == "accept" else failures(run.steps(model)[audit])
+        return failed and f"in {called} {failed}"
     skipped = (skip.reason for skip in run.manifest.skipped if (skip.model, skip.audit) == (model, audit))
     return next((f"{called} skipped {audit}: {reason}" for reason in skipped), f"{called} has no {audit} of {model}")
 
@@ -269,13 +258,13 @@ def _failed(statuses: Mapping[str, Any]) -> Iterator[int]:
             yield count
 
 
-def _rows(run: Run, asked: Question) -> pl.DataFrame:
-    """The rows of a run that a question is about, columns as in GROUP_SCHEMA."""
-    result = run.result(asked.model, asked.audit)
+def rows_of(run: Run, model: str, rule: Rule) -> pl.DataFrame:
+    """The rows of a model's result that a rule is about, columns as in GROUP_SCHEMA."""
+    result = run.result(model, rule.measured_by)
     everybody = result.frame.with_columns(by=pl.lit(""), group=pl.lit(""))
-    rows = result.groups if asked.rule.by else everybody
-    chosen = rows.filter(pl.col("metric") == asked.rule.metric, pl.col("by") == asked.by).select(*GROUP_SCHEMA)
-    return chosen if asked.rule.group is None else chosen.filter(pl.col("group") == asked.rule.group)
+    rows = (result.groups if rule.by else everybody).select(*GROUP_SCHEMA)
+    chosen = rows.filter(pl.col("metric") == rule.metric, pl.col("by") == (rule.by or ""))
+    return chosen if rule.group is None else chosen.filter(pl.col("group") == rule.group)
 
 
 def _groups(run: Run, by: str, audits: Iterable[str], metric: str | None = None) -> list[str]:
