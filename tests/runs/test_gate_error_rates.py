@@ -9,7 +9,7 @@ from scipy import stats
 from recaudit.metrics.intervals import Bootstrap, mean
 from recaudit.metrics.paired import term_differences
 from recaudit.metrics.terms import by_group, term_table
-from recaudit.runs.gate import Answer, Gate, Question
+from recaudit.runs.gate import Answer, Gate, GateQuestion
 from recaudit.runs.gate.evidence import beside_baseline
 from recaudit.runs.gate.judging import judged
 from runs.crafted_pairs import gate_of
@@ -35,7 +35,7 @@ def drawn(rng: np.random.Generator, effect: float = 0.0, users: int = 150) -> pl
 
 def answered(rows: pl.DataFrame, rules: Gate) -> list[Answer]:
     questions = [
-        beside_baseline(Question(rule, place, "ALS", "accuracy", row["by"]), row)
+        beside_baseline(GateQuestion(rule, place, "ALS", "accuracy", row["by"]), row)
         for place, rule in enumerate(rules.rules, start=1)
         for row in rows.iter_rows(named=True)
         if (row["metric"], row["by"]) == (rule.metric, rule.by or "")

@@ -12,7 +12,7 @@ import polars as pl
 from recaudit.arguments import checked
 from recaudit.errors import InputError
 from recaudit.runs.folder import Run
-from recaudit.runs.gate.evidence import Evidence
+from recaudit.runs.gate.evidence import GateEvidence
 from recaudit.runs.gate.judging import Answer, Outcome, judged
 from recaudit.runs.gate.rules import Gate, read_gate
 
@@ -107,12 +107,12 @@ def check(run: Run | str | Path, rules: Gate | str | Path, baseline: Run | str |
             expected="an earlier run",
             remedy="Every rule about a change would pass.",
         )
-    evidence = Evidence(after, before)
+    evidence = GateEvidence(after, before)
     answers = judged(evidence.questions(gate), gate)
     return Decision(after, before, gate, answers, tuple(_notes(evidence, gate)))
 
 
-def _notes(evidence: Evidence, gate: Gate) -> list[str]:
+def _notes(evidence: GateEvidence, gate: Gate) -> list[str]:
     told = []
     if evidence.baseline is not None and not evidence.same_data:
         told.append("The two runs looked at different data: people are compared who are in both.")

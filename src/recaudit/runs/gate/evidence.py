@@ -15,7 +15,7 @@ from recaudit.errors import DamagedError, InputError, did_you_mean
 from recaudit.metrics.tables import GROUP_SCHEMA
 from recaudit.runs.comparison import Comparison, compare
 from recaudit.runs.folder import Run
-from recaudit.runs.gate.judging import Question
+from recaudit.runs.gate.judging import GateQuestion
 from recaudit.runs.gate.rules import Gate, Rule
 from recaudit.status import Status
 
@@ -25,7 +25,7 @@ _QUARTILES = ("history", "popularity")
 
 @final
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class GateEvidence:
     """A run, and perhaps the run that it is compared with."""
 
     run: Run
@@ -53,7 +53,7 @@ class Evidence:
     def _runs(self) -> list[Run]:
         return [self.run] if self.baseline is None else [self.run, self.baseline]
 
-    def questions(self, gate: Gate) -> list[Question]:
+    def questions(self, gate: Gate) -> list[GateQuestion]:
         """Every number that the rules are about; at least one of each rule."""
         for place, rule in enumerate(gate.rules):
             self._check_names(rule, f"rule[{place}]")
@@ -62,7 +62,7 @@ class Evidence:
             for place, rule in enumerate(gate.rules, start=1)
             for model in ((rule.model,) if rule.model is not None else self.run.models)
             for question in self._of_model(
-                Question(rule, place, model, rule.measured_by, rule.by or "", rule.group or "")
+                GateQuestion(rule, place, model, rule.measured_by, rule.by or "", rule.group or "")
             )
         ]
 
@@ -106,7 +106,7 @@ class Evidence:
 
     # ---- numbers -------------------------------------------------------------------------------------------
 
-    def _of_model(self, asked: Question) -> Iterator[Question]:
+    def _of_model(self, asked: GateQuestion) -> Iterator[GateQuestion]:
         rule = asked.rule
         lacking = _lacking(self.run, asked.model, asked, "the run")
         if not lacking and rule.has_margin:
@@ -119,7 +119,7 @@ class Evidence:
         nothing = f"{asked.audit} has no {rule.metric}{groups} in {'both runs' if rule.has_margin else 'the run'}"
         yield from found or [replace(asked, lacking=nothing)]
 
-    def _lacking_baseline(self, asked: Question) -> str:
+    def _lacking_baseline(self, asked: GateQuestion) -> str:
         """Why the number cannot be compared at all."""
         if self.baseline is None:
             return "there is no baseline to compare with"
@@ -140,13 +140,13 @@ class Evidence:
         )
         return _lacking(self.baseline, label, asked, "the baseline") or next(reasons, "")
 
-    def _numbers(self, asked: Question) -> Iterator[Question]:
+    def _numbers(self, asked: GateQuestion) -> Iterator[GateQuestion]:
         """The numbers that the run has, beside their bound."""
         settings = self.run.steps(asked.model)[asked.audit]
         for row in rows_of(self.run, asked.model, asked.rule).iter_rows(named=True):
             yield beside_bound(asked, row, settings.get("confidence", 0.95))
 
-    def _changes(self, asked: Question) -> Iterator[Question]:
+    def _changes(self, asked: GateQuestion) -> Iterator[GateQuestion]:
         """The numbers of both runs that were compared, and the groups of the baseline that could not be."""
         assert self.baseline is not None
         assert isinstance(self._compared, Comparison)
@@ -162,7 +162,7 @@ class Evidence:
                 yield replace(asked, group=group, lacking="nobody of this group was measured in both runs")
 
 
-def beside_bound(asked: Question, row: Mapping[str, Any], confidence: float) -> Question:
+def beside_bound(asked: GateQuestion, row: Mapping[str, Any], confidence: float) -> GateQuestion:
     """The question about a row as in GROUP_SCHEMA, whose interval has this level."""
     rule = asked.rule
     error = standard_error(row, confidence) if rule.confidence is not None else None
@@ -177,7 +177,7 @@ def beside_bound(asked: Question, row: Mapping[str, Any], confidence: float) -> 
     return replace(found, allowed=rule.limit, excess=excess, error=error, bounded=bounded)
 
 
-def beside_baseline(asked: Question, row: Mapping[str, Any]) -> Question:
+def beside_baseline(asked: GateQuestion, row: Mapping[str, Any]) -> GateQuestion:
     """The question about a row as in COMPARISON_SCHEMA."""
     rule, error = asked.rule, row["error"]
     value = None if row["before"] is None else row["after"]
@@ -224,7 +224,7 @@ def standard_error(row: Mapping[str, Any], confidence: float) -> float | None:
     return float((row["upper"] - row["lower"]) / (2 * ndtri(0.5 + confidence / 2)))
 
 
-def _lacking(run: Run, model: str, asked: Question, called: str) -> str:
+def _lacking(run: Run, model: str, asked: GateQuestion, called: str) -> str:
     """Why a run has no numbers for this question, or none to rely on."""
     audit = asked.audit
     if run.manifest.status != "complete":

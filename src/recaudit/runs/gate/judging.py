@@ -20,7 +20,7 @@ POWER = 0.8
 
 @final
 @dataclass(frozen=True)
-class Question:
+class GateQuestion:
     """One number that a rule is about, and what was found; why it cannot be decided about, where `lacking` says so."""
 
     rule: Rule
@@ -82,7 +82,7 @@ class Question:
 class Answer:
     """A question and its outcome."""
 
-    question: Question
+    question: GateQuestion
     outcome: Outcome
     reason: str = ""
     """Why it could not be decided."""
@@ -92,7 +92,7 @@ class Answer:
     """The smallest change that would have been caught 8 times of 10, or more often, in the metric's units."""
 
 
-def judged(questions: Sequence[Question], gate: Gate) -> tuple[Answer, ...]:
+def judged(questions: Sequence[GateQuestion], gate: Gate) -> tuple[Answer, ...]:
     """The outcome of each question.
 
     What is tested and has no confidence of its own is one family with Holm's correction: where every rule is kept, the
@@ -106,7 +106,7 @@ def judged(questions: Sequence[Question], gate: Gate) -> tuple[Answer, ...]:
     return tuple(_answers(questions, adjusted, gate, size))
 
 
-def _answers(questions: Sequence[Question], adjusted: FloatArray, gate: Gate, size: int) -> Iterator[Answer]:
+def _answers(questions: Sequence[GateQuestion], adjusted: FloatArray, gate: Gate, size: int) -> Iterator[Answer]:
     for question, own in zip(questions, adjusted, strict=True):
         if question.lacking:
             yield Answer(question, "undecided", question.lacking)
@@ -123,7 +123,7 @@ def _answers(questions: Sequence[Question], adjusted: FloatArray, gate: Gate, si
         yield Answer(question, "failed" if broken else "passed", "", float(own) if tested else None, seen)
 
 
-def _detectable(question: Question, level: float) -> float | None:
+def _detectable(question: GateQuestion, level: float) -> float | None:
     """allowed + (t of the level + t of the power) * error, at the strictest level that Holm's correction may ask."""
     if not question.rule.has_margin or question.error is None or question.allowed is None:
         return None
