@@ -91,6 +91,7 @@ class TestErrors:
         ("arguments", "said"),
         [
             (["after"], "--rules"),
+            (["after", "--rules", "kept.toml", "--out", "gate.toml"], "--suggest"),
             (["nowhere", "--rules", "kept.toml"], "nowhere"),
             (["after", "--rules", "nowhere.toml"], "nowhere.toml"),
             (["after", "--rules", "kept.toml", "--baseline", "nowhere"], "nowhere"),

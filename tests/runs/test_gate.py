@@ -253,10 +253,13 @@ class TestUndecided:
     @pytest.mark.parametrize(
         ("facts", "told"),
         [
-            ({"failed": {"timeout": 3, "500": 1}}, "4 users got no answer"),
-            ({"statuses": {"solved": 5, "failed": 2}}, "2 answers failed"),
-            ({"statuses": {"past": {"solved": 5, "failed": 2}, "future": {"failed": 1}}}, "3 answers failed"),
-            ({"causes": ["no room"]}, "failed"),
+            ({"failed": {"timeout": 3, "500": 1}}, "for 4 users or pairs"),
+            ({"statuses": {"solved": 5, "failed": 2}}, "for 2 users or pairs"),
+            (
+                {"statuses": {"past": {"solved": 5, "failed": 2}, "future": {"failed": 1}}},
+                "for 3 users or pairs",
+            ),
+            ({"causes": ["no room"]}, "answers failed, which"),
         ],
     )
     def test_where_answers_failed_in_either_run(self, tmp_path: Path, facts: Mapping[str, Any], told: str) -> None:
@@ -361,6 +364,8 @@ class TestOutcome:
         assert [answer.question.model for answer in ra.check(run, gate(at_least=0.1)).answers] == ["ALS"]
         [named] = ra.check(run, gate(at_least=0.1, model="Random")).answers
         assert (named.question.model, named.outcome) == ("Random", "failed")
+        beside = write_run(tmp_path / "earlier", [Model("ALS", [measured({"ndcg": noise("b")})])])
+        assert "no change of Random" in reason(ra.check(run, gate(not_worse_by=0.1, model="Random"), beside))
 
     def test_other_data_are_told(self, tmp_path: Path) -> None:
         ours = measured({"ndcg": 0.5 + 0.1 * noise("a")})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,20 @@ def test_a_rule_reads_back_as_it_was() -> None:
     rule = Rule(metric="ndcg", by="region", not_worse_by="2.5 %", confidence="gate")
     assert Rule.model_validate(rule.model_dump()) == rule
     assert (rule.limit, rule.relative, rule.rising) == (0.025, True, False)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+
+
+def test_the_rules_of_the_page_are_read() -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(parse_gate(example, source="gate.md").rules) == 3
+
+
+def test_the_page_has_every_key_and_its_default() -> None:
+    rows = re.findall(r"^\| (`[^|]*`) \|([^|]*)\|[^|]*\|$", PAGE, flags=re.MULTILINE)
+    stated = {name.strip("`"): default.strip("` ") for names, default in rows for name in names.split(", ")}
+    assert stated.keys() == Rule.model_fields.keys()
+    for name, field in Rule.model_fields.items():
+        if field.get_default() is not None and not field.is_required():
+            assert tomllib.loads(f"value = {stated[name]}")["value"] == field.get_default(), name

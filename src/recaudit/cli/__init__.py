@@ -40,7 +40,7 @@ def _recaudit(
       recaudit demo                         audit built-in data, in a minute
       recaudit init ratings.csv             a configuration for your own file
       recaudit audit my.toml --out runs/my  audit your own recommenders
-      recaudit check runs/my --rules ...    may it ship? rules, and an earlier run to compare with
+      recaudit check runs/my --rules ...    may it ship? rules, and an earlier run
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
@@ -58,6 +58,7 @@ def _recaudit(
                 4    a run folder is damaged
                 5    the machine: memory, disk, permission
                 130  interrupted
+    'recaudit check' has its own: 1 is a broken rule, 2 whatever else stops it.
     """
     debugging.set(debug)
 

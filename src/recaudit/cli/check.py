@@ -36,8 +36,9 @@ def check(
 ) -> None:
     """Hold a run against rules: is it good enough, is it worse than an earlier one, for whom, and may it ship?
 
-    A rule about a change is broken where it is shown that a number went further than the rule allows. With nothing
-    changed, all rules together fail in at most 1 - confidence of releases. What cannot be decided is no pass.
+    A rule about a change is broken where a number is shown to have gone further than the rule allows.
+    Where nothing has changed, all rules together fail in at most 1 - confidence of releases.
+    What cannot be decided is no pass.
 
     \b
       recaudit check runs/new --suggest --out gate.toml
@@ -81,6 +82,8 @@ def check(
     if suggest:
         _suggest(run, out)
         return
+    if out is not None:
+        raise InputError("--out", received=str(out), expected="--suggest beside it, which writes rules there")
     if rules is None:
         remedy = "'recaudit check RUN --suggest --out gate.toml' writes a first one."
         raise InputError("--rules", received="nothing", expected="a TOML file with rules", remedy=remedy)

@@ -62,7 +62,7 @@ def _signed(answer: Answer, change: float | None) -> str:
     if change is None:
         return ""
     own = change if answer.question.rule.rising else -change
-    return minus(f"{own:+.4g}") if own else "0"
+    return minus(f"{own:+.3g}") if own else "0"
 
 
 def _allowed(answer: Answer) -> str:

@@ -41,7 +41,7 @@ class GateEvidence:
             raise
         except InputError as error:
             same = "no model has the same label in both runs"
-            return same if error.argument == "models" else f"nothing can be compared. {error.remedy}"
+            return same if error.argument == "models" else f"nothing can be compared: {error.remedy.rstrip('.')}"
 
     @property
     def same_data(self) -> bool:
@@ -130,7 +130,8 @@ class GateEvidence:
             return compared
         labels = {after: before for before, after in compared.models.values()}
         if asked.model not in labels:
-            return f"the baseline has no model {asked.model} to compare with"
+            added = asked.model in self.run.floors
+            return f"no change of {asked.model} is measured" if added else f"the baseline has no model {asked.model}"
         label = labels[asked.model]
         reasons = (
             left.reason
@@ -240,13 +241,10 @@ def _lacking(run: Run, model: str, asked: GateQuestion, called: str) -> str:
 
 def failures(settings: Mapping[str, Any]) -> str:
     """For how many users or pairs an audit failed, in words; empty for none. Its numbers leave them out."""
-    users = sum(settings.get("failed", {}).values())
-    if users:
-        return f"{users:,} users got no answer, and the number leaves them out"
-    pairs = sum(_failed(settings.get("statuses", {})))
-    if pairs or settings.get("causes"):
-        return f"{pairs:,} answers failed, and the number leaves them out"
-    return ""
+    failed = sum(settings.get("failed", {}).values()) + sum(_failed(settings.get("statuses", {})))
+    if not failed and not settings.get("causes"):
+        return ""
+    return f"answers failed{f' for {failed:,} users or pairs' if failed else ''}, which the number leaves out"
 
 
 def _failed(statuses: Mapping[str, Any]) -> Iterator[int]:
