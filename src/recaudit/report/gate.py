@@ -9,6 +9,7 @@ from typing import Any, cast
 from xml.etree import ElementTree
 
 from recaudit.metrics.numbers import minus
+from recaudit.metrics.paired import ROUNDING
 from recaudit.report.kit.numbers import plural
 from recaudit.runs.gate import Answer, Decision
 from recaudit.runs.gate.decision import OUTCOMES
@@ -62,7 +63,7 @@ def _signed(answer: Answer, change: float | None) -> str:
     if change is None:
         return ""
     own = change if answer.question.rule.rising else -change
-    return minus(f"{own:+.3g}") if own else "0"
+    return "0" if abs(own) <= ROUNDING * abs(answer.question.value or 0) else minus(f"{own:+.3g}")
 
 
 def _allowed(answer: Answer) -> str:

@@ -113,9 +113,13 @@ def check(run: Run | str | Path, rules: Gate | str | Path, baseline: Run | str |
 
 
 def _notes(evidence: GateEvidence, gate: Gate) -> list[str]:
+    if evidence.baseline is None:
+        return []
     told = []
-    if evidence.baseline is not None and not evidence.same_data:
+    if not evidence.same_data:
         told.append("The two runs looked at different data: people are compared who are in both.")
-    if evidence.baseline is not None and not any(rule.has_margin for rule in gate.rules):
+    if evidence.baseline.manifest.started > evidence.run.manifest.started:
+        told.append("The baseline is the later of the two runs.")
+    if not any(rule.has_margin for rule in gate.rules):
         told.append("No rule asks about a change: the baseline was not looked at.")
     return told + evidence.ungated(gate)

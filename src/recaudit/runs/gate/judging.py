@@ -114,7 +114,7 @@ def _answers(questions: Sequence[GateQuestion], adjusted: FloatArray, gate: Gate
         level = 1 - gate.confidence if question.in_family else 1 - float(question.rule.confidence or 0)
         tested = bool(np.isfinite(own))
         broken = own <= level if tested else question.beyond
-        # A lower bound below the bound leaves room above; one that keeps below a highest bound does too.
+        # What is known to be at least so much may still be enough, and may be too much.
         if question.bounded and broken != question.rule.rising:
             reason = f"{question.rule.metric} is at least this, and how much more is not known"
             yield Answer(question, "undecided", reason, adjusted=float(own) if tested else None)
@@ -127,7 +127,5 @@ def _detectable(question: GateQuestion, level: float) -> float | None:
     """allowed + (t of the level + t of the power) * error, at the strictest level that Holm's correction may ask."""
     if not question.rule.has_margin or question.error is None or question.allowed is None:
         return None
-    return float(
-        question.allowed
-        + (stats.t.isf(level, question.freedom) + stats.t.ppf(POWER, question.freedom)) * question.error
-    )
+    quantiles = stats.t.isf(level, question.freedom) + stats.t.ppf(POWER, question.freedom)
+    return float(question.allowed + quantiles * question.error)
