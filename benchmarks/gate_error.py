@@ -12,6 +12,7 @@ asks of the first question, and so the least.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -55,7 +56,7 @@ by = []
 [audits.reachability]
 actions = {{kind = "next-k", k = 5}}
 users = 60
-targets = 40
+targets = {targets}
 samples = 2
 refits = 0
 by = []
@@ -75,6 +76,8 @@ NOISE = 0.7
 """Of the vectors of the worse model's users, in standard deviations of the vectors."""
 WORSE = "South"
 """Whose vectors have it."""
+TARGETS = ra.datasets.load("demo").item_ids.sort()[::10].to_list()
+"""What people try to reach: the same in every run, since no draw of people shows what a draw of items does."""
 PAIRS = 200
 
 
@@ -107,7 +110,7 @@ def write_models(folder: Path) -> tuple[Path, Path]:
 
 
 def run(folder: Path, name: str, model: Path, seed: int) -> ra.runs.Run:
-    text = CONFIG.format(seed=seed, path=f'"{model}"')
+    text = CONFIG.format(seed=seed, path=json.dumps(str(model)), targets=json.dumps(TARGETS))
     return ra.runs.execute(ra.runs.parse(text, source=name, folder=folder), folder / name)
 
 

@@ -234,6 +234,18 @@ class TestUndecided:
         first, second = write_pair(tmp_path, measured(values), measured(values, facts={"k": 20}))
         assert "k is 10 and 20" in reason(ra.check(second, gate(not_worse_by=0.01), first))
 
+    def test_other_targets(self, tmp_path: Path) -> None:
+        rules, values = gate_of({"metric": "discovery", "not_worse_by": 0.01}), {"discovery": noise("a")}
+        sides = [measured(values, kind="reachability", facts={"targets": 40, "rng": seed}) for seed in (1, 2)]
+        first, second = write_pair(tmp_path / "other", *sides)
+        assert "targets is 40 drawn by seed 1 and 40 drawn by seed 2" in reason(ra.check(second, rules, first))
+        same = write_pair(tmp_path / "same", sides[0], sides[0])
+        assert ra.check(same[1], rules, same[0]).passed
+        # Other people are of the same population.
+        people = [measured(values, kind="reachability", facts={"users": 40, "rng": seed}) for seed in (1, 2)]
+        first, second = write_pair(tmp_path / "people", *people)
+        assert ra.check(second, rules, first).passed
+
     def test_another_model(self, tmp_path: Path) -> None:
         ours = measured({"ndcg": 0.5 + 0.1 * noise("a")})
         first, second = write_pair(tmp_path, [Model("ALS", [ours])], [Model("ALS", [ours]), Model("EASE", [ours])])
