@@ -75,6 +75,10 @@ if TYPE_CHECKING:
     from recaudit.models.factor.model import reachable_factors as reachable_factors
     from recaudit.runs.comparison import RunComparison as RunComparison
     from recaudit.runs.comparison import compare as compare
+    from recaudit.runs.gate.decision import Decision as Decision
+    from recaudit.runs.gate.decision import check as check
+    from recaudit.runs.gate.rules import Gate as Gate
+    from recaudit.runs.gate.rules import Rule as Rule
     from recaudit.runs.history import RunHistory as RunHistory
     from recaudit.runs.history import history as history
 
@@ -108,6 +112,8 @@ _NAMES = {
     "models.factor.model": ("reachable_factors",),
     "runs.comparison": ("RunComparison", "compare"),
     "runs.history": ("RunHistory", "history"),
+    "runs.gate.decision": ("Decision", "check"),
+    "runs.gate.rules": ("Gate", "Rule"),
 }
 """Where each public name lives."""
 _HOME = {name: f"recaudit.{home}" for home, names in _NAMES.items() for name in names}

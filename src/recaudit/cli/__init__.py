@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, catalogue, compare, data, doctor, history, init, rerank, simulate, verify
+from recaudit.cli import audits, catalogue, check, compare, data, doctor, history, init, rerank, simulate, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def _recaudit(
       recaudit audit my.toml --out runs/my  audit your own recommenders
       recaudit compare runs/my runs/new     is the second worse, and for whom?
       recaudit history runs/*               every number, from run to run
+      recaudit check runs/my --rules ...    may it ship? rules, and an earlier run
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
@@ -59,6 +60,7 @@ def _recaudit(
                 4    a run folder is damaged
                 5    the machine: memory, disk, permission
                 130  interrupted
+    'recaudit check' has its own: 1 is a broken rule, 2 whatever else stops it.
     """
     debugging.set(debug)
 
@@ -69,6 +71,7 @@ app.command("audit")(audits.audit)
 app.command("report")(audits.report)
 app.command("compare")(compare.compare)
 app.command("history")(history.history)
+app.command("check")(check.check)
 app.command("verify")(verify.verify)
 app.command("audits")(catalogue.audits)
 app.command("rerank")(rerank.rerank)

@@ -56,8 +56,10 @@ def print_json(document: object) -> None:
     typer.echo(json.dumps(document, indent=2, allow_nan=False, default=os.fspath))
 
 
-def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Make a function a command: its errors become one clean message and an exit code."""
+def command(
+    *, interrupted: str = "Interrupted.", errors: int | None = None
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Make a function a command: its errors become one clean message and an exit code, `errors` where it is set."""
 
     def decorate(function: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(function)
@@ -69,7 +71,7 @@ def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]
                 notes().print(f"\n{interrupted}")
                 raise typer.Exit(INTERRUPTED) from None
             except RecauditError as error:
-                raise _told(error) from None
+                raise _told(error, errors) from None
             except (BrokenPipeError, typer.Exit):
                 raise  # of the first, the reader of the pipe has had enough: typer ends the program quietly
             except BaseException as error:
@@ -78,25 +80,26 @@ def command(*, interrupted: str = "Interrupted.") -> Callable[[Callable[P, None]
                     raise
                 of_machine = machine_error(error)
                 if of_machine is not None:
-                    raise _told(of_machine) from None
+                    raise _told(of_machine, errors) from None
                 _traceback()
                 notes().print("Unexpected error: ", style="bold red", end="")
                 notes().print(f"{type(error).__name__}: {error}".splitlines()[0])
                 if not debugging.get():
                     notes().print("See all of it with 'recaudit --debug ...' or RECAUDIT_DEBUG=1.")
-                raise typer.Exit(UNEXPECTED) from None
+                raise typer.Exit(errors or UNEXPECTED) from None
 
         return guarded
 
     return decorate
 
 
-def _told(error: RecauditError) -> typer.Exit:
+def _told(error: RecauditError, code: int | None) -> typer.Exit:
     _traceback()
     notes().print("Error: ", style="bold red", end="")
     notes().print(str(error))
     codes = {DownloadError: NOT_AVAILABLE, DamagedError: DAMAGED, MachineError: MACHINE}
-    return typer.Exit(next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT))
+    own = next((own for kind, own in codes.items() if isinstance(error, kind)), BAD_INPUT)
+    return typer.Exit(code or own)
 
 
 @contextmanager

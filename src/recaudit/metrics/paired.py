@@ -7,7 +7,7 @@ interval is `difference -+ t se`, and `p` is of the t test that goes with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
@@ -33,10 +33,13 @@ DIFFERENCE_SCHEMA = {
     "after": pl.Float64,
     "difference": pl.Float64,
     "error": pl.Float64,
+    "error_before": pl.Float64,
+    "error_after": pl.Float64,
     "users": pl.Int64,
 }
-"""`error` is the standard error of the difference, null where fewer than two users were measured; `users` is how many
-people the two numbers stand on together."""
+"""`error` is the standard error of the difference, null where fewer than two users were measured, `error_before` and
+`error_after` those of the two numbers over the same draws, so that the error of any a * after - b * before follows;
+`users` is how many people the two numbers stand on together."""
 
 
 def term_differences(before: pl.DataFrame, after: pl.DataFrame, bootstrap: Bootstrap) -> pl.DataFrame:
@@ -47,16 +50,21 @@ def term_differences(before: pl.DataFrame, after: pl.DataFrame, bootstrap: Boots
     users = pl.concat([before["user"], after["user"]]).unique().sort()
     if questions.is_empty() or users.is_empty():
         return pl.DataFrame(schema=DIFFERENCE_SCHEMA)
-    sides = [Terms(rows, users, questions) for rows in (before, after)]
+    first, second = (Terms(rows, users, questions) for rows in (before, after))
     # (questions,): how many users have a part in one of the two numbers.
-    counts = np.diff((sides[0].weights + sides[1].weights).tocsc().indptr)
-    values = np.stack([side.values(np.ones((1, len(users))))[0] for side in sides])
-    replicates, changed = np.zeros((bootstrap.samples, len(questions))), sides[0].differs(sides[1])
-    if changed.any():
-        first, second = (side.only(changed) for side in sides)
-        drawn = bootstrap.resamples(len(users))
-        replicates[:, changed] = np.concatenate([second.values(some) - first.values(some) for some in drawn])
-    return questions.drop("scale").hstack(_differences(values, replicates, counts))
+    counts = np.diff((first.weights + second.weights).tocsc().indptr)
+    changed = first.differs(second)
+    other = second.only(changed)
+
+    def both(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = first.values(draws)
+        moved = found.copy()
+        moved[:, changed] = other.values(draws)
+        return found, moved
+
+    values = np.concatenate(both(np.ones((1, len(users)))))
+    drawn = map(both, bootstrap.resamples(len(users)))
+    return questions.drop("scale").hstack(_differences(values, drawn, counts))
 
 
 @final
@@ -87,32 +95,35 @@ def count_differences(
     users = before.lists.join(after.lists, on="user", how="semi")["user"].unique().sort()
     if users.is_empty() or not metrics:
         return pl.DataFrame(schema=DIFFERENCE_SCHEMA)
-    first, second = (before.functional, before.shown(users)), (after.functional, after.shown(users))
+    first, second = before.shown(users), after.shown(users)
 
-    def made(side: tuple[Functional, sparse.csr_array], draws: FloatArray) -> FloatArray:
-        functional, shown = side
-        return functional((shown @ draws.T).T)
+    def both(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return before.functional((first @ draws.T).T), after.functional((second @ draws.T).T)
 
-    bootstrap = replace(bootstrap, samples=min(bootstrap.samples, _COUNT_SAMPLES))
-    values = np.concatenate([made(side, np.ones((1, len(users)))) for side in (first, second)])
-    replicates = np.zeros((bootstrap.samples, len(metrics)))
-    if abs(first[1] - second[1]).sum() or not np.array_equal(*values):
-        drawn = bootstrap.resamples(len(users))
-        replicates = np.concatenate([made(second, some) - made(first, some) for some in drawn])
+    values = np.concatenate(both(np.ones((1, len(users)))))
+    drawn = map(both, replace(bootstrap, samples=min(bootstrap.samples, _COUNT_SAMPLES)).resamples(len(users)))
     counts = np.full(len(metrics), len(users))
     named = pl.DataFrame({"metric": list(metrics)}).select(by=pl.lit(""), group=pl.lit(""), metric="metric")
-    return named.hstack(_differences(values, replicates, counts))
+    return named.hstack(_differences(values, drawn, counts))
 
 
-def _differences(values: FloatArray, replicates: FloatArray, counts: IntArray) -> pl.DataFrame:
-    """From both numbers (2, questions), their differences for draws of users, and how many users each stands on."""
-    error = np.full(len(counts), np.nan)
-    known = (np.isfinite(replicates).sum(axis=0) > len(replicates) / 2) & (counts > 1)
+def _differences(values: FloatArray, drawn: Iterable[tuple[FloatArray, FloatArray]], counts: IntArray) -> pl.DataFrame:
+    """From both numbers (2, questions), both again for draws of users, and how many users each stands on."""
+    first, second = (np.concatenate(side) for side in zip(*drawn, strict=True))
+    replicates = second - first
+    both = np.isfinite(replicates)
+    known = (both.sum(axis=0) > len(replicates) / 2) & (counts > 1)
     n = counts[known]
-    # A draw of n out of n varies by (n - 1) / n less than n new people would.
-    error[known] = np.nanstd(replicates[:, known], axis=0, ddof=1) * np.sqrt(n / (n - 1))
+
+    def error(drawn: FloatArray) -> FloatArray:
+        # A draw of n out of n varies by (n - 1) / n less than n new people would.
+        found = np.full(len(counts), np.nan)
+        found[known] = np.nanstd(np.where(both, drawn, np.nan)[:, known], axis=0, ddof=1) * np.sqrt(n / (n - 1))
+        return found
+
     before, after = values
-    columns = {"before": before, "after": after, "difference": after - before, "error": error}
+    columns = {"before": before, "after": after, "difference": after - before}
+    columns |= {"error": error(replicates), "error_before": error(first), "error_after": error(second)}
     return pl.DataFrame({name: pl.Series(column).fill_nan(None) for name, column in columns.items()}).with_columns(
         users=pl.Series(counts, dtype=pl.Int64)
     )

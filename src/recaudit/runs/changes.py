@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, final, get_args
 
 from recaudit.registry import AUDITS
 from recaudit.runs.folder import Run
+from recaudit.specification import Some
 
 _HOW = frozenset({"by", "confidence", "samples", "refits", "pairs", "best_ratings", "best_actions"})
 """Settings of an audit that change what is told, and no number of which two results could be compared."""
+_DRAWN = (Some | None, get_args(Some)[0])
+"""Settings that are ids, or how many of them to draw."""
 
 
 @final
@@ -30,6 +33,7 @@ def settings_of(audit: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What was asked, as far as numbers of two runs can only be compared where it is the same.
 
     A spread over so many items is the same question of every model, with whichever beta; so is a draw of other people.
+    A draw of anything else, such as targets, is another question for another seed: no draw of people shows its chance.
     """
     if audit not in AUDITS:
         return {}
@@ -38,6 +42,9 @@ def settings_of(audit: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         for name in AUDITS[audit].model_fields
         if name not in _HOW and name not in AUDITS[audit].drawn
     }
+    for name, value in asked.items():
+        if isinstance(value, int) and AUDITS[audit].model_fields[name].annotation in _DRAWN:
+            asked[name] = f"{value} drawn by seed {settings.get('rng', 0)}"
     if settings.get("perplexity") is not None:
         asked["policy"] = {"kind": "softmax", "perplexity": settings["perplexity"]}
     return asked

@@ -35,6 +35,8 @@ COMPARISON_SCHEMA = {
     "lower": pl.Float64,
     "upper": pl.Float64,
     "error": pl.Float64,
+    "error_before": pl.Float64,
+    "error_after": pl.Float64,
     "p": pl.Float64,
     "adjusted": pl.Float64,
     "users": pl.Int64,
@@ -42,10 +44,11 @@ COMPARISON_SCHEMA = {
     "verdict": pl.String,
 }
 """`before` and `after` are the two numbers over the people who are compared, `difference` is after - before, `lower`
-and `upper` its interval, `error` its standard error, `p` that of the test that there is none, `adjusted` the same
-corrected for how many questions are asked at once. `status` is bounded where one of the two is a lower bound.
-`verdict`: "same" (to one in a million), "better", "worse", "changed" (of a metric that has no better), "not shown" (the
-difference may be chance), or "not known" (too few users, or lower bounds)."""
+and `upper` its interval, `error` its standard error, `error_before` and `error_after` those of the two numbers, `p`
+that of the test that there is no difference, `adjusted` the same corrected for how many questions are asked at once.
+`status` is bounded where one of the two is a lower bound. `verdict`: "same" (to one in a million), "better", "worse",
+"changed" (of a metric that has no better), "not shown" (the difference may be chance), or "not known" (too few users,
+or lower bounds)."""
 VERDICTS = ("worse", "better", "changed", "not shown", "same", "not known")
 
 

@@ -90,6 +90,7 @@ class Mitigation(ListAudit, CalibrationTarget):
 
     metrics = METRICS
     borrowed = BORROWED
+    drawn = ("users",)
     needs = ("model", "test")
     has_floor = False
     second = "test"
