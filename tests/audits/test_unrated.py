@@ -17,6 +17,7 @@ from recaudit.audits.folding.audit import Folding
 from recaudit.audits.instability.audit import Instability
 from recaudit.audits.lists.accuracy import Accuracy
 from recaudit.audits.lists.exposure import Exposure
+from recaudit.audits.mitigation.audit import Mitigation
 from recaudit.audits.reachability.audit import Reachability
 from recaudit.audits.recipe import Change, Max, Own, PredictedRating
 from recaudit.audits.result import Result
@@ -55,6 +56,7 @@ AUDITED: list[Audit] = [
     Calibration(k=5, tested=5, samples=5),
     Reranking(k=5, tested=5, curve=(0.0, 0.9), samples=5),
     CalibrationCurve(weights=(0.0, 0.9), samples=5),
+    Mitigation(k=3, weights=(0.9,), unobserved_weights=(0.3,), beta_factors=(2.0,), users=ASKED, targets=3, samples=5),
     Fidelity(samples=5),
     Composed(
         intervention=Own(NextK(2)), outcome=PredictedRating(), functional=Change(), over=Max(), viewers=ASKED, samples=5
