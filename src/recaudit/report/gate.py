@@ -27,6 +27,8 @@ _MEANINGS = {
 }
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>&#|~@:$]")
 """What Markdown, or GitHub's, may take for something else than itself."""
+_NAMED = 3
+"""Questions that a sentence names."""
 
 
 def ordered(decision: Decision) -> list[Answer]:
@@ -108,7 +110,13 @@ def remarks(decision: Decision) -> list[str]:
             found.setdefault(f"Not decided, since {answer.reason}", []).append(_named(answer))
         elif answer.outcome == "passed" and answer.question.beyond:
             found.setdefault("Beyond what is allowed, which may be chance", []).append(_named(answer))
-    return [*(f"{why}: {'; '.join(asked)}." for why, asked in found.items()), *decision.notes]
+    return [*(f"{why}: {_some(asked)}." for why, asked in found.items()), *decision.notes]
+
+
+def _some(asked: list[str]) -> str:
+    """The first few; every question has a row of its own anyway."""
+    others = [f"{len(asked) - _NAMED:,} others"] if len(asked) > _NAMED + 1 else asked[_NAMED:]
+    return "; ".join([*asked[:_NAMED], *others])
 
 
 def _named(answer: Answer) -> str:
