@@ -180,6 +180,7 @@ class TestDemo:
             "folding",
             "calibration",
             "reranking",
+            "mitigation",
         ]
 
 

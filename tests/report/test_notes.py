@@ -82,6 +82,12 @@ def test_an_audit_without_a_section_of_its_own_has_its_rule_too(tmp_path: Path) 
     assert caution.detail == "ALS: Not checked: no refits were asked for."
 
 
+def test_a_rule_that_another_audit_has_checked_is_no_caution(tmp_path: Path) -> None:
+    crafted = reachability(PAIRS, facts={"fidelity": {"not_measured": "no refits were asked for"}})
+    unchecked = Crafted("instability", crafted.settings, {"summary": crafted.tables["summary"]})
+    assert cautions_of(evidence_of(tmp_path, ALS=[reachability(PAIRS), unchecked])) == []
+
+
 def test_the_headline_says_how_far_it_was_kept(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path, ALS=[reachability(PAIRS)])
     assert headlines_of(evidence)[0].meaning.endswith(f"on average. {KEPT}")

@@ -82,12 +82,15 @@ def left_out(evidence: Evidence) -> Iterator[Claim]:
 
 
 def unchecked(evidence: Evidence) -> Iterator[Claim]:
-    """Whose answers about new ratings were not compared with a refit?"""
+    """Whose answers about new ratings were not compared with a refit, in no audit?"""
+    told = [
+        (step.model, step.settings["fidelity"]) for step in evidence.run.manifest.steps if "fidelity" in step.settings
+    ]
+    checked = {model for model, fidelity in told if fidelity.get("median_error") is not None}
     found: dict[str, dict[str, None]] = {}
-    for step in evidence.run.manifest.steps:
-        fidelity = step.settings.get("fidelity", {"median_error": 0.0})
-        if fidelity.get("median_error") is None:
-            found.setdefault(fidelity_words(fidelity), {})[step.model] = None
+    for model, fidelity in told:
+        if model not in checked:
+            found.setdefault(fidelity_words(fidelity), {})[model] = None
     if found:
         named = some(list(dict.fromkeys(model for models in found.values() for model in models)))
         claim = f"What {named} would make of new ratings was not checked by refits"
