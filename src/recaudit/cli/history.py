@@ -78,7 +78,7 @@ def _latest(course: HistoryReading) -> object:
     for own in changes:
         found = [course.estimate(place, own.whose, own.audit, own.metric) for place in places]
         values = ["" if one is None else one[1].text for one in found]
-        table.add_row(f"{own.sign} {own.verdict}", own.named, *values, f"{own.text} {own.interval}".rstrip())
+        table.add_row(f"{own.sign} {own.verdict}", own.named, *values, f"{own.text}\n{own.interval}".rstrip())
     return table
 
 

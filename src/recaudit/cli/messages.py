@@ -47,7 +47,7 @@ def plain_table(*headings: str, wide: str = "") -> Table:
     """A table without lines, and without a header where it has no headings; only the column `wide` is wrapped."""
     table = Table(box=None, show_header=bool(headings), pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(heading, no_wrap=heading != wide)
+        table.add_column(heading, no_wrap=heading != wide, overflow="fold" if heading == wide else "ellipsis")
     return table
 
 

@@ -49,6 +49,7 @@ that of the test that there is no difference, `adjusted` the same corrected for 
 `status` is bounded where one of the two is a lower bound. `verdict`: "same" (to one in a million), "better", "worse",
 "changed" (of a metric that has no better), "not shown" (the difference may be chance), or "not known" (too few users,
 or lower bounds)."""
+_NAMING = "models=(A, B), or --models A B"
 VERDICTS = ("worse", "better", "changed", "not shown", "same", "not known")
 
 
@@ -166,7 +167,7 @@ def _paired_models(before: Run, after: Run, named: tuple[str, str] | None) -> di
         return {one if one == other else f"{one} \N{RIGHTWARDS ARROW} {other}": named}
     if before.path.resolve() == after.path.resolve():
         expected = "another run, or two models of this one"
-        raise InputError("after", received=f"{after.path} twice", expected=expected, remedy="Name them: models=(A, B).")
+        raise InputError("after", received=f"{after.path} twice", expected=expected, remedy=f"Name them: {_NAMING}.")
     shared = [label for label in before.models if label in after.models]
     if not shared and len(before.models) == len(after.models) == 1:
         return _paired_models(before, after, (before.models[0], after.models[0]))
@@ -175,7 +176,7 @@ def _paired_models(before: Run, after: Run, named: tuple[str, str] | None) -> di
             "models",
             received=f"{', '.join(before.models)} and {', '.join(after.models)}",
             expected="models of the same label in both runs",
-            remedy="Name one of each: models=(A, B).",
+            remedy=f"Name one of each: {_NAMING}.",
         )
     return {label: (label, label) for label in shared}
 
