@@ -15,7 +15,15 @@ from recaudit.arguments import checked
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap
-from recaudit.metrics.paired import Correction, ListCounts, corrected, count_differences, judged, term_differences
+from recaudit.metrics.paired import (
+    DIFFERENCE_SCHEMA,
+    Correction,
+    ListCounts,
+    corrected,
+    count_differences,
+    judged,
+    term_differences,
+)
 from recaudit.metrics.terms import QUESTION, by_group
 from recaudit.registry import AUDITS
 from recaudit.runs.changes import RunChange, changes, settings_of
@@ -24,24 +32,10 @@ from recaudit.runs.list_changes import list_changes
 from recaudit.status import Status
 
 COMPARISON_SCHEMA = {
-    "model": pl.String,
-    "audit": pl.String,
-    "by": pl.String,
-    "group": pl.String,
-    "metric": pl.String,
-    "before": pl.Float64,
-    "after": pl.Float64,
-    "difference": pl.Float64,
-    "lower": pl.Float64,
-    "upper": pl.Float64,
-    "error": pl.Float64,
-    "error_before": pl.Float64,
-    "error_after": pl.Float64,
-    "p": pl.Float64,
-    "adjusted": pl.Float64,
-    "users": pl.Int64,
-    "status": pl.String,
-    "verdict": pl.String,
+    **dict.fromkeys(("model", "audit"), pl.String),
+    **DIFFERENCE_SCHEMA,
+    **dict.fromkeys(("lower", "upper", "p", "adjusted"), pl.Float64),
+    **dict.fromkeys(("status", "verdict"), pl.String),
 }
 """`before` and `after` are the two numbers over the people who are compared, `difference` is after - before, `lower`
 and `upper` its interval, `error` its standard error, `error_before` and `error_after` those of the two numbers, `p`
