@@ -66,10 +66,11 @@ def main(folder: Path) -> None:
         config = ra.runs.parse(text, source="compare.toml", folder=Path())
         runs.append(ra.runs.execute(config, folder / name))
     start = time.perf_counter()
-    found = ra.compare(*runs, samples=SAMPLES)
+    before, after = runs
+    found = ra.compare(before, after, samples=SAMPLES)
     ours = time.perf_counter() - start
     start = time.perf_counter()
-    questions, largest = by_hand(*runs, found.frame)
+    questions, largest = by_hand(before, after, found.frame)
     theirs = time.perf_counter() - start
     table = Table("", "questions", "seconds", "ms a question")
     for label, count, seconds in (("ra.compare", len(found.frame), ours), ("by hand, of these", questions, theirs)):

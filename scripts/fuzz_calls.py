@@ -25,6 +25,7 @@ from recaudit.interventions import FutureEdits, GivenItems, HistoryEdits, Interv
 from recaudit.policies.calibrated import Calibrated
 from recaudit.registry import MODELS
 from recaudit.runs import configuration, simulation
+from recaudit.runs.gate import parse_gate
 
 _AUDITED: dict[str, Any] = {
     "seed": 0,
@@ -56,17 +57,27 @@ _SIMULATED: dict[str, Any] = {
     "audits": {"every": 1},
     "engine": {"kind": "serial"},
 }
+_GATED: dict[str, Any] = {
+    "confidence": 0.95,
+    "rule": [
+        {"metric": "ndcg", "at_least": 0.1, "people": 10, "confidence": 0.9},
+        {"metric": "ndcg", "audit": "accuracy", "model": "A", "by": "region", "group": "North", "not_worse_by": "2%"},
+        {"metric": "novelty", "not_lower_by": 0.1, "failures": "accept", "bounds": "accept"},
+    ],
+}
 
 
 def configurations(draw: random.Random, stage: Stage) -> Case:
     """A TOML file with a wrong value, key or form."""
-    parse, whole = draw.choice([(configuration.parse, _AUDITED), (simulation.parse_simulation, _SIMULATED)])
+    parse, whole = draw.choice([
+        (configuration.parse, _AUDITED), (simulation.parse_simulation, _SIMULATED), (_parse_gate, _GATED)
+    ])  # fmt: skip
     table = json.loads(json.dumps(whole))
     if parse is configuration.parse and draw.random() < 0.3:
         (stage.folder / "own.csv").write_bytes(stage.data.frame().write_csv().encode())
         columns = {"user": "user", "item": "item", "rating": "rating", "time": "time", "scale": [1, 5]}
         table["data"] = {"file": "own.csv", **columns, "duplicates": "error", "items": "own.csv", "users": "own.csv"}
-    if draw.random() < 0.5:
+    if draw.random() < 0.5 and whole is not _GATED:
         table["model" if "model" in table else "recommender"][0] = _any_model(draw)
     for _ in range(draw.choice([1, 1, 2])):
         _spoil(draw, table)
@@ -77,6 +88,10 @@ def configurations(draw: random.Random, stage: Stage) -> Case:
             "\x00", "\ufeff" + text, "[[a]]\n" * 2000, "[" + ".".join("b" * 2000) + "]",
         ])  # fmt: skip
     return partial(_configured, parse, text, stage.folder)
+
+
+def _parse_gate(text: str, *, source: str, folder: Path) -> object:
+    return parse_gate(text, source=source)
 
 
 def _configured(parse: Callable[..., Any], text: str, folder: Path) -> object:
@@ -148,6 +163,7 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
     tiny = ra.simulate.Topics(users=10, items=12, users_per_step=3)
     loop = {"environment": tiny, "recommender": ra.models.TopPop(), "ratings": 20, "steps": 2}
     quick = {"samples": 5}
+    runs = _runs(stage)
     return {
         "users_at": (data.users_at, {"ids": ids}),
         "users_at (numbers)": (stage.numbered.users_at, {"ids": [1, 2]}),
@@ -251,6 +267,26 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
              "prior_weight": 0.1, "prior": "uniform", "rank_weights": "none", "smoothing": 0.01, "tested": 10,
              "by": None, "confidence": 0.9, "rng": 0, **quick},
         ),
+        "mitigation": (
+            ra.mitigation,
+            {"model": fitted, "test": split.test, "k": 2, "weights": (0.5,), "transform": "minmax",
+             "unobserved_weights": (0.1,), "beta_factors": (2.0,), "policy": ra.policies.Softmax(beta=2.0),
+             "relevant": None, "users": ids, "targets": 2, "editors": 2, "budget": 3, "categories": "genre",
+             "by": None, "confidence": 0.9, "rng": 0, **quick},
+        ),
+        "compare": (
+            ra.compare,
+            {"before": runs[0], "after": runs[1], "models": ("A", "A"), "confidence": 0.9, "correction": "holm",
+             "rng": 0, **quick},
+        ),
+        "history": (
+            ra.history,
+            {"runs": runs, "as_given": False, "confidence": 0.9, "correction": "none", "rng": 0, **quick},
+        ),
+        "check": (
+            ra.check,
+            {"run": runs[1], "rules": ra.Gate(rule=(ra.Rule(metric="ndcg", not_worse_by=0.1),)), "baseline": runs[0]},
+        ),
         "rerank": (
             ra.rerank,
             {"lists": lists, "data": data, "policy": Calibrated(size=3), "columns": None, "unknown": "error",
@@ -262,6 +298,21 @@ def _calls(stage: Stage) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
              "population_every": 0, "same_people": True, "rng": 0, "engine": None, **loop},
         ),
     }  # fmt: skip
+
+
+def _runs(stage: Stage) -> list[Path]:
+    """The folders of two small runs."""
+    (stage.folder / "runs.csv").write_bytes(stage.data.frame().write_csv().encode())
+    found = []
+    for by in ("count", "mean"):
+        table = {
+            "data": {"file": "runs.csv", "user": "user", "item": "item", "rating": "rating", "time": "time"},
+            "model": [{"kind": "top-pop", "by": by, "label": "A"}],
+            "audits": {"accuracy": {"samples": 5}, "exposure": {"samples": 5}},
+        }
+        config = configuration.parse(_toml(table), source="runs.toml", folder=stage.folder)
+        found.append(ra.runs.execute(config, stage.folder / by).path)
+    return found
 
 
 def _asked_system(**arguments: Any) -> object:
@@ -293,7 +344,7 @@ _MADE: list[Callable[..., Any]] = [
     *MODELS.values(), Calibrated, ra.policies.Softmax, ra.policies.EpsilonGreedy, ra.policies.Power, NextK, Past,
     HistoryEdits, FutureEdits, GivenItems, Interval, Stars, ra.interventions.Future, ra.models.SgdStep,
     ra.models.AlsSolve, ra.simulate.Topics, ra.simulate.Latent, ra.simulate.LatentScore, ra.simulate.BetaRank,
-    ra.simulate.Logit, ra.engines.Threads, ra.engines.Processes,
+    ra.simulate.Logit, ra.engines.Threads, ra.engines.Processes, ra.Rule, ra.Gate, ra.audits.Mitigation,
 ]  # fmt: skip
 
 

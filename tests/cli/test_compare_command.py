@@ -26,7 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
     path = tmp_path_factory.mktemp("runs")
     ages = {"age": ["old", "young"] * (PEOPLE // 2)}
     lists = [{"u1": ["a", "b"], "u2": ["a", "b"]}, {"u1": ["a", "b"], "u2": ["c", "d"]}]
-    config = {"split": {"kind": "random", "fraction": 0.2}, "title": "new"}
+    config: dict[str, object] = {"split": {"kind": "random", "fraction": 0.2}, "title": "new"}
     data = Data(attributes=("age",)), Data(attributes=("age",), config=config, started="2025-03-06T14:02:00+00:00")
     results = measured(spread(0.5), ages, lists[0]), measured(spread(0.4, 1), ages, lists[1])
     one, two = (

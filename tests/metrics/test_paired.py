@@ -98,8 +98,8 @@ def test_how_often_it_is_wrong_is_what_it_says() -> None:
     missed = 0
     for _ in range(400):
         taste = draw.exponential(1.0, 60)
-        sides = (terms(taste + draw.exponential(1.0, 60)) for _ in range(2))
-        found = judged(term_differences(*sides, Bootstrap(samples=300)), 0.95)
+        before, after = (terms(taste + draw.exponential(1.0, 60)) for _ in range(2))
+        found = judged(term_differences(before, after, Bootstrap(samples=300)), 0.95)
         missed += found["p"][0] < 0.05
     assert stats.binomtest(missed, 400, 0.05).pvalue > 0.01
 

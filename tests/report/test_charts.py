@@ -253,6 +253,7 @@ class TestOneModelOrMany:
 
     @pytest.mark.parametrize(("low", "ticks"), [(2.0, 4), (1e-3, 5), (1e-12, 5)])
     def test_a_logarithmic_axis_has_a_handful_of_labels(self, low: float, ticks: int) -> None:
-        axis = log_axis("x", "chance", low, 20.0, "~%").to_dict()["axis"]
+        drawn: Any = log_axis("x", "chance", low, 20.0, "~%").to_dict()
+        axis = drawn["axis"]
         assert len(axis["values"]) == ticks
         assert all(low <= tick <= 20 for tick in axis["values"])

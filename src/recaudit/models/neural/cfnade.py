@@ -56,7 +56,7 @@ class CFNADE(Recommender):
     """Step size of Adam."""
     regularization: float = Field(default=0.02, ge=0, allow_inf_nan=False)
     """Weight of the squared norm of all parameters, beside the cost of one row."""
-    init_width: float = Field(default=0.05, gt=0, allow_inf_nan=False)
+    init_width: float = Field(default=0.05, gt=0, le=1e6, allow_inf_nan=False)
     """The random start is uniform within this of 0."""
     update_epochs: int = Field(default=2, ge=1)
     """Passes over the rows of a log that has grown, in `warm_fit`."""

@@ -32,8 +32,10 @@ def _margin(value: object) -> float | str:
 
 
 def _level(value: object) -> float | Literal["gate"] | None:
-    if value is None or value == "gate" or (isinstance(value, float) and 0 < value < 1):
+    if value is None or (isinstance(value, float) and 0 < value < 1):
         return value
+    if isinstance(value, str) and value == "gate":
+        return "gate"
     raise mistake((), value, "a number between 0 and 1, or 'gate'")
 
 
