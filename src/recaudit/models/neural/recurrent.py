@@ -45,7 +45,7 @@ class RecurrentRecommender(Recommender):
     """How many numbers are learned for each item and each user as the LSTMs' input; the paper has one."""
     epochs: int = Field(default=15, ge=1)
     """Rounds in which each LSTM learns once from every rating."""
-    learning_rate: float = Field(default=0.01, gt=0, le=1e6, allow_inf_nan=False)
+    learning_rate: float = Field(default=0.01, gt=0, le=1e30, allow_inf_nan=False)
     """Step size of Adam; it falls linearly to a tenth over the epochs."""
     weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     """Decoupled weight decay (AdamW), a share of the step size."""
