@@ -49,13 +49,13 @@ class TestVerdict:
         assert of(reading, "ndcg") == "not shown"
         text = Page(report.render_comparison(reading.comparison)).text
         assert (
-            "neither better nor worse in any of 7 numbers about everybody. The others: 7 may differ by chance" in text
+            "neither better nor worse in any of 7 numbers about everybody. Of these: 7 may differ by chance" in text
         )
         assert "That is not to say that there is none" in text
 
     def test_the_same_is_the_same(self, tmp_path: Path) -> None:
         reading = changed(*pair(tmp_path, spread(0.5), spread(0.5)))
-        assert "The others: 7 the same." in reading.verdict
+        assert "Of these: 7 the same." in reading.verdict
         assert reading.findings == []
 
     def test_a_group_that_everybodys_number_hides_is_a_finding(self, tmp_path: Path) -> None:

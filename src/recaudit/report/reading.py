@@ -179,7 +179,7 @@ class ComparisonReading:
             told = f"{second} is shown to be neither better nor worse in any of {total}."
         others = [f"{counts[verdict]:,} {words}" for verdict, words in _OTHERS.items() if counts[verdict]]
         if others:
-            told += f" The others: {', '.join(others)}."
+            told += f" {'The others' if worse or better else 'Of these'}: {', '.join(others)}."
         return f"{told} {self._for_whom}".rstrip()
 
     @property
