@@ -48,9 +48,7 @@ class TestVerdict:
         reading = changed(*pair(tmp_path, spread(0.5), spread(0.5005, rng=1)))
         assert of(reading, "ndcg") == "not shown"
         text = Page(report.render_comparison(reading.comparison)).text
-        assert (
-            "neither better nor worse in any of 7 numbers about everybody. Of these: 7 may differ by chance" in text
-        )
+        assert "neither better nor worse in any of 7 numbers about everybody. Of these: 7 may differ by chance" in text
         assert "That is not to say that there is none" in text
 
     def test_the_same_is_the_same(self, tmp_path: Path) -> None:
