@@ -59,6 +59,19 @@ class Specification(BaseModel):
         return made
 
 
+class Called(Specification):
+    """A specification that people also make by a call, whose first mistake is then an `InputError`."""
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise mistakes(error)[0] from None
+
+    # Tables are validated as a whole, and all their mistakes told together: only calls come by here.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
 def as_data(part: Any, registry: NamedParts | None = None) -> dict[str, Any]:
     """A specification as plain values: what a configuration file would say, `kind` first where it has one."""
     plain = TypeAdapter(type(part)).dump_python(part, mode="json")

@@ -188,7 +188,7 @@ class TestPage:
         assert "u3: 2 of 3 items new" in page.text
 
     def test_groups_stand_in_their_own_order_without_its_numbers(self, tmp_path: Path) -> None:
-        history = {"history": ["3: 20-99 ratings", "2: 10-19 ratings"] * (PEOPLE // 2)}
+        history = {"history": ["2: 20-99 ratings", "1: 10-19 ratings"] * (PEOPLE // 2)}
         one, two = (
             write(tmp_path / name, {"A": measured(spread(mean, rng), history)})
             for name, mean, rng in (("one", 0.5, 0), ("two", 0.4, 1))

@@ -11,10 +11,11 @@ import pytest
 
 from recaudit import report
 from recaudit.audits.audit import definitions
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import findings_of
 from recaudit.report.kit import claims as effects
-from recaudit.report.kit.numbers import FEWEST_USERS, Estimate
+from recaudit.report.kit.numbers import Estimate
 from report.crafted_runs import AGENCY, Data, Model, accuracy, agency, cells, groups, write_run
 
 LOW, HIGH = (0.1, 0.05, 0.15), (0.4, 0.3, 0.5)

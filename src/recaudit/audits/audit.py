@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
 import polars as pl
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
@@ -33,7 +33,7 @@ from recaudit.metrics.tables import people_table, user_table
 from recaudit.metrics.terms import term_table
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.registry import AUDITS
-from recaudit.specification import Specification, mistakes
+from recaudit.specification import Called
 
 
 @final
@@ -68,7 +68,7 @@ AnyResult = TypeVar("AnyResult", bound=Result)
 CountMetrics = tuple[Sequence[str], Callable[[FloatArray], FloatArray]]
 
 
-class Audit(Specification, ABC):
+class Audit(Called, ABC):
     """A question about a recommender, with everything that its answer depends on."""
 
     metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -98,15 +98,6 @@ class Audit(Specification, ABC):
     """The level of the bootstrap intervals."""
     samples: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 1000
     """How often users are drawn anew for an interval."""
-
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except ValidationError as error:
-            raise mistakes(error)[0] from None
-
-    # Tables are validated as a whole, and all their mistakes told together: only calls come by here.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @property
     def recipe(self) -> Recipe | None:

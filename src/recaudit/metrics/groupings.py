@@ -49,6 +49,16 @@ def groupings(data: Interactions, by: Sequence[str] | None) -> list[Grouping]:
     return [offered[name] for name in by]
 
 
+def told_names(groups: Sequence[str]) -> dict[str, str]:
+    """What people call each of the groups of one grouping: numbers that only keep quartiles in order are no part of it.
+
+    Such groups are "1: 3-9 ratings", "2: 10-40 ratings", and so on without a gap; others are called as they are.
+    """
+    parts = {group: group.partition(": ") for group in groups}
+    numbered = {number for number, _, _ in parts.values()} == {str(place) for place in range(1, len(parts) + 1)}
+    return {group: name if numbered else group for group, (_, _, name) in parts.items()}
+
+
 def _offered(data: Interactions) -> list[Grouping]:
     found = (
         *map(_by_value, data.attributes),

@@ -29,6 +29,9 @@ MOST_SAMPLES = 10_000_000
 """More bootstrap samples move no digit that anybody reads."""
 
 
+FEWEST_USERS = 30
+"""Nothing that rests on fewer users is a finding: a handful of people says little about others, and the interval
+around their mean is too narrow or too wide by luck. Tables have the number all the same, with how many they are."""
 _MOST_DRAWS = 20_000_000
 """That are in memory at a time."""
 

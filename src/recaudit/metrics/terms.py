@@ -16,6 +16,14 @@ from recaudit.metrics.intervals import SCALES, Ratio
 QUESTION = ("by", "group", "metric")
 """What a number of a result is about; `by` and `group` are empty where it is about everybody."""
 
+TERM_SCHEMA = {
+    "user": pl.String,
+    **dict.fromkeys((*QUESTION, "scale"), pl.String),
+    "total": pl.Float64,
+    "weight": pl.Float64,
+}
+"""Of a table of terms; users have their own type of ids, and are text where two runs are compared."""
+
 
 def term_table(ratios: Iterable[Ratio], ids: pl.Series) -> pl.DataFrame:
     """One row a user and number: user, by, group, metric, scale, total, weight, as a `Ratio` has them.

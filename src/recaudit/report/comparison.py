@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from recaudit import atomic
 from recaudit.errors import InputError
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.report.differences import SHOWN, Difference, counted, ranked
 from recaudit.report.kit.comparisons import MOST_ROWS
 from recaudit.report.kit.document import rendered
-from recaudit.report.kit.numbers import FEWEST_USERS
 from recaudit.report.reading import ComparisonReading
 from recaudit.runs import Run
 from recaudit.runs.comparison import RunComparison

@@ -9,10 +9,11 @@ from math import floor, log10, sqrt
 from typing import final
 
 from recaudit.audits.audit import definitions
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.numbers import minus
 from recaudit.report.kit.claims import LARGEST
-from recaudit.report.kit.numbers import FEWEST_USERS, NOT_AVAILABLE, Estimate
+from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate
 from recaudit.runs.comparison import VERDICTS
 from recaudit.status import Status
 

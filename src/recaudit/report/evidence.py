@@ -11,6 +11,7 @@ import polars as pl
 
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
+from recaudit.metrics.groupings import told_names
 from recaudit.metrics.intervals import paired_difference
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA, SUMMARY_SCHEMA
@@ -18,12 +19,11 @@ from recaudit.registry import AUDITS
 from recaudit.report.kit.claims import Effect, against, between
 from recaudit.report.kit.numbers import Estimate
 from recaudit.runs import Run
+from recaudit.runs.recommenders import IMPERSONAL
 from recaudit.status import Status
 
 QUALITY = "ndcg"
 """The metric that puts models in order: a recommender is there to rank."""
-IMPERSONAL = ("top-pop", "random")
-"""The kinds of models that do not personalise."""
 _NO_RATINGS = "the model's scores rank items and are not ratings"
 
 Read = TypeVar("Read")
@@ -259,9 +259,7 @@ class Evidence:
         """The number of every group that has one, in the table's order."""
         of = {"model": model, "audit": audit or self.owners[metric], "metric": metric, "by": by}
         rows = self.grouped.filter(**of).to_dicts()
-        # Numbers that only keep groups in order ("1: 3-9 ratings", "2: ...") are no part of their names.
-        numbered = all(row["group"].startswith(f"{place}: ") for place, row in enumerate(rows, start=1))
-        names = [row["group"].split(": ", 1)[1] if numbered else row["group"] for row in rows]
+        names = told_names([row["group"] for row in rows]).values()
         estimates = [Estimate.of(self.definitions[metric], row) for row in rows]
         found = zip(names, estimates, strict=True)
         return [GroupEstimate(by, name, estimate) for name, estimate in found if estimate.value is not None]

@@ -6,12 +6,13 @@ import shlex
 from pathlib import Path
 
 from recaudit.folders import REPORT, keep
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.report.evidence import Evidence
 from recaudit.report.findings import gaps, headlines_of, left_out_lines
 from recaudit.report.kit.claims import SMALL, Headline
 from recaudit.report.kit.comparisons import model_colors
 from recaudit.report.kit.document import rendered
-from recaudit.report.kit.numbers import FEWEST_USERS, listing
+from recaudit.report.kit.numbers import listing
 from recaudit.report.sections.exposure import SMALLEST_SHARE
 from recaudit.report.sections.section import sections_of
 from recaudit.report.verdict import RunVerdict, verdict_of

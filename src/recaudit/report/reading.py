@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,10 +10,12 @@ from typing import Any, NamedTuple, final
 
 import polars as pl
 
+from recaudit.metrics.groupings import told_names
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.report.differences import SHOWN, Difference, metric_of, ranked
 from recaudit.report.evidence import Evidence, GroupEstimate
 from recaudit.report.kit.comparisons import MOST_ROWS
-from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, finite, listing, plural
+from recaudit.report.kit.numbers import Estimate, finite, listing, plural
 from recaudit.runs import Run
 from recaudit.runs.comparison import RunComparison
 
@@ -87,7 +88,7 @@ class ComparisonReading:
         first = pl.col("place").min().over("model", "audit", "by", "metric")
         frame = frame.with_row_index("place").sort(first, "group")
         slices = frame.group_by("audit", "by", maintain_order=True)
-        names = {of: _group_names(own["group"].unique().sort().to_list()) for of, own in slices}
+        names = {of: told_names(own["group"].unique().sort().to_list()) for of, own in slices}
         metrics = {name: metric_of(name) for name in frame["metric"].unique()}
         for row in frame.iter_rows(named=True):
             metric = metrics[row["metric"]]
@@ -277,13 +278,6 @@ def _held_out_otherwise(before: Run, after: Run) -> bool:
     one, other = (run.manifest.config.get("split", {}) for run in (before, after))
     drawn = one.get("kind", "files" if "train" in one else "random") not in _UNDRAWN
     return one != other or (drawn and before.manifest.seed != after.manifest.seed)
-
-
-def _group_names(groups: list[str]) -> dict[str, str]:
-    """What each group is called: numbers that only keep groups in order ("1: 3-9 ratings") are no part of it."""
-    names = {group: re.sub(r"^\d+: ", "", group) for group in groups}
-    told_apart = len(set(names.values())) == len(names) and all(name != group for group, name in names.items())
-    return names if told_apart else {group: group for group in groups}
 
 
 def _list_change(model: str, rows: pl.DataFrame) -> ListChange:

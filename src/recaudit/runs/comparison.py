@@ -24,7 +24,7 @@ from recaudit.metrics.paired import (
     judged,
     term_differences,
 )
-from recaudit.metrics.terms import QUESTION, by_group
+from recaudit.metrics.terms import QUESTION, TERM_SCHEMA, by_group
 from recaudit.registry import AUDITS
 from recaudit.runs.changes import RunChange, changes, settings_of
 from recaudit.runs.folder import Run
@@ -243,14 +243,14 @@ class _Side:
             return result.table(name).with_columns(ids.cast(pl.String)) if run.has_table(label, audit, name) else None
 
         terms, people = kept("terms"), kept("people")
-        self.terms = self._from_users(kept("users")) if terms is None else terms.select(*_TERMS)
+        self.terms = self._from_users(kept("users")) if terms is None else terms.select(*TERM_SCHEMA)
         self.people = self.terms.select("user").unique() if people is None else people
         self.lists = kept("lists")
         self.users = self.terms["user"].unique()
 
     def _from_users(self, users: pl.DataFrame | None) -> pl.DataFrame:
         """The terms of metrics that are the mean of users' own values, where none were kept."""
-        frames = [pl.DataFrame(schema=_TERMS)]
+        frames = [pl.DataFrame(schema=TERM_SCHEMA)]
         for metric, value in self.summary.drop_nulls("value").select("metric", "value").iter_rows():
             if users is None or metric not in users.columns:
                 continue
@@ -258,7 +258,7 @@ class _Side:
             if own.is_empty() or not np.isclose(own["total"].mean(), value, rtol=1e-9, atol=1e-12):  # type: ignore[arg-type]
                 continue
             named = {"by": "", "group": "", "metric": metric, "scale": "mean", "weight": 1.0}
-            frames.append(own.with_columns(pl.lit(text).alias(key) for key, text in named.items()).select(*_TERMS))
+            frames.append(own.with_columns(pl.lit(text).alias(key) for key, text in named.items()).select(*TERM_SCHEMA))
         return pl.concat(frames)
 
     def shares(self, other: _Side) -> bool:
@@ -271,14 +271,6 @@ class _Side:
         if not names or functional is None or self.lists is None:
             return (), None
         return tuple(names), ListCounts(self.lists, self.result.items["item"].cast(pl.String), functional)
-
-
-_TERMS = {
-    "user": pl.String,
-    **dict.fromkeys((*QUESTION, "scale"), pl.String),
-    "total": pl.Float64,
-    "weight": pl.Float64,
-}
 
 
 def _differences(before: _Side, after: _Side, bootstrap: Bootstrap, *, drawn: bool) -> pl.DataFrame:

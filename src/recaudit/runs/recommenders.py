@@ -26,6 +26,10 @@ class Model:
     """Whether it was put beside the others for comparison, and nobody asked for it."""
 
 
+IMPERSONAL = ("top-pop", "random")
+"""The kinds of models that do not personalise: what every other model has to beat."""
+
+
 def floors(models: tuple[Model, ...]) -> tuple[Model, ...]:
     """What every number is compared with: a random and a most-popular recommender, where the models have none."""
     wanted = (Model("Random", "random", Random(), floor=True), Model("Most popular", "top-pop", TopPop(), floor=True))

@@ -15,7 +15,8 @@ from math import asin, hypot, inf, log, pi, sqrt
 from statistics import NormalDist
 from typing import NamedTuple, Self, final
 
-from recaudit.report.kit.numbers import FEWEST_USERS, Estimate, count, plural
+from recaudit.metrics.intervals import FEWEST_USERS
+from recaudit.report.kit.numbers import Estimate, count, plural
 
 LARGEST = pi
 """Cohen's h of everything against nothing. No distance counts as larger: where everybody is the same there is no

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, final
 
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.metrics.metric import Metric
 from recaudit.status import Status
 
 NOT_AVAILABLE = "n/a"
-FEWEST_USERS = 30
-"""Nothing that rests on fewer users is a finding: a handful of people says little about others, and the interval
-around their mean is too narrow or too wide by luck. Tables have the number all the same, with how many they are."""
 
 _NAMED = 3
 """How many of a long list a sentence names."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +11,7 @@ import altair as alt
 import polars as pl
 
 from recaudit.audits.mitigation.definitions import CHANGING
+from recaudit.metrics.groupings import told_names
 from recaudit.metrics.numbers import minus
 from recaudit.metrics.tables import GROUP_SCHEMA, SERIES_SCHEMA
 from recaudit.report.evidence import QUALITY, Evidence
@@ -103,9 +103,10 @@ class Levers:
     def groups(self) -> NumberTable | None:
         """The change of ranking quality by group of users, a column for each lever; None where nobody is grouped."""
         found: dict[str, dict[str, TableCell]] = {}
+        slices = self.people.group_by("by", maintain_order=True)
+        names = {by[0]: told_names(own["group"].unique(maintain_order=True).to_list()) for by, own in slices}
         for row in self.people.drop_nulls("value").iter_rows(named=True):
-            # Numbers that only keep groups in order are no part of their names.
-            name = f"{row['by']}: {re.sub(r'^[0-9]+: ', '', row['group'])}"
+            name = f"{row['by']}: {names[row['by']][row['group']]}"
             change = self._change(row, row)
             found.setdefault(name, {})[row["over"]] = TableCell(change.difference, change.interval, few=change.few)
         rows = [TableRow(name, [own.get(lever, cell(None)) for lever in self.names]) for name, own in found.items()]

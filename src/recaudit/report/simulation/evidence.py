@@ -21,9 +21,9 @@ from recaudit.arrays import FloatArray
 from recaudit.errors import InputError
 from recaudit.metrics.metric import Metric
 from recaudit.registry import MODELS
-from recaudit.report.evidence import IMPERSONAL
 from recaudit.report.kit.numbers import Estimate, finite, listing, plural, verb
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, term
+from recaudit.runs.recommenders import IMPERSONAL
 from recaudit.simulate.loop.simulation import Comparison, Simulation, interval
 from recaudit.simulate.offline.comparison import OfflineOnline, rank_correlation
 from recaudit.simulate.worlds.scenarios import Oracle

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, final
+from typing import Annotated, Literal, Self, final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
 
 from recaudit.audits.audit import definitions
 from recaudit.errors import InputError, did_you_mean
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.registry import AUDITS
 from recaudit.runs.toml_files import parse_toml, read_toml
-from recaudit.specification import Count, Number, Specification, mistake, mistakes
+from recaudit.specification import Called, Count, Number, mistake
 
 BOUNDS = ("at_least", "at_most")
 """What a number of the run itself is held to."""
@@ -43,20 +44,8 @@ Margin = Annotated[float | str, PlainValidator(_margin)]
 Level = Annotated[float | Literal["gate"] | None, PlainValidator(_level)]
 
 
-class _Written(Specification):
-    """Made by a call or from a table: both name the first, or each, mistake."""
-
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except ValidationError as error:
-            raise mistakes(error)[0] from None
-
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # tables are validated as a whole
-
-
 @final
-class Rule(_Written):
+class Rule(Called):
     """What one number must hold to: exactly one of the bounds and margins is set.
 
     A bound is held against the number as the run has it. A margin is held against the baseline's number: the rule is
@@ -84,7 +73,7 @@ class Rule(_Written):
     """A grouping: one question for each of its groups."""
     group: str | None = None
     """One group of the grouping alone."""
-    people: Count = 30
+    people: Count = FEWEST_USERS
     """A number that stands on fewer users is not decided about."""
     confidence: Level = None
     """A level of its own: the rule is judged alone, outside the gate's family. A bound without one is held against the
@@ -184,7 +173,7 @@ def _some(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 
 
 @final
-class Gate(_Written):
+class Gate(Called):
     """What a run must hold to before its models are released."""
 
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95

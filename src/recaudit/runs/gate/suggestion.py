@@ -13,6 +13,7 @@ from recaudit.errors import InputError
 from recaudit.runs.folder import Run
 from recaudit.runs.gate.evidence import failures, rows_of, standard_error
 from recaudit.runs.gate.rules import Gate, Rule
+from recaudit.runs.recommenders import IMPERSONAL
 from recaudit.status import Status
 
 QUALITY = ("ndcg", "recall", "rmse")
@@ -21,8 +22,6 @@ OTHERS = ("coverage", "gini", "calibration_kl", "folding", "discovery", "instabi
 """What a release may harm without anybody seeing it in the accuracy."""
 SMALLEST, LARGEST = 2, 5
 """The margin, in percent of the baseline: the standard error of the number, within these."""
-IMPERSONAL = ("top-pop", "random")
-"""The kinds of models that others should be better than."""
 
 
 def suggested(run: Run) -> str:
