@@ -136,6 +136,7 @@ def test_public_names() -> None:
         "simulate",
         "solvers",
         "splits",
+        "studies",
         "sweep_beta",
         "sweep_horizon",
         "testing",

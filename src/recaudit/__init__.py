@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from recaudit import runs as runs
     from recaudit import simulate as simulate
     from recaudit import solvers as solvers
+    from recaudit import studies as studies
     from recaudit import testing as testing
     from recaudit.audits.agency.audit import Agency as Agency
     from recaudit.audits.agency.audit import agency as agency
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
 
 _ROOMS = (
     *("audits", "data", "engines", "errors", "interventions", "metrics", "models", "policies", "registry", "report"),
-    *("runs", "simulate", "solvers", "testing"),
+    *("runs", "simulate", "solvers", "studies", "testing"),
 )
 _NAMES = {
     "audits.agency.audit": ("Agency", "agency"),

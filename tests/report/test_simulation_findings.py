@@ -9,7 +9,7 @@ import pytest
 
 from recaudit.registry import MODELS
 from recaudit.report.kit.claims import Finding
-from recaudit.report.simulation.evidence import Arena, Study
+from recaudit.report.simulation.evidence import Arena, SimulationStudy
 from recaudit.report.simulation.findings import (
     explored,
     foreseen,
@@ -25,12 +25,12 @@ from recaudit.simulate.worlds.scenarios import Oracle
 from report.crafted_simulations import Told, graded, study_of
 
 POWER = {"kind": "power", "power": 2.0}
-Question = Callable[[Study, Arena], Iterator[Finding]]
+Question = Callable[[SimulationStudy, Arena], Iterator[Finding]]
 
 
 def answered(question: Question, result: OfflineOnline) -> tuple[str, str]:
     """What is claimed of the first environment, and the numbers."""
-    study = Study.of(result)
+    study = SimulationStudy.of(result)
     (finding,) = question(study, study.main)
     return finding.claim, finding.detail.replace("\N{MINUS SIGN}", "-")
 
@@ -92,16 +92,16 @@ class TestWhatWasForeseen:
             settings = {**own.simulation.settings, "recommender": {"kind": name}}
             own.simulation = replace(own.simulation, settings=settings)
             wild[f"{name} wild"] = Told([1.0, 1.1, 1.0], own.ndcg, own.rmse, settings={"kind": name}, policy=POWER)
-        alone, both = (Study.of(study_of(each)).main for each in (told, told | wild))
+        alone, both = (SimulationStudy.of(study_of(each)).main for each in (told, told | wild))
         assert both.correlations["ndcg"].recommenders == 7
         assert both.correlations["ndcg"].estimate.value == alone.correlations["ndcg"].estimate.value
         assert most_misjudged(both) is None
         # Where nobody shows the highest scores, the first policy stands for its recommender.
-        assert Study.of(study_of(wild)).main.correlations["ndcg"].recommenders == 7
+        assert SimulationStudy.of(study_of(wild)).main.correlations["ndcg"].recommenders == 7
 
     def test_a_recommender_without_numbers_is_left_out_of_the_order(self) -> None:
         told = graded() | {"Silent": Told([None, None, None]), "Unmeasured": Told([3.0, 3.0, 3.0], [], [])}
-        own = Study.of(study_of(told)).main.correlations["ndcg"]
+        own = SimulationStudy.of(study_of(told)).main.correlations["ndcg"]
         assert own.recommenders == 7
         assert own.estimate.value == pytest.approx(1)
 
@@ -115,7 +115,7 @@ class TestWhoIsMisjudged:
 
     def test_by_places_and_by_a_pair_that_turns_round(self) -> None:
         result = study_of(self.told)
-        most = most_misjudged(Study.of(result).main)
+        most = most_misjudged(SimulationStudy.of(result).main)
         assert most is not None
         assert (most.name, most.metric, most.offline, most.online, most.other) == ("Liked", "ndcg", 3, 1, "Measured")
         claim, detail = answered(misjudged, result)
@@ -130,19 +130,19 @@ class TestWhoIsMisjudged:
         assert detail == "No two recommenders change their order beyond chance, though."
 
     def test_nobody(self) -> None:
-        assert most_misjudged(Study.of(study_of(graded())).main) is None
+        assert most_misjudged(SimulationStudy.of(study_of(graded())).main) is None
 
 
 class TestTastes:
     def test_where_nobody_changed(self) -> None:
         still = {"A": Told([3.0, 3.1]), "B": Told([2.0, 2.1])}
-        (finding,) = unmoved(Study.of(study_of(still, still)))
+        (finding,) = unmoved(SimulationStudy.of(study_of(still, still)))
         assert finding.claim == "Nobody's tastes moved in place 1 and place 2"
 
     def test_with_whom_they_moved_most(self) -> None:
         result = study_of({"A": Told([3.0, 3.1], drift=0.5), "B": Told([2.0, 2.1], drift=0.1)})
         assert answered(moved, result)[0] == "Tastes in place 1 moved most with A"
-        assert list(unmoved(Study.of(result))) == []
+        assert list(unmoved(SimulationStudy.of(result))) == []
 
     def test_a_difference_that_may_be_chance(self) -> None:
         result = study_of({"A": Told([3.0, 3.1], drift=0.5), "B": Told([2.0, 2.1], drift=0.5)})
@@ -172,7 +172,7 @@ class TestExploring:
 
     def test_the_last_ratings_count(self) -> None:
         # 20 ratings a trial: the last 10 are those of the last two of four steps, half a point above the mean.
-        study = Study.of(study_of({"A": Told([3.0, 3.2], climb=0.5), "B": Told([3.0, 3.0])}))
+        study = SimulationStudy.of(study_of({"A": Told([3.0, 3.2], climb=0.5), "B": Told([3.0, 3.0])}))
         assert study.main.last == 10
         assert study.main.estimates["A", "final_mean_rating"].value == pytest.approx(3.6)
 
@@ -181,7 +181,7 @@ class TestHeadlines:
     def test_each_says_where_it_is_from(self) -> None:
         numbers = ([0.7, 0.71], [1.2, 1.21])
         other = {"A": Told([3.0, 3.1], drift=0.5), "B": Told([2.0, 2.1], *numbers, drift=0.1)}
-        first, ndcg, rmse, standing, tastes = headlines_of(Study.of(study_of(graded(), other)))
+        first, ndcg, rmse, standing, tastes = headlines_of(SimulationStudy.of(study_of(graded(), other)))
         assert (first.value, ndcg.value, rmse.value) == ("4.210", "1.000", "\N{MINUS SIGN}1.000")
         assert first.meaning == (
             "What M6 showed in place 1: 0.200 [0.200, 0.200] more than M5, the next. The best elsewhere: A."
@@ -194,11 +194,11 @@ class TestHeadlines:
         assert standing.meaning.endswith("in place 1.")
         assert tastes.value == "0.502"
         assert "until the end of place 2 with A" in tastes.meaning
-        still = headlines_of(Study.of(study_of(graded(), graded())))[4]
+        still = headlines_of(SimulationStudy.of(study_of(graded(), graded())))[4]
         assert (still.value, still.meaning) == ("not at all", "Nobody's tastes changed in place 1 and place 2.")
 
     def test_what_may_be_chance(self) -> None:
         noisy = study_of({"A": Told([3.0, 4.0], [0.8, 0.9]), "B": Told([3.9, 3.0], [0.9, 0.8]), "C": Told([3.0, 3.1])})
-        first, ndcg, *_ = headlines_of(Study.of(noisy))
+        first, ndcg, *_ = headlines_of(SimulationStudy.of(noisy))
         assert first.meaning.endswith("the next, which may be chance.")
         assert "It may be chance" in ndcg.meaning

@@ -14,7 +14,7 @@ from recaudit.audits.audit import definitions
 from recaudit.errors import InputError
 from recaudit.registry import MODELS
 from recaudit.report.kit.charts import edge_levels, label_sides
-from recaudit.report.simulation.evidence import Study
+from recaudit.report.simulation.evidence import SimulationStudy
 from recaudit.report.simulation.page import render_simulation, write_simulation
 from recaudit.simulate.loop.run import WithPolicy
 from recaudit.simulate.loop.simulation import MEASURES, Simulation
@@ -22,7 +22,7 @@ from recaudit.simulate.loop.trial import AUDIT_SCHEMA
 from recaudit.simulate.offline.comparison import offline_online
 from recaudit.simulate.offline.cross_validation import GridSearch
 from recaudit.simulate.worlds.scenarios import Oracle, paper
-from recaudit.studies.reclab import PUBLISHED
+from recaudit.studies.reclab.published import PUBLISHED
 from report.crafted_simulations import Told, graded, study_of
 from report.test_page import HOSTILE, Page
 
@@ -40,7 +40,7 @@ class TestOneTrial:
             assert word not in text
 
     def test_has_no_intervals(self) -> None:
-        arena = Study.of(self.result).main
+        arena = SimulationStudy.of(self.result).main
         assert arena.estimates["M0", "mean_rating"].interval == ""
         assert not any(own.beyond_chance or own.estimate.interval for own in arena.correlations.values())
 
@@ -53,7 +53,7 @@ class TestInterrupted:
             half.simulation.steps.filter((pl.col("trial") < 2) | (pl.col("step") < 2)),
             half.simulation.audits,
         )
-        study = Study.of(study_of({"Whole": Told([4.0, 4.1, 9.0]), "Half": half}))
+        study = SimulationStudy.of(study_of({"Whole": Told([4.0, 4.1, 9.0]), "Half": half}))
         assert study.main.trials == 2
         assert study.main.estimates["Whole", "mean_rating"].value == pytest.approx(4.05)
         assert study.notes == (
@@ -63,7 +63,7 @@ class TestInterrupted:
     def test_whoever_has_not_finished_a_trial_is_named_and_left_out(self) -> None:
         late = Told([3.0], steps=2)
         result = study_of({"A": Told([4.0, 4.1]), "B": Told([3.0, 3.1]), "Late": late})
-        assert Study.of(result).recommenders == ("A", "B")
+        assert SimulationStudy.of(result).recommenders == ("A", "B")
         assert "place 1: Late has not finished the trials" in Page(render_simulation(result)).text
 
     def test_an_environment_without_a_finished_trial(self) -> None:
@@ -72,7 +72,7 @@ class TestInterrupted:
 
     def test_nothing_finished_at_all(self) -> None:
         with pytest.raises(InputError, match="at least one finished trial"):
-            Study.of(study_of({"A": Told([])}))
+            SimulationStudy.of(study_of({"A": Told([])}))
 
     def test_without_metrics_on_the_log(self) -> None:
         result = study_of({"A": Told([4.0, 4.1], [], []), "B": Told([3.0, 3.1], [], [])})
@@ -107,7 +107,7 @@ class TestCharts:
 
     def test_curves_take_steps_together_and_pool_their_ratings(self) -> None:
         told = Told([3.0, 3.0], steps=120, climb=0.01)
-        study = Study.of(study_of({"A": told, "B": Told([3.0, 3.0], steps=120)}))
+        study = SimulationStudy.of(study_of({"A": told, "B": Told([3.0, 3.0], steps=120)}))
         curve = study.main.curve("A", "mean_rating")
         assert study.main.stride == 3
         assert len(curve) == 40
@@ -129,8 +129,10 @@ class TestCharts:
             if str(row.get("told", "")).startswith("published: 0.7 and")
         ]
         assert [(row["recommender"], row["x"], row["y"]) for row in rings[:1]] == [("M2", 0.7, 4.0)]
-        assert Study.of(study_of(graded()), published).main.correlations["ndcg"].published == pytest.approx(1)
-        assert Study.of(study_of(graded()), published).main.correlations["rmse"].published is None  # all the same
+        assert SimulationStudy.of(study_of(graded()), published).main.correlations["ndcg"].published == pytest.approx(1)
+        assert (
+            SimulationStudy.of(study_of(graded()), published).main.correlations["rmse"].published is None
+        )  # all the same
 
     def test_labels_get_out_of_each_others_way(self) -> None:
         sides = label_sides({"first": (0.5, 0.5), "second": (0.52, 0.5)})

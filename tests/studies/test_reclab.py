@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from recaudit import simulate
-from recaudit.studies.reclab import PUBLISHED, published_beside
+from recaudit.studies.reclab.published import PUBLISHED, published_beside
 
 
 @pytest.mark.parametrize(

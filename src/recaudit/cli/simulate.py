@@ -81,7 +81,7 @@ def simulate(
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
-    from recaudit.studies.reclab import published_beside
+    from recaudit.studies.reclab.published import published_beside
 
     folder = out or Path("runs") / config.stem
     configuration = read_simulation(config)

@@ -15,7 +15,7 @@ from recaudit.errors import DamagedError, InputError
 MANIFEST = "manifest.json"
 
 Fault = Literal["damaged", "missing"]
-Kind = Literal["audit", "simulation", "comparison", "study", "trial", "result"]
+Kind = Literal["audit", "simulation", "comparison", "study", "trial", "result", "experiments"]
 KINDS: dict[Kind, str] = {
     "audit": "an audit",
     "simulation": "a simulation",
@@ -23,6 +23,7 @@ KINDS: dict[Kind, str] = {
     "study": "a simulation study",
     "trial": "a trial",
     "result": "a result",
+    "experiments": "a study",
 }
 """The kinds of run folders, in words."""
 

@@ -1,1 +1,19 @@
-"""The papers' tables, to put ours beside theirs."""
+"""The papers' tables and figures, ours beside theirs; and the same for a question of one's own."""
+
+from recaudit.studies.reading import Agreement, Published, Quantity, StudyRow, StudyTable
+from recaudit.studies.running import StudyReport, run
+from recaudit.studies.study import Experiment, Results, Size, Study
+
+__all__ = [
+    "Agreement",
+    "Experiment",
+    "Published",
+    "Quantity",
+    "Results",
+    "Size",
+    "Study",
+    "StudyReport",
+    "StudyRow",
+    "StudyTable",
+    "run",
+]

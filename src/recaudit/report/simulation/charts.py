@@ -12,7 +12,7 @@ import polars as pl
 from recaudit.metrics.metric import Metric
 from recaudit.report.kit import charts as kit
 from recaudit.report.kit.numbers import Estimate
-from recaudit.report.simulation.evidence import Arena, Study
+from recaudit.report.simulation.evidence import Arena, SimulationStudy
 from recaudit.report.simulation.terms import term
 
 FAR = 4.0
@@ -24,14 +24,14 @@ _PLOT = 320
 Ends = tuple[float, float]
 
 
-def recommender_color(study: Study, name: str) -> str:
+def recommender_color(study: SimulationStudy, name: str) -> str:
     """A colour for each; those that are there for comparison have none."""
     if name in study.references:
         return kit.INK if name in {arena.oracle for arena in study.arenas} else kit.MUTED
     return kit.series_color(study.recommenders.index(name))
 
 
-def color_scale(study: Study, names: Sequence[str]) -> alt.Scale:
+def color_scale(study: SimulationStudy, names: Sequence[str]) -> alt.Scale:
     """The colours of these recommenders."""
     return alt.Scale(domain=list(names), range=[recommender_color(study, name) for name in names])
 
@@ -43,7 +43,7 @@ def far_off(known: dict[str, Estimate]) -> dict[str, Estimate]:
 
 
 def against_rating(
-    study: Study, arena: Arena, measure: str, title: str, heading: str, rating: str = "mean_rating"
+    study: SimulationStudy, arena: Arena, measure: str, title: str, heading: str, rating: str = "mean_rating"
 ) -> kit.Figure | None:
     """A measure to the right, the mean rating upwards: a point for each recommender; what was published is hollow."""
     rated, right, high = study.label("mean_rating"), arena.known(measure), arena.known(rating)
@@ -119,7 +119,7 @@ def _rings(rows: kit.Rows, beside: kit.Rows, x: alt.X, y: alt.Y, color: alt.Colo
     ]
 
 
-def correlations(study: Study, metric: str) -> kit.Figure | None:
+def correlations(study: SimulationStudy, metric: str) -> kit.Figure | None:
     """Spearman of a metric on the log with the mean rating, for each environment (Figure 4); one alone is a number."""
     rows: kit.Rows = [
         {"environment": arena.name, **kit.drawn(found.estimate), "published": found.published}
@@ -145,7 +145,7 @@ def correlations(study: Study, metric: str) -> kit.Figure | None:
     return kit.figure(f"{label} and mean rating", about, kit.height_of(max(2, len(rows))), *layers)
 
 
-def known_people(study: Study, arena: Arena) -> kit.Figure | None:
+def known_people(study: SimulationStudy, arena: Arena) -> kit.Figure | None:
     """How well each recommender knows everybody at the end, best first (Figure 5, middle)."""
     known = arena.known("population_rmse")
     if len(known) < 2:
@@ -199,7 +199,9 @@ _DASHES = ([1, 0], [6, 3], [2, 2])
 """Of the first recommenders, of those after the last colour, and so on."""
 
 
-def over_time(study: Study, arena: Arena, measure: str, heading: str, *, zero: bool = False) -> kit.Figure | None:
+def over_time(
+    study: SimulationStudy, arena: Arena, measure: str, heading: str, *, zero: bool = False
+) -> kit.Figure | None:
     """One measure along the steps; whose error is far off is left out."""
     known = arena.known(measure)
     off = far_off(known) if measure == "shown_rmse" else {}
@@ -208,7 +210,13 @@ def over_time(study: Study, arena: Arena, measure: str, heading: str, *, zero: b
 
 
 def drawn_curves(
-    study: Study, arena: Arena, curves: Mapping[str, pl.DataFrame], metric: Metric, heading: str, *, zero: bool = False
+    study: SimulationStudy,
+    arena: Arena,
+    curves: Mapping[str, pl.DataFrame],
+    metric: Metric,
+    heading: str,
+    *,
+    zero: bool = False,
 ) -> kit.Figure | None:
     """A line and a band for each recommender (step, value, lower, upper); names can be clicked. None with one step."""
     rows: kit.Rows = [
@@ -244,7 +252,7 @@ def drawn_curves(
     return kit.figure(heading, f"{metric.titled()} along the steps in {arena.name}: {'; '.join(ends)}.", 300, *layers)
 
 
-def _dash(study: Study, name: str) -> list[int]:
+def _dash(study: SimulationStudy, name: str) -> list[int]:
     """Solid for the first eight; whoever shares a colour has a line of its own kind."""
     if name in study.references:
         others = [own for own in study.references if recommender_color(study, own) != kit.INK]

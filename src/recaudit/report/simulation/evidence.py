@@ -172,7 +172,7 @@ class Arena:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Study:
+class SimulationStudy:
     """All environments."""
 
     arenas: tuple[Arena, ...]
@@ -184,7 +184,7 @@ class Study:
     """What is not finished, and whose tuning ended at an edge, in sentences."""
 
     @classmethod
-    def of(cls, result: OfflineOnline, published: Published | None = None) -> Study:
+    def of(cls, result: OfflineOnline, published: Published | None = None) -> SimulationStudy:
         """Take what is finished, and measure it."""
         found = {name: _finished(name, comparison) for name, comparison in result.comparisons.items()}
         parts = {name: part for name, part in found.items() if part is not None}

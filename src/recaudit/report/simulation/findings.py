@@ -12,7 +12,7 @@ from typing import final
 
 from recaudit.report.kit.claims import Finding, Headline
 from recaudit.report.kit.numbers import NOT_AVAILABLE, Estimate, listing, ordinal, plural, verb
-from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, Study
+from recaudit.report.simulation.evidence import CHANCE, Arena, Correlation, SimulationStudy
 from recaudit.report.simulation.terms import OFFLINE, term
 
 FAR_APART = 2
@@ -26,14 +26,14 @@ _STRENGTHS = (
 """From which agreement on it is called what."""
 
 
-def findings_of(study: Study) -> list[Finding]:
+def findings_of(study: SimulationStudy) -> list[Finding]:
     """Everything that the study has to say, question by question."""
     questions = (liked_best, foreseen, misjudged, explored, moved)
     found = [finding for question in questions for arena in study.arenas for finding in question(study, arena)]
     return [*found, *unmoved(study)]
 
 
-def liked_best(study: Study, arena: Arena) -> Iterator[Finding]:
+def liked_best(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     """Who comes first, and by how much over the next?"""
     ranked, liked = arena.ranked("mean_rating", oracle=False), arena.known("mean_rating")
     if len(ranked) < 2:
@@ -62,7 +62,7 @@ def _ends_of_the_scale(arena: Arena, liked: dict[str, Estimate]) -> str:
     return f"{told} Without personalising: {listing(others)}." if others else told
 
 
-def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
+def foreseen(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     """Did metrics on the log foresee the order?"""
     found = {metric: own for metric, own in arena.correlations.items() if own.estimate.value is not None}
     if not found:
@@ -84,7 +84,7 @@ def foreseen(study: Study, arena: Arena) -> Iterator[Finding]:
     yield Finding(claim, detail, arena.anchor)
 
 
-def _verdicts(study: Study, found: dict[str, Correlation]) -> str:
+def _verdicts(study: SimulationStudy, found: dict[str, Correlation]) -> str:
     """What can be said of each metric; those of which the same can be said share the words."""
     said: dict[str, list[str]] = {}
     for metric, own in found.items():
@@ -148,7 +148,7 @@ def _turned(arena: Arena, metric: str, name: str, others: list[str]) -> str | No
     return max(turned, key=lambda other: turned[other], default=None)
 
 
-def misjudged(study: Study, arena: Arena) -> Iterator[Finding]:
+def misjudged(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     """Whose order differs most between the log and people?"""
     most = most_misjudged(arena)
     if most is None or (most.other is None and abs(most.offline - most.online) < FAR_APART):
@@ -168,7 +168,7 @@ def misjudged(study: Study, arena: Arena) -> Iterator[Finding]:
     yield Finding(claim, detail, arena.anchor)
 
 
-def explored(study: Study, arena: Arena) -> Iterator[Finding]:
+def explored(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     """Does it pay to show something else than the highest score?"""
     for greedy, others in arena.explorers.items():
         gains = {name: arena.difference(name, greedy, "final_mean_rating") for name in others}
@@ -195,7 +195,7 @@ def explored(study: Study, arena: Arena) -> Iterator[Finding]:
         yield Finding(claim, detail, arena.anchor)
 
 
-def moved(study: Study, arena: Arena) -> Iterator[Finding]:
+def moved(study: SimulationStudy, arena: Arena) -> Iterator[Finding]:
     """Did tastes move, and with whom most?"""
     drift = arena.known("drift")
     if not arena.drifts:
@@ -212,7 +212,7 @@ def moved(study: Study, arena: Arena) -> Iterator[Finding]:
     yield Finding(claim, f"{detail}.", arena.anchor)
 
 
-def unmoved(study: Study) -> Iterator[Finding]:
+def unmoved(study: SimulationStudy) -> Iterator[Finding]:
     """Where did nobody change?"""
     still = [arena for arena in study.arenas if arena.known("drift") and not arena.drifts]
     if still:
@@ -221,12 +221,12 @@ def unmoved(study: Study) -> Iterator[Finding]:
         yield Finding(f"Nobody's tastes moved in {listing(names)}", detail, still[0].anchor)
 
 
-def headlines_of(study: Study) -> list[Headline]:
+def headlines_of(study: SimulationStudy) -> list[Headline]:
     """Exactly five: who is liked best, do nDCG and RMSE foresee the order, whom do they misjudge, did tastes move."""
     return [_liked(study), _foreseen(study, "ndcg"), _foreseen(study, "rmse"), _misjudged(study), _moved(study)]
 
 
-def _liked(study: Study) -> Headline:
+def _liked(study: SimulationStudy) -> Headline:
     title, arena = "Mean rating of the best", study.main
     ranked, liked = arena.ranked("mean_rating", oracle=False), arena.known("mean_rating")
     if not ranked:
@@ -243,7 +243,7 @@ def _liked(study: Study) -> Headline:
     return Headline(title, liked[first].text, f"{meaning}.", "mean_rating", liked[first].interval)
 
 
-def _foreseen(study: Study, metric: str) -> Headline:
+def _foreseen(study: SimulationStudy, metric: str) -> Headline:
     own, label = study.main.correlations[metric], study.label(metric)
     title = f"Does {label} foresee the order?"
     if own.estimate.value is None:
@@ -260,7 +260,7 @@ def _foreseen(study: Study, metric: str) -> Headline:
     return Headline(title, own.estimate.text, meaning, "spearman", own.estimate.interval)
 
 
-def _misjudged(study: Study) -> Headline:
+def _misjudged(study: SimulationStudy) -> Headline:
     title, most = "Standing that differs most", most_misjudged(study.main)
     if most is None:
         meaning = f"Offline metrics and people put everybody in the same place in {study.main.name}."
@@ -271,7 +271,7 @@ def _misjudged(study: Study) -> Headline:
     return Headline(title, f"{ordinal(most.offline)} → {ordinal(most.online)}", meaning, most.metric)
 
 
-def _moved(study: Study) -> Headline:
+def _moved(study: SimulationStudy) -> Headline:
     """Of all environments: where they moved most."""
     title = "How far tastes moved"
     drift = {(arena.name, name): own for arena in study.arenas for name, own in arena.known("drift").items()}

@@ -17,7 +17,15 @@ from recaudit.report.kit.comparisons import Mark, NumberTable, Overview, TableCe
 from recaudit.report.kit.document import rendered
 from recaudit.report.kit.numbers import listing, plural, written
 from recaudit.report.simulation import charts
-from recaudit.report.simulation.evidence import LAST, Arena, Correlation, Published, Study, estimated, with_intervals
+from recaudit.report.simulation.evidence import (
+    LAST,
+    Arena,
+    Correlation,
+    Published,
+    SimulationStudy,
+    estimated,
+    with_intervals,
+)
 from recaudit.report.simulation.findings import findings_of, headlines_of, p_value_text
 from recaudit.report.simulation.terms import OFFLINE, ONLINE, TERMS, term
 from recaudit.simulate.offline.comparison import OfflineOnline
@@ -37,7 +45,7 @@ def write_simulation(
 
 def render_simulation(result: OfflineOnline, *, title: str = TITLE, published: Published | None = None) -> str:
     """The page as text. Of an interrupted study it shows what is finished, and says what is not."""
-    study = Study.of(result, published)
+    study = SimulationStudy.of(result, published)
     sections = [section_of(study, arena) for arena in study.arenas]
     overview = overview_of(study)
     measures = {name for own in sections for name in own["overview"].metrics}
@@ -78,7 +86,7 @@ _PARTS = (("recommender", ""), ("policy", {"kind": "top-1"}))
 """What a recommender is set by, and what stands where a simulation does not say."""
 
 
-def overview_of(study: Study) -> dict[str, Any] | None:
+def overview_of(study: SimulationStudy) -> dict[str, Any] | None:
     """Offline against online, over all environments; None where no order can be compared with another."""
     found = [own for arena in study.arenas for own in arena.correlations.values()]
     if all(own.estimate.value is None for own in found):
@@ -105,7 +113,7 @@ def _p_value(own: Correlation, trials: int) -> TableCell:
     return number_cell(own.p_value, lambda value: p_value_text(value).removeprefix("p ").removeprefix("= "))
 
 
-def section_of(study: Study, arena: Arena) -> dict[str, Any]:
+def section_of(study: SimulationStudy, arena: Arena) -> dict[str, Any]:
     """Everything that is known of one environment."""
     known = [measure for measure in (*OFFLINE, *ONLINE) if arena.known(measure)]
     measures = [measure for measure in known if measure != "drift" or arena.drifts]
@@ -177,14 +185,14 @@ def _mark(arena: Arena, name: str, measure: str) -> Mark:
     return "near" if gap.interval and not gap.above(0) and not gap.below(0) else ""
 
 
-def audits_of(study: Study, arena: Arena) -> list[dict[str, Any]]:
+def audits_of(study: SimulationStudy, arena: Arena) -> list[dict[str, Any]]:
     """Every audit that was asked of recommenders while they learned: step by step, and at the last step."""
     simulations = arena.comparison.simulations.items()
     table = pl.concat(own.audits.with_columns(recommender=pl.lit(name)) for name, own in simulations)
     return [_audit(study, arena, *part) for part in table.group_by("audit", maintain_order=True)]
 
 
-def _audit(study: Study, arena: Arena, audit: tuple[object, ...], table: pl.DataFrame) -> dict[str, Any]:
+def _audit(study: SimulationStudy, arena: Arena, audit: tuple[object, ...], table: pl.DataFrame) -> dict[str, Any]:
     names = [str(name) for name in table["metric"].drop_nulls().unique(maintain_order=True)]
     metrics = [definitions().get(name) or Metric(name, name, "", "", "", "neither") for name in names]
     figures = []
@@ -208,7 +216,7 @@ def _last(metric: Metric, rows: pl.DataFrame) -> TableCell:
     return cell(found, reason="no finite number came" if failed else "this recommender cannot be asked")
 
 
-def study_summary(study: Study) -> str:
+def study_summary(study: SimulationStudy) -> str:
     """What was run, in two sentences."""
     names = [arena.name for arena in study.arenas]
     where = f"of {listing(names)}" if len(names) < 4 else f"of {len(names)} environments"

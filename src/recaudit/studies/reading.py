@@ -1,0 +1,185 @@
+"""Ours beside theirs: what is printed, what we measured, and which change makes the printed number come out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf, isfinite
+from typing import final
+
+from recaudit.report.kit.charts import Figure
+
+
+class Agreement(StrEnum):
+    """How a row stands beside the paper."""
+
+    AGREES = "agrees"
+    EXPLAINED = "disagrees, explained"
+    OPEN = "disagrees, open"
+    NOT_PUBLISHED = "not published"
+    NOT_MEASURED = "not measured"
+
+
+@final
+@dataclass(frozen=True)
+class Quantity:
+    """A number and the interval around it."""
+
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+    over: str = ""
+    """What the interval is over, or how many the number stands on: "176 users", "10 trials"."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval; the number itself where it has none."""
+        known = (self.lower, self.upper)
+        low, high = (self.value if end is None or not isfinite(end) else end for end in known)
+        return low, high
+
+    def told(self, digits: int) -> str:
+        """As a person reads it."""
+        if not isfinite(self.value):
+            return "none"
+        low, high = self.ends
+        interval = f" [{low:.{digits}f}, {high:.{digits}f}]" if low < high else ""
+        return f"{self.value:.{digits}f}{interval}"
+
+
+@final
+@dataclass(frozen=True)
+class Published:
+    """What a paper prints: a number and how exact it is, or a direction; where its authors' number may lie."""
+
+    text: str
+    low: float = -inf
+    high: float = inf
+    value: float | None = None
+    direction: bool = False
+    """A claim about a region: ours has to lie inside it with its whole interval."""
+
+    @classmethod
+    def number(cls, text: str, error: float | None = None) -> Published:
+        """A printed number, exact to `error`, or to half a unit of its last digit."""
+        value = float(text)
+        error = 0.5 * 10.0 ** -len(text.partition(".")[2]) if error is None else error
+        return cls(text, value - error, value + error, value)
+
+    @classmethod
+    def interval(cls, text: str, low: float, high: float) -> Published:
+        """A printed number with a printed interval."""
+        return cls(f"{text} [{low:g}, {high:g}]", low, high, float(text))
+
+    @classmethod
+    def above(cls, low: float, text: str) -> Published:
+        """A claim that a number is larger; the text says it in the paper's words."""
+        return cls(text, low=low, direction=True)
+
+    @classmethod
+    def below(cls, high: float, text: str) -> Published:
+        """A claim that a number is smaller."""
+        return cls(text, high=high, direction=True)
+
+    @classmethod
+    def between(cls, low: float, high: float, text: str) -> Published:
+        """A claim that a number lies in a region, or one read off a plot."""
+        return cls(text, low, high, direction=True)
+
+    @classmethod
+    def nothing(cls, why: str = "in no text that we have") -> Published:
+        """No number to stand beside."""
+        return cls(why, inf, -inf)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to stand beside."""
+        return self.low <= self.high
+
+    def holds(self, ours: Quantity) -> bool:
+        """Whether ours agrees: the two intervals meet, or ours lies inside the region of a direction."""
+        low, high = ours.ends
+        return self.low <= low and high <= self.high if self.direction else low <= self.high and high >= self.low
+
+
+@final
+@dataclass(frozen=True)
+class StudyRow:
+    """One number or claim of a paper, and ours."""
+
+    name: str
+    published: Published
+    ours: Quantity | None
+    """By our protocol; None where it was not measured."""
+    variants: Mapping[str, Quantity] = field(default_factory=dict)
+    """The same with one thing changed, or with all changes up to one, by what was changed: the ladder."""
+    note: str = ""
+    """What else is known; why it was not measured."""
+    digits: int = 3
+
+    @property
+    def explaining(self) -> list[str]:
+        """The changes with which the printed number comes out."""
+        return [change for change, found in self.variants.items() if self.published.holds(found)]
+
+    @property
+    def agreement(self) -> Agreement:
+        """How it stands: an explanation is a change that was made, and with which the printed number came out."""
+        if self.ours is None or not isfinite(self.ours.value):
+            return Agreement.NOT_MEASURED
+        if not self.published.known:
+            return Agreement.NOT_PUBLISHED
+        if self.published.holds(self.ours):
+            return Agreement.AGREES
+        return Agreement.EXPLAINED if self.explaining else Agreement.OPEN
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the printed number."""
+        return None if self.ours is None or self.published.value is None else self.ours.value - self.published.value
+
+    @property
+    def told(self) -> str:
+        """Ours as a person reads it."""
+        return "n/a" if self.ours is None else self.ours.told(self.digits)
+
+    @property
+    def why(self) -> str:
+        """What explains a difference, and what else is known."""
+        said = self.note
+        if self.agreement is Agreement.EXPLAINED:
+            change = self.explaining[0]
+            said = f"{self.variants[change].told(self.digits)} with: {change}. {said}"
+        return said.strip()
+
+
+@final
+@dataclass(frozen=True)
+class StudyTable:
+    """One table or figure of a paper: its rows, its charts, and the ladder of what was changed."""
+
+    name: str
+    """Of its anchor and files: `table-4`."""
+    title: str
+    rows: tuple[StudyRow, ...]
+    text: str = ""
+    """What it is about, and what we did otherwise, in a few sentences."""
+    figures: tuple[Figure, ...] = ()
+
+    @property
+    def changes(self) -> list[str]:
+        """The rungs of its ladder, in order."""
+        return list(dict.fromkeys(change for row in self.rows for change in row.variants))
+
+    @property
+    def climbed(self) -> list[StudyRow]:
+        """The rows that have a ladder."""
+        return [row for row in self.rows if row.variants]
+
+
+def counted(tables: Iterable[StudyTable]) -> dict[Agreement, int]:
+    """How many rows stand how, in the order of the words."""
+    found = Counter(row.agreement for table in tables for row in table.rows)
+    return {mark: found[mark] for mark in Agreement}
