@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recaudit import __version__
-from recaudit.cli import audits, catalogue, check, compare, data, doctor, history, init, rerank, simulate, verify
+from recaudit.cli import audits, catalogue, check, compare, data, doctor, history, init, rerank, simulate, study, verify
 from recaudit.cli.messages import debugging
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ def _recaudit(
       recaudit audits                       what can be asked of a recommender
       recaudit rerank lists.parquet ...     lists that keep a user's interests in proportion
       recaudit simulate my.toml             recommenders that learn from those they recommend to
+      recaudit study reachability           the papers' tables, ours beside theirs
       recaudit verify runs/my               is a run folder as it was written?
       recaudit data list                    the data sets known by name
       recaudit doctor                       is everything here that is needed?
@@ -76,6 +77,7 @@ app.command("verify")(verify.verify)
 app.command("audits")(catalogue.audits)
 app.command("rerank")(rerank.rerank)
 app.command("simulate")(simulate.simulate)
+app.command("study")(study.study)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
 

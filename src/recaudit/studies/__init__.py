@@ -1,7 +1,8 @@
 """The papers' tables and figures, ours beside theirs; and the same for a question of one's own."""
 
 from recaudit.studies.reading import Agreement, Published, Quantity, StudyRow, StudyTable
-from recaudit.studies.running import StudyReport, run
+from recaudit.studies.report import StudyReport
+from recaudit.studies.running import run
 from recaudit.studies.study import Experiment, Results, Size, Study
 
 __all__ = [

@@ -40,13 +40,18 @@ class Quantity:
         low, high = (self.value if end is None or not isfinite(end) else end for end in known)
         return low, high
 
-    def told(self, digits: int) -> str:
-        """As a person reads it."""
-        if not isfinite(self.value):
-            return "none"
+    def short(self, digits: int) -> str:
+        """The number as a person reads it."""
+        return f"{self.value:.{digits}f}" if isfinite(self.value) else "none"
+
+    def interval(self, digits: int) -> str:
+        """The interval, where there is one."""
         low, high = self.ends
-        interval = f" [{low:.{digits}f}, {high:.{digits}f}]" if low < high else ""
-        return f"{self.value:.{digits}f}{interval}"
+        return f"[{low:.{digits}f}, {high:.{digits}f}]" if low < high else ""
+
+    def told(self, digits: int) -> str:
+        """Both."""
+        return f"{self.short(digits)} {self.interval(digits)}".rstrip()
 
 
 @final

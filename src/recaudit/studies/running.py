@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -17,74 +15,12 @@ from recaudit.data import datasets
 from recaudit.engines import Engine, Serial
 from recaudit.folders import Folder, Manifest, tell_lost, verify
 from recaudit.registry import STUDIES
-from recaudit.studies.reading import Agreement, StudyTable, counted
+from recaudit.studies.pages import FOLDERS, files_of
+from recaudit.studies.report import StudyReport
 from recaudit.studies.study import Experiment, Results, Size, Study
 from recaudit.version import __version__
 
 _KEPT = "experiments"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class StudyReport:
-    """A finished study: its tables beside the paper's, and what they were read from."""
-
-    study: Study
-    results: Results
-    seconds: dict[str, float] = field(default_factory=dict)
-    """How long each experiment took, by name."""
-
-    @cached_property
-    def tables(self) -> list[StudyTable]:
-        """A table or figure of the paper each."""
-        return self.study.tables(self.results)
-
-    @property
-    def notes(self) -> list[str]:
-        """What has to be known before any number is read."""
-        needed = dict.fromkeys(self.results.missing.values())
-        return [*self.study.notes(self.results), *(f"Not measured: {reason}." for reason in needed)]
-
-    @cached_property
-    def counts(self) -> dict[Agreement, int]:
-        """How many rows agree, are explained, are open."""
-        return counted(self.tables)
-
-    def frame(self) -> pl.DataFrame:
-        """One row a number or claim: printed, ours, interval, difference, how it stands and why."""
-        rows = [
-            {
-                "table": table.name,
-                "row": row.name,
-                "published": row.published.text,
-                "value": row.ours.value if row.ours else None,
-                "lower": row.ours.lower if row.ours else None,
-                "upper": row.ours.upper if row.ours else None,
-                "over": row.ours.over if row.ours else "",
-                "difference": row.difference,
-                "agreement": row.agreement.value,
-                "why": row.why,
-            }
-            for table in self.tables
-            for row in table.rows
-        ]
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-    def summary(self) -> str:
-        """Every row in a line, and how many stand how."""
-        lines = [f"{self.study.title} ({self.results.size})"]
-        for table in self.tables:
-            lines += ["", table.title]
-            lines += [
-                f"  {row.name}: published {row.published.text}, ours {row.told}: {row.agreement}" for row in table.rows
-            ]
-        return "\n".join([*lines, "", self.verdict])
-
-    @property
-    def verdict(self) -> str:
-        """How many rows stand how, in a sentence."""
-        known = [f"{n} {mark}" for mark, n in self.counts.items() if n]
-        return f"{sum(self.counts.values())} rows: {'; '.join(known)}."
 
 
 def run(
@@ -113,13 +49,13 @@ def run(
                 journal.add(one, *answer)
         if journal is not None:
             found = {one.name: journal.read(one) for one in made}
-        results = Results(
-            {name: table for name, (table, _) in found.items()},
-            missing,
-            {one.name: one.plan["settings"] for one in made},
-            size,
-        )
-        return StudyReport(own, results, {name: seconds for name, (_, seconds) in found.items()})
+        tables = {name: table for name, (table, _) in found.items()}
+        results = Results(tables, missing, {one.name: one.plan["settings"] for one in made}, size)
+        seconds = {name: own_seconds for name, (_, own_seconds) in found.items()}
+        report = StudyReport(own, results, seconds, None if journal is None else journal.folder.path)
+        if journal is not None:
+            journal.complete(report)
+        return report
 
 
 def _timed(experiment: Experiment) -> tuple[pl.DataFrame, float]:
@@ -162,6 +98,13 @@ class _Journal:
         record = {**self.folder.manifest.record, _KEPT: noted}
         self.folder.put({_file(experiment): table.write_parquet}, record=record)
 
+    def complete(self, report: StudyReport) -> None:
+        """Write the pages, and note that nothing is left to do."""
+        files = files_of(report)
+        former = [name for name in self.folder.manifest.files if name.split("/")[0] in FOLDERS]
+        self.folder.put(files, without=former)
+        self.folder.complete()
+
     def read(self, experiment: Experiment) -> tuple[pl.DataFrame, float]:
         table = pl.read_parquet(self.folder.checked(_file(experiment)), glob=False)
         return table, self._noted[experiment.name]["seconds"]
@@ -182,9 +125,8 @@ def _kept(path: Path | None, study: Study, size: Size, *, fresh: bool) -> Iterat
         folder.put(
             {}, without=[one.file for one in lost], status="running", record={**folder.manifest.record, "size": size}
         )
-        folder.sweep(_KEPT)
+        folder.sweep(_KEPT, *FOLDERS)
         yield _Journal(folder)
-        folder.complete()
 
 
 def _file(experiment: Experiment) -> str:

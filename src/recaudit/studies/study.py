@@ -88,6 +88,11 @@ class Study(ABC):
     paper: ClassVar[str] = ""
     """Whose numbers ours stand beside."""
 
+    @property
+    def arguments(self) -> str:
+        """What `recaudit study` is told to carry it out."""
+        return self.name
+
     @abstractmethod
     def experiments(self, size: Size) -> list[Experiment]:
         """What is measured at this size, in order; the same settings at two sizes are measured once."""

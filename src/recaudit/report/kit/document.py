@@ -17,7 +17,7 @@ import vl_convert
 from markupsafe import Markup
 
 from recaudit.metrics.numbers import chance, percent, times
-from recaudit.report.kit.charts import OTHERS, THEME
+from recaudit.report.kit.charts import OTHERS, THEME, Figure
 from recaudit.report.kit.numbers import count, duration, listing, plural, settings_line
 
 
@@ -30,6 +30,24 @@ def rendered(template: str, **content: Any) -> str:
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
     shared = {"style": Markup(_file("style.css")), "script": Markup(script), "content_policy": policy}
     return _environment().get_template(template).render(theme=THEME, others=OTHERS, **shared, **content)
+
+
+def picture(figure: Figure, width: int = 480) -> bytes:
+    """A chart as PNG, in the page's light colours, for where no script runs."""
+    spec = {**figure.spec, "width": width, "background": "var(--paper)"}
+    colored = re.sub(
+        r"var\((--[\w-]+)\)", lambda found: _light()[found[1]], json.dumps({"spec": spec, "config": THEME})
+    )
+    drawn = json.loads(colored)
+    made: bytes = vl_convert.vegalite_to_png(drawn["spec"], config=drawn["config"], scale=1.25)
+    return made
+
+
+@cache
+def _light() -> dict[str, str]:
+    """The colours of the style sheet, by name."""
+    first, _, _ = _file("style.css").partition("}")
+    return dict(re.findall(r"(--[\w-]+): ([^;]+);", first))
 
 
 def script_json(value: object) -> Markup:

@@ -1,0 +1,154 @@
+"""What a study leaves for readers says the same in every format, and is text whatever names are in it."""
+
+from __future__ import annotations
+
+import struct
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recaudit.studies import (
+    Experiment,
+    Published,
+    Quantity,
+    Results,
+    Size,
+    Study,
+    StudyReport,
+    StudyRow,
+    StudyTable,
+    figures,
+    run,
+)
+from recaudit.studies.pages import latex
+
+HOSTILE = "a|b *c* <script>alert(1)</script> & 50% $x_1^2$ \\end{tabular} `d` [e](f)"
+
+
+def nothing(number: int) -> pl.DataFrame:
+    return pl.DataFrame({"number": [number]})
+
+
+class Crafted(Study):
+    """Rows of every kind, under any name."""
+
+    name, title, paper = "crafted", "A crafted study", "Nobody (2020)."
+
+    def __init__(self, word: str = "plain") -> None:
+        self.word = word
+
+    def experiments(self, size: Size) -> list[Experiment]:
+        return [Experiment("first", nothing, {"number": 1}), Experiment("second", nothing, {"number": 2})]
+
+    def notes(self, results: Results) -> list[str]:
+        return [f"Noted: {self.word}"]
+
+    def tables(self, results: Results) -> list[StudyTable]:
+        ladder = {f"box of {self.word}": Quantity(0.9), "and their model": Quantity(0.83, 0.82, 0.84, "9 users")}
+        rows = (
+            StudyRow(self.word, Published.number("0.827"), Quantity(0.96, 0.95, 0.97, "6 users"), ladder),
+            StudyRow("a claim", Published.above(0, "it rises"), Quantity(0.2, 0.1, 0.3)),
+            StudyRow("not here", Published.number("0.1"), None, note="no data"),
+        )
+        points = pl.DataFrame({"x": [1.0, 2.0] * 2, "y": [1.0, 2.0, 3.0, 4.0], "who": [self.word] * 2 + ["b"] * 2})
+        drawn = figures.lines("Lines", points, "x", "y", "who", x_title="x", y_title="y", published={"b": [(1, 2)]})
+        return [
+            StudyTable("table-1", f"Table 1: {self.word}", rows, "About it.", (drawn,)),
+            StudyTable("empty", "Empty", ()),
+        ]
+
+
+def carried_out(path: Path, word: str = "plain") -> StudyReport:
+    return run(Crafted(word), out=path)
+
+
+class Shape(HTMLParser):
+    """The elements of a page, in order, and its texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.elements.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_folder_has_everything(tmp_path: Path) -> None:
+    report = carried_out(tmp_path)
+    assert report.page == tmp_path / "report.html"
+    tables = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert tables == {f"{name}.{kind}" for name in ("table-1", "table-1-ladder", "empty") for kind in ("csv", "tex")}
+    picture = (tmp_path / "pictures" / "table-1-1.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert struct.unpack(">I", picture[16:20])[0] > 400
+
+
+def test_numbers_are_numbers_in_the_files(tmp_path: Path) -> None:
+    report = carried_out(tmp_path)
+    rows = pl.read_csv(tmp_path / "tables" / "table-1.csv")
+    assert rows["value"].to_list() == [0.96, 0.2, None]
+    assert rows["agreement"].to_list() == ["disagrees, explained", "agrees", "not measured"]
+    rungs = pl.read_csv(tmp_path / "tables" / "table-1-ladder.csv")
+    assert rungs["value"].to_list() == [0.9, 0.83]
+    assert rungs["upper"].to_list() == [None, 0.84]
+    assert report.verdict == "3 rows: agrees 1; disagrees, explained 1; not measured 1."
+
+
+@pytest.mark.parametrize("name", ["report.html", "study.md"])
+def test_a_page_says_what_stands_beside_what(tmp_path: Path, name: str) -> None:
+    carried_out(tmp_path)
+    text = (tmp_path / name).read_text(encoding="utf-8").replace("\\", "").replace("\N{NO-BREAK SPACE}", " ")
+    for said in ("0.827", "0.960", "[0.950, 0.970]", "+0.133", "it rises", "no data", "Noted: plain", "About it."):
+        assert said in text
+    assert "0.830 [0.820, 0.840] with: and their model." in text
+    assert "recaudit study crafted --size quick" in text
+    assert "second" in text
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    carried_out(tmp_path / "plain")
+    carried_out(tmp_path / "hostile", HOSTILE)
+    plain, hostile = (
+        Shape((tmp_path / name / "report.html").read_text(encoding="utf-8")) for name in ("plain", "hostile")
+    )
+    assert hostile.elements == plain.elements
+    assert HOSTILE in hostile.texts
+    lines = [
+        len(
+            [
+                line
+                for line in (tmp_path / name / "study.md").read_text(encoding="utf-8").splitlines()
+                if line.startswith("|")
+            ]
+        )
+        for name in ("plain", "hostile")
+    ]
+    assert lines[0] == lines[1]
+    assert "| <script" not in (tmp_path / "hostile" / "study.md").read_text(encoding="utf-8")
+    assert pl.read_csv(tmp_path / "hostile" / "tables" / "table-1.csv")["row"][0] == HOSTILE
+
+
+def test_latex_escapes_what_it_would_read() -> None:
+    made = latex("caption", [("", "a"), (HOSTILE, "1")])
+    assert r"a|b *c* $<$script$>$alert(1)$<$/script$>$ \& 50\% \$x\_1\textasciicircum{}2\$" in made
+    assert made.count(r"\end{tabular}") == 1
+    assert made.count("&") - made.count(r"\&") == 2
+
+
+def test_what_is_no_longer_there_is_taken_away(tmp_path: Path) -> None:
+    carried_out(tmp_path)
+
+    class Shorter(Crafted):
+        def tables(self, results: Results) -> list[StudyTable]:
+            return super().tables(results)[1:]
+
+    run(Shorter(), out=tmp_path)
+    assert not (tmp_path / "tables" / "table-1.csv").exists()
+    assert not list((tmp_path / "pictures").glob("*"))
