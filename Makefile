@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint contracts lenskit coverage properties hard reference format bench clean
+.PHONY: demo test lint contracts lenskit coverage properties hard reference study-pages format bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/recaudit demo --out runs/demo
@@ -37,6 +37,16 @@ hard: .venv/test.stamp
 # docs/configuration.md, from the classes.
 reference: .venv/test.stamp
 	$(BIN)/python scripts/reference.py
+
+# The pages of docs/studies, at the papers' sizes: hours of one core. Goes on where it was stopped.
+STUDIES ?= calibration folding reachability agency reclab
+WORKERS ?= 2
+study-pages: .venv/demo.stamp
+	for study in $(STUDIES); do \
+		$(BIN)/recaudit study $$study --size paper --workers $(WORKERS) --out runs/studies/$$study || exit 1; \
+		rm -rf docs/studies/$$study; mkdir -p docs/studies/$$study; \
+		cp -r runs/studies/$$study/study.md runs/studies/$$study/pictures docs/studies/$$study/ || exit 1; \
+	done
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
