@@ -161,10 +161,18 @@ class TestReading:
     def test_what_the_paper_excludes_explains_nothing(self) -> None:
         assert {row.agreement for row in self.read(0.1, list=0.0)} == {Agreement.OPEN}
 
-    def test_users_averaged_say_nothing_about_recall(self) -> None:
-        found = self.read(0.1, everybody=0.0)
-        assert {row.agreement for row in found if row.name.startswith("recall")} == {Agreement.OPEN}
-        assert {row.agreement for row in found if row.name.startswith("C_KL")} == {Agreement.EXPLAINED}
+    def test_a_change_that_loses_more_than_it_brings_explains_nothing(self) -> None:
+        printed, off = self.measured(0.0), self.measured(0.1)
+        small = pl.col("weight") < 0.6
+        ours = pl.concat([printed.filter(small), off.filter(~small)])
+        worse = pl.concat(
+            [off.filter(small), printed.filter(pl.col("weight") == 0.8), off.filter(pl.col("weight") > 0.8)]
+        )
+        better = printed.filter(pl.col("weight") != 0.2)
+        for name, change, expected in (("pool-200", worse, Agreement.OPEN), ("pool-500", better, Agreement.EXPLAINED)):
+            tables = {"table-2/ml-1m": ours, f"table-2/{name}": change}
+            found = rows(StudyReport(CalibrationStudy(), Results(tables)), "table-2")
+            assert found["C_KL@10, lambda 0.8"].agreement is expected
 
     def test_the_paper_size_goes_without_its_data(self) -> None:
         planned = {size: CalibrationStudy().experiments(size) for size in ("tiny", "quick", "paper")}

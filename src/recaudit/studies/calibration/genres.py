@@ -21,6 +21,8 @@ WORST = 0.1
 """The share of users, those with the highest C_KL, whom Figures 2 and 3 are about."""
 LESSER = 0.05
 """The share of a history up to which a genre is one of the lesser interests."""
+CROWDED = 4
+"""Genres of the history that are missing from the list of the user whom Figure 2 shows."""
 _BINS = 40
 
 
@@ -57,7 +59,7 @@ def spread(
     """Figure 1: how C_KL@50 is spread over test users at each weight.
 
     "share" of users in each bin from `at` on; the "median"; the "range", the ninth decile beside the first; "nearer",
-    the share of users whose list is nearer to the history than their list by score.
+    the share of users whose list is nearer to the history than their list by score, less that of those farther away.
     """
     apart = _shown(log, held, split, model, weights).apart
     edges = np.linspace(0, np.quantile(apart[0], 0.99), _BINS + 1)
@@ -72,7 +74,7 @@ def spread(
         deciles = np.array([np.quantile(np.repeat(values, each), (0.1, 0.5, 0.9)) for each in draws])
         deciles = np.vstack([np.quantile(values, (0.1, 0.5, 0.9)), deciles])
         means = DrawnMeans(len(values))
-        means.add("nearer", np.arange(len(values)), (values < apart[0]).astype(float), np.ones(len(values)))
+        means.add("nearer", np.arange(len(values)), np.sign(apart[0] - values), np.ones(len(values)))
         found = {"median": deciles[:, 1], "range": deciles[:, 2] / deciles[:, 0], **means.drawn()}
         rows += [{"weight": weight, "what": what, "at": None, **interval(each)} for what, each in found.items()]
     return pl.DataFrame(rows, schema_overrides={"at": pl.Float64}).with_columns(users=pl.lit(apart.shape[1]))
@@ -121,9 +123,10 @@ def representation(
 def crowding(log: Mapping[str, Any], held: float, split: int, model: Mapping[str, Any], weight: float) -> pl.DataFrame:
     """Figure 2: what becomes of main and lesser interests in the lists of the worst tenth of test users.
 
-    "missing": the share of a user's lesser interests that the list has nothing of; "main": how much more of the
-    list than of the history the user's main interest has; each "_after" re-ranking. Beside them the shares of every
-    genre for one of these users, the one with the most plays: "history", "own", "reranked".
+    "missing": the share of a user's lesser interests that the list has nothing of; "crowded": whether it has nothing
+    of four genres of the history or more; "main": how much more of the list than of the history the user's main
+    interest has; "amplified": whether it has more; each "_after" re-ranking. Beside them the shares of every genre for
+    one of these users, the one with the most plays: "history", "own", "reranked".
     """
     shown = _shown(log, held, split, model, (0.0, weight))
     worst = _worst(shown.apart[0])
@@ -133,7 +136,10 @@ def crowding(log: Mapping[str, Any], held: float, split: int, model: Mapping[str
     for after, q in zip(("", "_after"), shown.q[:, worst], strict=True):
         missing = np.asarray((lesser & (q == 0)).sum(axis=1) / np.maximum(lesser.sum(axis=1), 1))
         means.add(f"missing{after}", everybody, missing, some)
-        means.add(f"main{after}", everybody, np.asarray((q - p)[everybody, main]), np.ones(len(worst)))
+        more = np.asarray((q - p)[everybody, main])
+        crowded = ((p > 0) & (q == 0)).sum(axis=1) >= CROWDED
+        for what, values in (("main", more), ("amplified", more > 0), ("crowded", crowded)):
+            means.add(f"{what}{after}", everybody, values.astype(np.float64), np.ones(len(worst)))
     rows: list[dict[str, object]]
     rows = [{"genre": "", "what": what, **interval(each)} for what, each in means.drawn().items()]
     example = worst[np.argmax(shown.plays[worst])]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, final
 
-from recaudit.studies.calibration import examples, figure_tables, genres, measures, notebook, trade_tables
+from recaudit.studies.calibration import (
+    examples,
+    figure_tables,
+    genres,
+    ladder_tables,
+    measures,
+    notebook,
+    trade_tables,
+)
 from recaudit.studies.calibration.published import TABLE_1, TABLE_2
 from recaudit.studies.reading import StudyTable
 from recaudit.studies.study import Experiment, Results, Size, Study
@@ -62,7 +70,7 @@ class CalibrationStudy(Study):
         found += [Experiment(f"table-2/{name}", measures.tradeoff, base | it, of) for name, it in CHANGES.items()]
         for name, (log, model) in DATA.items():
             # Smaller logs need more splits for as many held-out plays.
-            more = base | {"log": log, "model": model, "splits": list(range(4 * len(splits)))}
+            more = base | {"log": log, "model": model, "splits": list(range(4 if size == "quick" else 10))}
             found.append(Experiment(f"data/{name}", measures.tradeoff, more, (log["data"],)))
         once = base | {"log": {"data": "ml-20m"}, "splits": [0]}
         found.append(Experiment("table-2/ml-20m", measures.tradeoff, once, ("ml-20m",), optional=True))
@@ -88,9 +96,10 @@ class CalibrationStudy(Study):
         return [
             *figure_tables.worked(results),
             *trade_tables.trade(results),
+            *ladder_tables.ladder(results),
             *figure_tables.figures(results),
-            *trade_tables.tuning(results, TUNED),
-            *trade_tables.other_lists(results),
+            *ladder_tables.tuning(results, TUNED),
+            *ladder_tables.other_lists(results),
         ]
 
     def notes(self, results: Results) -> list[str]:
@@ -146,7 +155,7 @@ def _worked(users: int) -> list[Experiment]:
     """What needs no data."""
     lists = [*TABLE_1, (0.3, 31, 69), (0.3, 29, 71), (0.02, 1, 99), (0.5, 49, 51)]
     settings = {"targets": [one[0] for one in lists], "counts": [list(one[1:]) for one in lists]}
-    drawn = {"users": users, "genres": 18, "titles_each": 200, "length": 10, "draws": 50, "seed": 0}
+    drawn = {"users": users, "genres": 18, "titles_each": 200, "length": 10, "draws": 20, "seed": 0}
     return [
         Experiment("table-1", examples.metrics, settings),
         Experiment("two-steps", examples.two_steps, drawn),
