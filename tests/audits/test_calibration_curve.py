@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 import recaudit as ra
 from recaudit.audits.calibration.audit import calibration
@@ -103,3 +104,12 @@ def test_wrong_settings_are_named(model: Any, split: Split, settings: dict[str, 
 def test_another_log_is_refused(model: Any, tiny: Interactions) -> None:
     with pytest.raises(InputError, match="the users and items of the model's log"):
         calibration_curve(model, tiny)
+
+
+def test_what_a_model_never_shows_is_in_no_list(model: Any, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = torch.arange(split.test.n_items) % 3 == 0
+    monkeypatch.setattr(type(model), "may_show", lambda _, scores: shown.expand(scores.shape))
+    found = calibration_curve(model, split.test, k=(20,), weights=(0, 1), samples=2)
+    policy = Calibrated(weight=1)
+    expected = calibration(model, k=20, policy=policy, samples=2, tested=0)["calibration_kl"]
+    assert at(found, "calibration_kl@20")[1] == pytest.approx(expected)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import sparse, stats
 
-from audits.paper_comparators import binomial_diversity, disproportionality, genre_counts
 from recaudit.arrays import FloatArray
 from recaudit.audits.calibration.calibrator import Target, interests
 from recaudit.audits.calibration.measures import (
@@ -25,6 +24,7 @@ from recaudit.data import Interactions
 from recaudit.errors import InputError
 from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.solvers.lists.objective import list_distribution, rank_weights
+from recaudit.studies.calibration.comparators import binomial_diversity, disproportionality
 
 quick = settings(max_examples=100)
 distributions = arrays.arrays(np.float64, (3, 5), elements=st.floats(0, 1)).map(
@@ -220,9 +220,6 @@ class TestComparators:
     def test_counts_fit_the_list(self) -> None:
         with pytest.raises(InputError, match="counts from 0 to size"):
             binomial_diversity(row(1.0), np.array([[3]]), np.array([2]))
-
-    def test_an_item_counts_in_each_of_its_genres(self) -> None:
-        assert genre_counts(np.array([[0, 2, 3], [2, -1, -1]]), SHARES).tolist() == [[2, 1], [1, 1]]
 
 
 class TestHomogeneity:

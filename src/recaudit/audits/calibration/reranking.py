@@ -133,11 +133,12 @@ class CalibrationCurve(Audit):
         """(weights, lengths, 2, users): recall and C_KL; `relevant` (users, items). Scores are computed once."""
         policy, target = calibrator.policy, calibrator.target
         distance = partial(kl, smoothing=policy.smoothing)
-        scores, unseen = model.scores(users).numpy(), ~model.data.seen(users)
+        known = model.scores(users)
+        scores, allowed = known.numpy(), ~model.data.seen(users) & model.may_show(known).numpy()
         wanted = relevant[users].toarray() > 0
         found = np.empty((len(self.weights), len(self.k), len(METRICS), len(users)))
         for place, weight in enumerate(self.weights):
-            lists = calibrator.solve(scores, unseen, users, self.k[-1], weight=weight).lists
+            lists = calibrator.solve(scores, allowed, users, self.k[-1], weight=weight).lists
             hit = np.take_along_axis(wanted, np.maximum(lists, 0), axis=1) & (lists >= 0)
             for n, length in enumerate(self.k):
                 found[place, n, 0] = hit[:, :length].sum(axis=1) / wanted.sum(axis=1)

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from scipy.stats import binom
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.errors import InputError
-
-
-def genre_counts(lists: IntArray, shares: sparse.csr_array) -> IntArray:
-    """(users, genres): how many items of each list have the genre, an item with two genres counting in both.
-
-    `lists` (users, n): item positions, -1 where there is none; `shares` (items, genres).
-    """
-    users, n = lists.shape
-    places = sparse.csr_array(
-        ((lists >= 0).astype(np.int64).ravel(), np.maximum(lists, 0).ravel(), np.arange(users + 1) * n),
-        shape=(users, shares.shape[0]),
-    )
-    has = sparse.csr_array(((shares.data > 0).astype(np.int64), shares.indices, shares.indptr), shape=shares.shape)
-    return np.asarray((places @ has).toarray(), dtype=np.int64)
 
 
 def disproportionality(p: FloatArray, counts: FloatArray, beside: FloatArray | None = None) -> FloatArray:
