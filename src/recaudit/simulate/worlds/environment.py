@@ -284,10 +284,8 @@ class Environment(Specification, ABC):
         if not 1 <= ratings <= users * items:
             expected = f"a whole number from 1 to {users * items:,}, the pairs of users and items"
             raise InputError("ratings", received=ratings, expected=expected)
-        draw = generator(seed, "offline")
         people = population or self.population(seed)
-        who, what = drawn_pairs(draw, (users, items), ratings, people.activity, people.popularity)
-        noise = draw.standard_normal(ratings)
+        who, what, noise = self.drawn_log(ratings, seed, people)
         values = np.empty(ratings)
         blocks = np.split(np.arange(ratings), range(_BLOCK, ratings, _BLOCK))
         for rows in _rounds(who) if population is not None else blocks:
@@ -297,6 +295,13 @@ class Environment(Specification, ABC):
                 people.forget()
         data = people.about(blank(self.users, self.items, self.scale))
         return grown(data, who, what, values, np.zeros(ratings, dtype=np.int64))
+
+    def drawn_log(self, ratings: int, seed: int, people: Population) -> tuple[IntArray, IntArray, FloatArray]:
+        """(ratings,) each: the users and items of the log, in the order of the draw, and what scatters their ratings."""
+        draw = generator(seed, "offline")
+        shape = self.present_users(0), self.present_items(0)
+        who, what = drawn_pairs(draw, shape, ratings, people.activity, people.popularity)
+        return who, what, draw.standard_normal(ratings)
 
 
 def _rounds(users: IntArray) -> list[IntArray]:

@@ -30,7 +30,6 @@ class LatentDynamics(Environment):
     """How many of their own last items people remember."""
 
 
-@final
 class Latent(LatentDynamics):
     """`rating = clip(offset + c_u + b_i + p_u . q_i - boredom + noise)`, all drawn from normal distributions.
 

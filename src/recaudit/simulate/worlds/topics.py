@@ -15,7 +15,6 @@ from recaudit.seeding import generator
 from recaudit.simulate.worlds.environment import Amount, Environment, Population, Size
 
 
-@final
 class Topics(Environment):
     """`rating = clip(preference of the item's topic - boredom + noise)`, preferences uniform in [0.5, 5.5] at first.
 
