@@ -1,0 +1,182 @@
+"""What the pairs of an audit come to: correlations with intervals over users, groups, and a row a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.data.interactions import Interactions
+from recaudit.metrics.intervals import Bootstrap
+from recaudit.seeding import generator
+
+RESAMPLES = 200
+"""Of the users, for an interval."""
+_ABOVE = 0.05
+_QUARTERS = 4
+_BINS = np.arange(-12.0, 0.25, 0.25)
+_POINTS = 150
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """Probabilities of targets, (users, items) each, NaN where a pair was not asked about."""
+
+    log: Interactions
+    users: IntArray
+    candidates: IntArray
+    """(users,): from how many items the policy chooses."""
+    best: FloatArray
+    predicted: FloatArray
+    """Without strategy: after the acted-on items were rated as predicted."""
+    plain: FloatArray
+    """Without strategy: at the model's scores."""
+
+    def among(self, wanted: BoolArray) -> Reached:
+        """Of these pairs (users, items) alone."""
+        some = {name: np.where(wanted, getattr(self, name), np.nan) for name in ("best", "predicted", "plain")}
+        return replace(self, **some)
+
+    def discovery(self, probabilities: FloatArray) -> FloatArray:
+        """(users,): the share of targets that are shown with a better probability than by an even draw."""
+        return (probabilities > 1 / self.candidates[:, None]).sum(axis=1) / self.targets
+
+    @property
+    def targets(self) -> FloatArray:
+        """(users,): how many targets each has; NaN for none."""
+        count = np.count_nonzero(~np.isnan(self.best), axis=1)
+        return np.where(count > 0, count, np.nan)
+
+    @property
+    def popularity(self) -> FloatArray:
+        """(items,): the mean rating, which is what the paper calls popularity."""
+        totals = np.bincount(self.log.items, weights=self.log.ratings, minlength=self.log.n_items)
+        with np.errstate(invalid="ignore"):
+            means: FloatArray = totals / self.log.item_counts
+        return means
+
+    def correlations(self, seed: int, targets: str) -> pl.DataFrame:
+        """Spearman's, of popularity with availability over items, and of experience with discovery over users.
+
+        The interval is the bootstrap's standard error over users around the number: a resample has fewer different
+        users, and so less exact availabilities, which correlate less.
+        """
+        weights = np.concatenate(list(Bootstrap(samples=RESAMPLES, rng=seed).resamples(len(self.users))))
+        experience = self.log.user_counts[self.users].astype(np.float64)
+        rows = [("prevalence", _spearman(self.popularity, self.log.item_counts), None)]
+        for name, values in self._kinds.items():
+            rows.append((f"{name} availability", *self._of_items(values, weights)))
+            rows.append((f"{name} discovery", *_of_users(experience, self.discovery(values), weights)))
+        frame = pl.DataFrame(
+            [(name, value, error) for name, value, error in rows],
+            schema={"name": pl.String, "value": pl.Float64, "error": pl.Float64},
+            orient="row",
+        )
+        return frame.select(kind=pl.lit("correlation"), targets=pl.lit(targets), **{c: pl.col(c) for c in frame.columns})
+
+    @property
+    def _kinds(self) -> dict[str, FloatArray]:
+        return {"plain": self.plain, "predicted": self.predicted, "best": self.best}
+
+    def _of_items(self, values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+        """The correlation of popularity with availability, and its standard error."""
+        known, filled = (~np.isnan(values)).astype(np.float64), np.nan_to_num(values)
+
+        def of(weight: FloatArray) -> float:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return _spearman(self.popularity, (weight @ filled) / (weight @ known))
+
+        return of(np.ones(len(values))), float(np.std([of(weight) for weight in weights], ddof=1))
+
+    def by_popularity(self) -> pl.DataFrame:
+        """Availability of the quarters of the items by their mean rating."""
+        quarter = _quarters(self.popularity)
+        rows = [
+            {"kind": "popularity", "name": name, "group": group, "value": np.nanmean(values[:, quarter == group])}
+            for name, values in self._kinds.items()
+            for group in range(_QUARTERS)
+        ]
+        return pl.DataFrame(rows)
+
+    def people(self) -> pl.DataFrame:
+        """A row a user: discovery, how large the best probabilities are, and by how much they are lifted."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lift = self.best / self.predicted
+            columns = {
+                "best_discovery": self.discovery(self.best),
+                "predicted_discovery": self.discovery(self.predicted),
+                "plain_discovery": self.discovery(self.plain),
+                "above": (self.best > _ABOVE).sum(axis=1) / self.targets,
+                "log_best": np.nanmean(np.log10(self.best), axis=1),
+                "log_lift": np.nanmean(np.log10(lift), axis=1),
+                "average_lift": np.log10(np.nanmean(lift, axis=1)),
+            }
+        return pl.DataFrame(
+            {
+                "kind": ["user"] * len(self.users),
+                "user": self.log.user_ids.gather(self.users).cast(pl.String),
+                "quarter": _quarters(self.log.user_counts.astype(np.float64))[self.users],
+                **columns,
+            }
+        )
+
+    def histograms(self) -> pl.DataFrame:
+        """Shares of targets by the logarithms (base 10) of the best probability and of the lift."""
+        known = ~np.isnan(self.best)
+        with np.errstate(divide="ignore"):
+            values = {"best": np.log10(self.best[known]), "lift": np.log10(self.best[known] / self.predicted[known])}
+        frames = []
+        for name, logs in values.items():
+            edges = _BINS if name == "best" else _BINS + 12.0
+            counts, _ = np.histogram(np.clip(logs, edges[0], edges[-1]), edges)
+            centres = (edges[1:] + edges[:-1]) / 2
+            frames.append(pl.DataFrame({"name": [name] * len(counts), "x": centres, "value": counts / known.sum()}))
+        return pl.concat(frames).select(kind=pl.lit("histogram"), name="name", x="x", value="value")
+
+    def one_user(self, seed: int) -> pl.DataFrame:
+        """Some targets of the user with most in common with the middle: baseline and best probability."""
+        own = int(np.argsort(self.log.user_counts[self.users], kind="stable")[len(self.users) // 2])
+        items = np.flatnonzero(~np.isnan(self.best[own]))
+        some = np.sort(generator(seed, "points").permutation(items)[:_POINTS])
+        points = {"x": self.predicted[own, some], "value": self.best[own, some]}
+        return pl.DataFrame({"kind": ["point"] * len(some), **points})
+
+
+def summarized(reached: Reached, seed: int, targets: str) -> pl.DataFrame:
+    """One table: rows of the kinds "correlation", "popularity", "user", "histogram" and "point"."""
+    parts = [
+        reached.correlations(seed, targets),
+        reached.by_popularity(),
+        reached.people(),
+        reached.histograms(),
+        reached.one_user(seed),
+    ]
+    return pl.concat(parts, how="diagonal")
+
+
+def _quarters(values: FloatArray) -> IntArray:
+    """Which quarter each value lies in, 0 to 3."""
+    ends = np.nanquantile(values, [0.25, 0.5, 0.75])
+    return np.searchsorted(ends, values).astype(np.int64)
+
+
+def _spearman(x: FloatArray | IntArray, y: FloatArray | IntArray) -> float:
+    both = np.isfinite(x) & np.isfinite(y)
+    if both.sum() < 2:
+        return float("nan")
+    first, second = stats.rankdata(x[both]), stats.rankdata(y[both])
+    if not first.std() or not second.std():
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _of_users(x: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """The correlation over users, and its standard error."""
+    places = np.arange(len(x))
+    drawn = [np.repeat(places, weight.astype(np.int64)) for weight in weights]
+    return _spearman(x, y), float(np.nanstd([_spearman(x[some], y[some]) for some in drawn], ddof=1))

@@ -1,0 +1,134 @@
+"""What is measured: reachability of some users' targets, held-out errors, and the time that a pair takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+from recaudit.arrays import BoolArray, IntArray
+from recaudit.audits.reachability.audit import USERS, Reachability
+from recaudit.audits.reachability.result import matrices
+from recaudit.audits.reachability.solve import SolveActions
+from recaudit.audits.samples import Candidates, candidate_items, resolve_users
+from recaudit.data.interactions import Interactions
+from recaudit.data.splits import random
+from recaudit.engines.base import blocks
+from recaudit.interventions import Actions, FutureEdits, HistoryEdits, Interval, NextK
+from recaudit.metrics.intervals import Bootstrap
+from recaudit.models.base import FittedModel
+from recaudit.policies import Softmax
+from recaudit.seeding import derive, uniforms
+from recaudit.studies.reachability.aggregates import Reached, summarized
+from recaudit.studies.reachability.subjects import log_of, model_of, recommender_of
+
+_ACTIONS = {"next": NextK, "future": FutureEdits, "history": HistoryEdits}
+
+
+def audit(
+    log: str,
+    model: Mapping[str, Any],
+    actions: str,
+    k: int,
+    beta: float,
+    box: Sequence[float],
+    users: int,
+    seed: int,
+    targets: int | None = None,
+    shared_targets: bool = False,
+    also_targets: int | None = None,
+    candidates: Candidates = "unseen",
+) -> pl.DataFrame:
+    """Reachability of some users' targets, brought together: see `summarized`.
+
+    `targets` of each user are drawn and solved, their own or the same for all; without, all candidates are targets,
+    and of `also_targets` a user the correlations are given as well.
+    """
+    low, high = (float(end) for end in box)
+    fitted = model_of(log, model, seed, (low, high))
+    free: Actions = _ACTIONS[actions](k, ratings=Interval(low, high))
+    asked = Reachability(
+        actions=free, policy=Softmax(beta=beta), candidates=candidates, baseline="predicted", refits=0
+    )
+    method = asked.method(fitted, fitted.data, seed)
+    assert isinstance(method, SolveActions)
+    people = resolve_users(users, fitted.data, seed)
+    allowed = candidate_items(fitted.data, people, free.items(fitted, people, seed), candidates)
+    wanted = allowed if targets is None else _drawn(allowed, fitted.data, people, targets, seed, shared_targets)
+    pairs = pl.concat(_solved(method, people, wanted, each=targets is not None))
+    best, predicted = matrices(
+        pairs.drop_nulls("value"), fitted.data.user_ids.gather(people), fitted.data.item_ids, "value", "baseline"
+    )
+    plain = asked.policy.log_probabilities(fitted.scores(people), torch.from_numpy(allowed)).exp().numpy()
+    reached = Reached(
+        fitted.data, people, allowed.sum(axis=1), best, predicted, np.where(np.isnan(best), np.nan, plain)
+    )
+    found = summarized(reached, seed, "all" if targets is None else str(targets))
+    if also_targets is None:
+        return found
+    some = reached.among(_drawn(allowed, fitted.data, people, also_targets, seed))
+    return pl.concat([found, some.correlations(seed, str(also_targets))], how="diagonal")
+
+
+def _solved(method: SolveActions, users: IntArray, wanted: BoolArray, *, each: bool) -> list[pl.DataFrame]:
+    """The rows of all their candidates, many users at a time; or of what is `wanted` of each."""
+    if not each:
+        return [method(block) for block in blocks(users, USERS)]
+    return [
+        replace(method, targets=np.flatnonzero(own))(users[place : place + 1]) for place, own in enumerate(wanted)
+    ]
+
+
+def _drawn(
+    allowed: BoolArray, log: Interactions, users: IntArray, count: int, seed: int, shared: bool = False
+) -> BoolArray:
+    """(users, items): so many of each user's `allowed` items, drawn for each user or for all at once."""
+    rows = np.zeros(len(users), dtype=np.uint64) if shared else log.user_keys[users]
+    draws = uniforms(derive(seed, "targets"), rows[:, None], log.item_keys[None, :])
+    if shared:
+        return allowed & (draws <= np.partition(draws[0], count - 1)[count - 1])
+    draws = np.where(allowed, draws, np.inf)
+    last = min(count, log.n_items) - 1
+    return allowed & (draws <= np.partition(draws, last, axis=1)[:, last : last + 1])
+
+
+def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFrame:
+    """Mean squared error on a tenth of the ratings, predictions cut to the scale; the interval is over users."""
+    split = random(log_of(log), 0.1, rng=seed)
+    fitted: FittedModel = recommender_of(model).fit(split.train, rng=seed)
+    test = split.test
+    squares = (np.clip(fitted.pair_scores(test.users, test.items), *_range(split.train)) - test.ratings) ** 2
+    totals = np.bincount(test.users, weights=squares, minlength=test.n_users)
+    draws = Bootstrap(samples=200, rng=seed).resamples(test.n_users)
+    errors = np.concatenate([(weights @ totals) / (weights @ test.user_counts) for weights in draws])
+    low, high = np.quantile(errors, [0.025, 0.975])
+    numbers = (len(log_of(log).user_ids), len(log_of(log).item_ids), len(log_of(log)))
+    row = {"value": squares.mean(), "lower": low, "upper": high}
+    return pl.DataFrame([row | dict(zip(("users", "items", "ratings"), numbers, strict=True))])
+
+
+def _range(log: Interactions) -> tuple[float, float]:
+    return float(log.ratings.min()), float(log.ratings.max())
+
+
+def seconds_a_pair(
+    log: str, model: Mapping[str, Any], k: int, box: Sequence[float], users: int, seed: int, candidates: Candidates
+) -> pl.DataFrame:
+    """How long one pair takes on one core of this machine, all targets of some users solved together: Next-k, beta 2.
+
+    The only number here that is another one each time.
+    """
+    low, high = (float(end) for end in box)
+    fitted = model_of(log, model, seed, (low, high))
+    asked = Reachability(actions=NextK(k, ratings=Interval(low, high)), candidates=candidates, refits=0)
+    method = asked.method(fitted, fitted.data, seed)
+    people = resolve_users(users + 1, fitted.data, seed)
+    method(people[-1:])  # compiled, and in the cache
+    since = time.process_time()
+    pairs = sum(len(method(block)) for block in blocks(people[:-1], USERS))
+    return pl.DataFrame({"value": [(time.process_time() - since) / pairs], "pairs": [pairs]})

@@ -1,0 +1,103 @@
+"""Numbers with intervals out of the tables that the audits left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import isfinite
+
+import numpy as np
+import polars as pl
+
+from recaudit.arrays import FloatArray
+from recaudit.metrics.intervals import Bootstrap
+from recaudit.studies.reading import Published, Quantity
+from recaudit.studies.study import Results
+
+Z = 1.96
+
+
+def correlation(results: Results, name: str, what: str, targets: str = "") -> Quantity | None:
+    """Spearman's correlation out of an audit: of all its targets, or of so many for each user."""
+    if name not in results:
+        return None
+    found = results[name].filter(kind="correlation", name=what)
+    found = found.filter(pl.col("targets") != "all") if targets == "some" else found.head(1)
+    if found.is_empty():
+        return None
+    value, error = found.select("value", "error").row(0)
+    users = f"{results.settings[name]['users']} users"
+    return Quantity(value) if error is None else Quantity(value, value - Z * error, value + Z * error, users)
+
+
+def repeated(results: Results, model: str, what: str) -> FloatArray:
+    """(repetitions,): the same correlation with another start, other users and other targets each time."""
+    found = results.under(f"repeat/{model}-")
+    if found.is_empty():
+        return np.zeros(0)
+    return found.filter(kind="correlation", name=what)["value"].to_numpy()
+
+
+def as_sampled(text: str, repeats: FloatArray) -> Published:
+    """A printed number that its authors sampled: as exact as ours is over repetitions of their protocol."""
+    if len(repeats) < 3:
+        return Published.number(text)
+    return Published.number(text, error=float(2 * np.std(repeats, ddof=1)))
+
+
+def difference(results: Results, first: str, second: str, column: str, quarter: int | None = None) -> Quantity | None:
+    """How much larger a mean over users is in one audit than in another of the same users."""
+    if first not in results or second not in results:
+        return None
+    return over_users(joined(results, {"first": first, "second": second}, column), lambda t: t[:, 0] - t[:, 1])
+
+
+def joined(results: Results, names: Mapping[str, str], column: str) -> FloatArray:
+    """(users, audits): a column of the same users in several audits."""
+    tables = [
+        results[name].filter(kind="user").select("user", pl.col(column).alias(label)) for label, name in names.items()
+    ]
+    both = tables[0]
+    for other in tables[1:]:
+        both = both.join(other, on="user", maintain_order="left")
+    return both.drop("user").to_numpy()
+
+
+def over_users(table: FloatArray, each: Callable[[FloatArray], FloatArray]) -> Quantity:
+    """The mean of what `each` makes of (users, audits), with a bootstrap interval over users."""
+    values = each(table)
+    values = values[np.isfinite(values)]
+    means = np.concatenate([weights @ values / len(values) for weights in Bootstrap(samples=1000).resamples(len(values))])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Quantity(float(values.mean()), float(low), float(high), f"{len(values)} users")
+
+
+def wider(results: Results, first: str, second: str, column: str) -> Quantity | None:
+    """By how much the standard deviation over users is larger in one audit than in another of the same users."""
+    if first not in results or second not in results:
+        return None
+    table = joined(results, {"first": first, "second": second}, column)
+    table = table[np.isfinite(table).all(axis=1)]
+    draws = np.concatenate(list(_counts(len(table))))
+    spread = [np.diff(np.repeat(table, weights, axis=0).std(axis=0))[0] for weights in draws]
+    low, high = np.quantile(spread, [0.025, 0.975])
+    return Quantity(float(-np.diff(table.std(axis=0))[0]), float(-high), float(-low), f"{len(table)} users")
+
+
+@cache
+def _counts(n: int) -> tuple[FloatArray, ...]:
+    return tuple(weights.astype(np.int64) for weights in Bootstrap(samples=500).resamples(n))
+
+
+def less(first: Quantity | None, second: Quantity | None) -> Quantity | None:
+    """One number less another, as if they were independent."""
+    if first is None or second is None or not isfinite(first.value - second.value):
+        return None
+    half = np.hypot(*(0.5 * (ends[1] - ends[0]) for ends in (first.ends, second.ends)))
+    value = first.value - second.value
+    return Quantity(value, float(value - half), float(value + half), first.over)
+
+
+def known(changes: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
+    """The rungs that were measured."""
+    return {change: found for change, found in changes.items() if found is not None}

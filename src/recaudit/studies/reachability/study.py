@@ -1,0 +1,210 @@
+"""The study: which audits are made at which size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from recaudit.studies.reachability.figure_tables import figures
+from recaudit.studies.reachability.measures import audit, held_out_error, seconds_a_pair
+from recaudit.studies.reachability.number_tables import numbers
+from recaudit.studies.reachability.published import KNN, LIBFM, LIBFM_LASTFM, LIBFM_MIND
+from recaudit.studies.reachability.subjects import mind_sample
+from recaudit.studies.reading import StudyTable
+from recaudit.studies.study import Experiment, Results, Size, Study
+
+_SEED = 1
+
+
+@final
+@dataclass(frozen=True)
+class _Plan:
+    """How large a size is."""
+
+    log: str
+    small: Mapping[str, Any]
+    """What is smaller in every factor model."""
+    passes: int
+    """Of our own factor model."""
+    users: int
+    """Audited in full, for the ladder."""
+    sampled: int
+    """Audited with `targets` drawn for each."""
+    targets: int
+    sizes: tuple[int, ...]
+    """Of action spaces."""
+    repeats: int
+    others: bool
+    """Whether other logs, errors and times are measured."""
+    music: tuple[int, int] = (0, 0)
+    """Users and targets of the log of artists."""
+    news: int = 0
+
+
+_PLANS: Mapping[Size, _Plan] = {
+    "tiny": _Plan("demo", {"factors": 8, "epochs": 30}, 30, 40, 30, 40, (5, 10), 0, others=False),
+    "quick": _Plan("ml-1m", {}, 32, 48, 48, 500, (5, 10, 20), 4, others=True, music=(30, 200), news=200),
+    "paper": _Plan("ml-1m", {}, 32, 176, 176, 500, (5, 10, 20), 8, others=True, music=(100, 500), news=2000),
+}
+
+
+class ReachabilityStudy(Study):
+    """Stochastic reachability: who can get what recommended."""
+
+    name = "reachability"
+    title = "Availability and discovery by stochastic reachability"
+    paper = "Curmei, Dean, Recht: Quantifying Availability and Discovery in Recommender Systems via Stochastic Reachability (ICML 2021)"
+
+    def experiments(self, size: Size) -> list[Experiment]:
+        """See `Study`."""
+        plan = _PLANS[size]
+        made = [*_ladder(plan), *_neighbours(plan), *_spaces(plan), *_repeats(plan)]
+        return [*made, *_errors(plan), *_other_logs(plan), *_times(plan)] if plan.others else made
+
+    def tables(self, results: Results) -> list[StudyTable]:
+        """See `Study`."""
+        return [*numbers(results), *figures(results)]
+
+    def notes(self, results: Results) -> list[str]:
+        """See `Study`."""
+        said = [
+            "By our protocol: BiasedMF (64 factors, 32 passes, steps that fall) or ItemKNN, ratings in the data's own "
+            "range, the baseline at the present scores, every unseen item as a target. The authors' protocol is read "
+            "from their code: LibFM or RecLab's neighbours with the tuned settings, ratings in [0, 5], the baseline "
+            "after rating the acted-on items as predicted, 500 targets drawn for each user.",
+        ]
+        if results.size == "tiny":
+            return [*said, "At this size the log is generated: numbers are not the paper's."]
+        users = results.settings["ladder/ours"]["users"]
+        return [*said, f"{users} users of MovieLens 1M; the paper has 176. Last.fm and MIND are other data, unless said."]
+
+
+def _audit(name: str, plan: _Plan, model: Mapping[str, Any], **settings: Any) -> Experiment:
+    log = settings.pop("log", plan.log)
+    usual = {"actions": "next", "k": 10, "beta": 2.0, "box": [0, 5], "users": plan.sampled, "seed": _SEED}
+    factors = plan.small if model["kind"] != "knn" else {}
+    return _experiment(name, audit, {"log": log, "model": {**model, **factors}, **usual, **settings}, log)
+
+
+def _experiment(name: str, measure: Any, settings: Mapping[str, Any], log: str, *, optional: bool = False) -> Experiment:
+    known = () if log in ("demo", "mind-small-sample") else (log,)
+    return Experiment(name, measure, settings, data=known, optional=optional)
+
+
+def _ladder(plan: _Plan) -> list[Experiment]:
+    """From our protocol to the authors', all targets of the same users."""
+    ours = {"kind": "biased-mf", "factors": 64, "epochs": plan.passes, "init_std": 0.1}
+    tuned = {name: LIBFM[name] for name in ("factors", "epochs", "learning_rate", "regularization")}
+    rungs: dict[str, tuple[Mapping[str, Any], list[int]]] = {
+        "ours": (ours, [1, 5]),
+        "start": ({**ours, "init_std": 1.0}, [1, 5]),
+        "steps": ({"kind": "biased-mf", **tuned, "final_rate": 1.0, "init_std": 0.1}, [1, 5]),
+        "offset": ({**LIBFM, "init_std": 0.1}, [1, 5]),
+        "libfm": (LIBFM, [1, 5]),
+        "box": (LIBFM, [0, 5]),
+    }
+    return [
+        _audit(f"ladder/{name}", plan, model, box=box, users=plan.users, also_targets=plan.targets)
+        for name, (model, box) in rungs.items()
+    ]
+
+
+def _neighbours(plan: _Plan) -> list[Experiment]:
+    """The same for neighbours."""
+    ours = {"kind": "knn", "neighbours": 100, "shrinkage": KNN["shrinkage"]}
+    rungs: dict[str, tuple[Mapping[str, Any], list[int]]] = {
+        "ours": (ours, [1, 5]),
+        "reclab": (KNN, [1, 5]),
+        "box": (KNN, [0, 5]),
+    }
+    return [
+        _audit(f"neighbours/{name}", plan, model, box=box, users=plan.users, also_targets=plan.targets)
+        for name, (model, box) in rungs.items()
+    ]
+
+
+def _spaces(plan: _Plan) -> list[Experiment]:
+    """The authors' protocol for every action space; for random future items at other betas too."""
+    made = [
+        _audit(f"{name}/{actions}-{k}/beta-2", plan, model, actions=actions, k=k, targets=plan.targets)
+        for name, model in (("libfm", LIBFM), ("knn", KNN))
+        for actions in ("next", "future", "history")
+        for k in plan.sizes
+    ]
+    twice = {**KNN, "counted_twice": True}
+    made += [
+        _audit(f"knn-twice/history-{k}/beta-2", plan, twice, actions="history", k=k, targets=plan.targets)
+        for k in plan.sizes
+    ]
+    sharper = {"actions": "future", "targets": plan.targets}
+    return made + [
+        _audit(f"libfm/future-{k}/beta-{beta}", plan, LIBFM, **sharper, k=k, beta=float(beta))
+        for k in plan.sizes
+        for beta in (1, 4)
+    ]
+
+
+def _repeats(plan: _Plan) -> list[Experiment]:
+    """The authors' protocol over again: another start, other users, other targets."""
+    return [
+        _audit(f"repeat/{model}-{turn}", plan, settings, targets=plan.targets, seed=100 + turn)
+        for model, settings in (("libfm", LIBFM), ("knn", KNN))
+        for turn in range(plan.repeats)
+    ]
+
+
+def _errors(plan: _Plan) -> list[Experiment]:
+    models = {
+        "ml-1m/ours": ("ml-1m", {"kind": "biased-mf"}),
+        "ml-1m/libfm": ("ml-1m", LIBFM),
+        "ml-1m/knn-ours": ("ml-1m", {"kind": "knn", "neighbours": 100, "shrinkage": KNN["shrinkage"]}),
+        "ml-1m/knn": ("ml-1m", KNN),
+        "lastfm/libfm": ("hetrec-lastfm-2k", LIBFM_LASTFM),
+    }
+    return [
+        _experiment(f"error/{name}", held_out_error, {"log": log, "model": dict(model), "seed": _SEED}, log)
+        for name, (log, model) in models.items()
+    ]
+
+
+def _other_logs(plan: _Plan) -> list[Experiment]:
+    """Music and news, where everything but the acted-on items can be shown: what is here, and the paper's own data."""
+    users, targets = plan.music
+    music = {"model": dict(LIBFM_LASTFM), "users": users, "targets": targets, "shared_targets": True}
+    news = {"model": dict(LIBFM_MIND), "users": plan.news}
+    usual = {"actions": "next", "k": 10, "beta": 2.0, "box": [0, 5], "seed": _SEED, "candidates": "all"}
+    logs = [
+        ("lastfm/other", "hetrec-lastfm-2k", music, False),
+        ("lastfm/paper", "lastfm-360k", music, True),
+        ("mind/paper", "mind-small", news, True),
+    ]
+    if mind_sample() is not None:
+        logs.append(("mind/other", "mind-small-sample", news, False))
+    return [
+        _experiment(name, audit, {"log": log, **usual, **own}, log, optional=optional)
+        for name, log, own, optional in logs
+    ]
+
+
+def _times(plan: _Plan) -> list[Experiment]:
+    films = [("libfm", LIBFM, k) for k in plan.sizes] + [("knn", KNN, k) for k in plan.sizes]
+    made = [(f"ml-1m/{name}-{k}", "ml-1m", model, k, 16, "unseen") for name, model, k in films]
+    made.append(("lastfm/libfm-10", "hetrec-lastfm-2k", LIBFM_LASTFM, 10, 1, "all"))
+    return [
+        _experiment(
+            f"seconds/{name}",
+            seconds_a_pair,
+            {
+                "log": log,
+                "model": dict(model),
+                "k": k,
+                "box": [0, 5],
+                "users": users,
+                "seed": _SEED,
+                "candidates": candidates,
+            },
+            log,
+        )
+        for name, log, model, k, users, candidates in made
+    ]
