@@ -5,7 +5,7 @@ Python makes one with keywords, a configuration file with a table, and both refu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol, Self, TypeVar, final
@@ -192,7 +192,12 @@ def together(errors: Iterable[ValidationError]) -> ValidationError:
 
 def within(key: str, error: ValidationError) -> ValidationError:
     """The mistakes of the part under this key, counted from the table that holds it."""
-    return _error([_again(line) | {"loc": (key, *line["loc"])} for line in _lines(error)])
+    return moved(error, lambda place: (key, *place))
+
+
+def moved(error: ValidationError, where: Callable[[Place], Place]) -> ValidationError:
+    """The same mistakes, each at another place."""
+    return _error([_again(line) | {"loc": where(line["loc"])} for line in _lines(error)])
 
 
 def with_known_keys(error: ValidationError, known: Iterable[str]) -> ValidationError:

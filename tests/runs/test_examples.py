@@ -10,8 +10,9 @@ import pytest
 from recaudit.runs import read
 
 FILES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
-EXAMPLES = [path for path in FILES if "[[environment]]" not in path.read_text(encoding="utf-8")]
-"""Those of `recaudit audit`; those of `recaudit simulate` are read by its own tests."""
+OTHERS = ("[[environment]]", "[[change]]")
+EXAMPLES = [path for path in FILES if not any(key in path.read_text(encoding="utf-8") for key in OTHERS)]
+"""Those of `recaudit audit`; those of `recaudit simulate` and `recaudit study own` are read by their own tests."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

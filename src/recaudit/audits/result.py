@@ -96,6 +96,10 @@ class Result:
             found = self._tables[name] = found()
         return found
 
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of this name, with columns."""
+        return name in self._tables and self.table(name).width > 0
+
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every non-empty table by name, as a run folder stores them."""

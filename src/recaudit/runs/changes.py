@@ -53,7 +53,7 @@ def settings_of(audit: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> Iterator[RunChange]:
     """Every difference, the weightiest first; `models` are the pairs of labels that are compared."""
     one, other = before.manifest, after.manifest
-    yield from _differ("data", one.data.model_dump(mode="json"), other.data.model_dump(mode="json"))
+    yield from differing("data", one.data.model_dump(mode="json"), other.data.model_dump(mode="json"))
     for name, labels in models.items():
         settings = [
             {"kind": model.kind, **model.settings}
@@ -61,14 +61,15 @@ def changes(before: Run, after: Run, models: Mapping[str, tuple[str, str]]) -> I
             for model in manifest.models
             if model.label == label
         ]
-        yield from _differ(f"model {name}", *settings)
+        yield from differing(f"model {name}", *settings)
     # Models are told above, where they are compared; data too.
     written = [{key: value for key, value in each.config.items() if key != "model"} for each in (one, other)]
-    yield from _differ("configuration", *written)
-    yield from _differ("versions", one.versions, other.versions)
+    yield from differing("configuration", *written)
+    yield from differing("versions", one.versions, other.versions)
 
 
-def _differ(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[RunChange]:
+def differing(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[RunChange]:
+    """Every setting that is not the same in two tables, by its dotted key."""
     first, second = dict(_flat(before)), dict(_flat(after))
     for name in dict.fromkeys([*first, *second]):
         if {} in (first.get(name), second.get(name)) and any(key.startswith(f"{name}.") for key in (*first, *second)):

@@ -9,10 +9,12 @@ from typing import Annotated, final
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from pydantic import Field
 
 from recaudit.arguments import checked
 from recaudit.audits.audit import definitions
+from recaudit.audits.result import Result
 from recaudit.errors import InputError
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.metrics.paired import (
@@ -191,7 +193,7 @@ def _compared(
         if told:
             left_out.append(LeftOut(name, audit, f"it was asked differently: {', '.join(told)}"))
             continue
-        sides = _Side(before, labels[0], audit), _Side(after, labels[1], audit)
+        sides = _Side(before.result(labels[0], audit)), _Side(after.result(labels[1], audit))
         drawn = before.manifest.data.fingerprint == after.manifest.data.fingerprint and any(
             isinstance(step[audit].get(setting), int) for step in steps for setting in _drawn(audit)
         )
@@ -201,12 +203,38 @@ def _compared(
         frames.append(_with_standing(found, *sides).with_columns(model=pl.lit(name), audit=pl.lit(audit)))
     if not frames:
         return pl.DataFrame(schema=COMPARISON_SCHEMA), left_out
-    found = judged(pl.concat(frames), bootstrap.confidence)
+    whole = decided(pl.concat(frames), bootstrap.confidence, correction)
+    return whole.select(pl.col(column).cast(kind) for column, kind in COMPARISON_SCHEMA.items()), left_out
+
+
+def differences(before: Result, after: Result, bootstrap: Bootstrap, *, drawn: bool = False) -> pl.DataFrame:
+    """The numbers that two results of one audit share, with the standard error of each difference, paired by user.
+
+    Columns as in DIFFERENCE_SCHEMA, and `status`. People who are in one result alone are left out, save where both drew
+    theirs at random from the same log (`drawn`).
+    """
+    sides = _Side(before), _Side(after)
+    return _with_standing(_differences(*sides, bootstrap, drawn=drawn), *sides)
+
+
+def decided(found: pl.DataFrame, confidence: float, correction: Correction) -> pl.DataFrame:
+    """Differences with interval, `p`, `adjusted` and `verdict`; everybody's are one family, those of groups another."""
+    found = judged(found, confidence)
     groups = pl.col("by") != ""
     families = [found.filter(~groups), found.filter(groups)]
     adjusted = [own.with_columns(adjusted=_adjusted(own["p"], correction)) for own in families]
-    whole = _with_verdicts(pl.concat(adjusted), 1 - bootstrap.confidence)
-    return whole.select(pl.col(column).cast(kind) for column, kind in COMPARISON_SCHEMA.items()), left_out
+    return _with_verdicts(pl.concat(adjusted), 1 - confidence)
+
+
+def compared_by(result: Result) -> dict[str, pl.DataFrame]:
+    """The tables of a result from which `differences` about everybody follow: ids are text in them."""
+    side = _Side(result)
+    names, counts = side.counted()
+    tables = {"summary": side.summary, "terms": side.terms.filter(pl.col("by") == "")}
+    if names and counts is not None:
+        tables |= {"lists": counts.lists.select("user", "item")}
+        tables |= {"items": result.items.select(pl.col("item").cast(pl.String), cs.numeric().exclude("item"))}
+    return tables
 
 
 def _reasons(before: _Side, after: _Side) -> dict[str, set[str]]:
@@ -232,15 +260,15 @@ def _adjusted(p: pl.Series, correction: Correction) -> pl.Series:
 class _Side:
     """One audit of one model, as a comparison needs it."""
 
-    def __init__(self, run: Run, label: str, audit: str) -> None:
-        self.result = result = run.result(label, audit)
+    def __init__(self, result: Result) -> None:
+        self.result = result
         self.summary, self.groups = result.frame, result.groups
         self.metrics = set(self.summary.filter(pl.col("value").is_not_null())["metric"])
 
         def kept(name: str) -> pl.DataFrame | None:
             ids = pl.col("user", "item") if name == "lists" else pl.col("user")
             # As text: one run may have read ids as numbers, and the other not.
-            return result.table(name).with_columns(ids.cast(pl.String)) if run.has_table(label, audit, name) else None
+            return result.table(name).with_columns(ids.cast(pl.String)) if result.has_table(name) else None
 
         terms, people = kept("terms"), kept("people")
         self.terms = self._from_users(kept("users")) if terms is None else terms.select(*TERM_SCHEMA)

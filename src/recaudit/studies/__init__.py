@@ -1,6 +1,7 @@
 """The papers' tables and figures, ours beside theirs; and the same for a question of one's own."""
 
-from recaudit.studies.reading import Agreement, Published, Quantity, StudyRow, StudyTable
+from recaudit.studies.own.study import own
+from recaudit.studies.reading import Agreement, PlainTable, Published, Quantity, StudyRow, StudyTable
 from recaudit.studies.report import StudyReport
 from recaudit.studies.running import run
 from recaudit.studies.study import Experiment, Results, Size, Study
@@ -8,6 +9,7 @@ from recaudit.studies.study import Experiment, Results, Size, Study
 __all__ = [
     "Agreement",
     "Experiment",
+    "PlainTable",
     "Published",
     "Quantity",
     "Results",
@@ -16,5 +18,6 @@ __all__ = [
     "StudyReport",
     "StudyRow",
     "StudyTable",
+    "own",
     "run",
 ]

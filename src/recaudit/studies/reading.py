@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from math import inf, isfinite
 from typing import final
+
+import polars as pl
 
 from recaudit.report.kit.charts import Figure
 
@@ -70,7 +73,8 @@ class Published:
     def number(cls, text: str, error: float | None = None) -> Published:
         """A printed number, exact to `error`, or to half a unit of its last digit."""
         value = float(text)
-        error = 0.5 * 10.0 ** -len(text.partition(".")[2]) if error is None else error
+        last = Decimal(text).as_tuple().exponent
+        error = 0.5 * 10.0 ** int(last) if error is None else error
         return cls(text, value - error, value + error, value)
 
     @classmethod
@@ -162,6 +166,36 @@ class StudyRow:
 
 @final
 @dataclass(frozen=True)
+class PlainTable:
+    """Numbers and words that stand beside no paper: what each change does."""
+
+    name: str
+    """Of its anchor and files."""
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | Quantity, ...], ...]
+    """A cell for each column; a column of numbers has quantities only."""
+    text: str = ""
+    digits: int = 3
+
+    def cells(self) -> list[list[str]]:
+        """As a person reads them, row by row."""
+        return [[cell if isinstance(cell, str) else cell.told(self.digits) for cell in row] for row in self.rows]
+
+    def frame(self) -> pl.DataFrame:
+        """The same as data: a column of numbers is followed by `lower` and `upper`."""
+        columns: dict[str, list[str] | list[float | None]] = {}
+        for place, name in enumerate(self.columns):
+            cells = [row[place] for row in self.rows]
+            columns[name] = [cell if isinstance(cell, str) else cell.value for cell in cells]  # type: ignore[assignment]
+            if any(isinstance(cell, Quantity) for cell in cells):
+                for end in ("lower", "upper"):
+                    columns[f"{name}_{end}"] = [getattr(cell, end, None) for cell in cells]
+        return pl.DataFrame(columns, infer_schema_length=None)
+
+
+@final
+@dataclass(frozen=True)
 class StudyTable:
     """One table or figure of a paper: its rows, its charts, and the ladder of what was changed."""
 
@@ -172,6 +206,8 @@ class StudyTable:
     text: str = ""
     """What it is about, and what we did otherwise, in a few sentences."""
     figures: tuple[Figure, ...] = ()
+    plain: tuple[PlainTable, ...] = ()
+    """What stands below the rows."""
 
     @property
     def changes(self) -> list[str]:

@@ -34,6 +34,8 @@ class Experiment:
     """The data sets it needs, by name."""
     optional: bool = False
     """Whether the study goes on without it where its data are not to be had."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Folders that it is measured with as well, and that no number depends on: they may lie elsewhere tomorrow."""
 
     @cached_property
     def plan(self) -> dict[str, Any]:
@@ -43,7 +45,7 @@ class Experiment:
 
     def table(self) -> pl.DataFrame:
         """Measure."""
-        return self.measure(**self.settings)
+        return self.measure(**self.settings, **self.places)
 
 
 @final
@@ -84,8 +86,8 @@ class Study(ABC):
     """The experiments of a paper, or of a question of one's own, beside what is printed."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
-    paper: ClassVar[str] = ""
+    title: str
+    paper: str = ""
     """Whose numbers ours stand beside."""
 
     @property
