@@ -130,8 +130,11 @@ class WeightedRows:
         gram, pull = _sums(root[:, None] * Y, root * self.other_target)
         return Background(self.weight, self.target, self.other_weight, self.other_target, gram, pull)
 
-    def solve(self, Y: FloatArray, regularization: float) -> FloatArray:
-        """(rows, factors): the vectors that minimise the objective beside the others' Y (others, factors)."""
+    def solve(self, Y: FloatArray, regularization: float | FloatArray) -> FloatArray:
+        """(rows, factors): the vectors that minimise the objective beside the others' Y (others, factors).
+
+        The penalty is one number, or one a row (rows,).
+        """
         behind, penalty = self.background(Y), np.full(len(self.weight), regularization)
         pull = np.outer(self.weight * self.target, behind.pull)
         return solve_vectors(self.right, Y, penalty, self.weight, behind.gram, pull)
