@@ -18,13 +18,15 @@ from scipy import sparse
 from torch import Tensor
 
 from recaudit.arithmetic import product
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
-from recaudit.models.factor.least_squares import IN_ORDER, vector_sum
+from recaudit.models.factor.least_squares import IN_ORDER
+from recaudit.models.neural.adam import AdamStep, descend, running_averages
 from recaudit.models.rows import Indices, Singles
+from recaudit.models.vectors import add_rows, dot, filled_up
 from recaudit.seeding import derive, generator
 
 Center = Literal["mean", "none"]
@@ -126,33 +128,36 @@ class AutoRecModel(FittedModel):
 
 @final
 class SparseLearner:
-    """Steps on the CPU, at the cost of the ratings that are there."""
+    """Steps on the CPU, at the cost of the ratings that are there. Hidden units are filled up to whole vectors."""
 
     def __init__(self, weights: AutoRecWeights, columns: Columns, regularization: float, dropout: float) -> None:
         self.columns, self.regularization, self.dropout = columns, regularization, dropout
-        self.learned = AutoRecWeights(*(array.copy() for array in weights))
-        self.slopes = AutoRecWeights(*(np.zeros_like(array) for array in weights))
-        self.averages = AutoRecWeights(*(np.zeros((2, *array.shape), np.float32) for array in weights))
+        self.units = len(weights.mu)
+        V, mu, W, b = weights
+        self.learned = AutoRecWeights(filled_up(V), filled_up(mu), filled_up(W), b.copy())
+        self.averages = AutoRecWeights(*map(running_averages, self.learned))
         self.steps = 0
-        items, units = len(columns.indptr) - 1, len(weights.mu)
-        self.hidden, self.hidden_slopes = np.zeros((2, items, units), np.float32)
+        self.places = np.zeros(len(columns.indptr) - 1, dtype=np.int64)
         self.errors = np.zeros(len(columns.ratings), np.float32)
+        self.hidden, self.slopes = torch.zeros(2, len(self.places), len(self.learned.mu))
 
     def step(self, batch: IntArray, share: float, rate: float, seed: int) -> None:
         """Adam, once, on the errors of the items in `batch` and this share of the penalty."""
-        found = (self.hidden, self.hidden_slopes, self.errors)
-        kept_units = kept(torch.from_numpy(batch), len(self.learned.mu), seed, self.dropout).numpy()
-        pass_items(batch, kept_units, self.columns, self.learned, *found)
+        hidden, slopes = self.hidden[: len(batch)], self.slopes[: len(batch)]
+        read_items(batch, self.columns, self.learned, hidden.numpy())
+        torch.sigmoid(hidden, out=hidden)
+        found = (hidden.numpy(), slopes.numpy(), self.errors)
+        trace_items(batch, self.units, seed, self.dropout, self.columns, self.learned, *found)
         self.steps += 1
-        inside = np.zeros(len(self.hidden), dtype=bool)
-        inside[batch] = True
-        self.slopes.mu[:] = self.hidden_slopes[batch].sum(axis=0)
-        state, penalty = (self.learned, self.slopes, self.averages), share * self.regularization
-        step_users(inside, self.columns, *found, *state, penalty, rate, self.steps)
+        self.places[:] = -1
+        self.places[batch] = np.arange(len(batch))
+        pull = np.float32(share * self.regularization)
+        step_users(self.places, self.columns, *found, self.learned, self.averages, pull, AdamStep.of(rate, self.steps))
 
     def weights(self) -> AutoRecWeights:
         """What has been learned."""
-        return self.learned
+        V, mu, W, b = self.learned
+        return AutoRecWeights(V[:, : self.units].copy(), mu[: self.units].copy(), W[:, : self.units].copy(), b.copy())
 
 
 @final
@@ -267,114 +272,97 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, data: Interactions, level: float) -> Columns:
         """The columns of a log, with `level` taken off its ratings."""
-        csc, places = data.csc, np.argsort(np.argsort(data.items, kind="stable"))
+        csc, places = data.csc, np.empty(len(data), dtype=np.int64)
+        places[np.argsort(data.items, kind="stable")] = np.arange(len(data))
         ratings = (csc.data - level).astype(np.float32)
         return cls(csc.indptr.astype(np.int64), csc.indices, ratings, data.indptr, data.items, places)
 
 
 @njit(fastmath=IN_ORDER, cache=True)
-def pass_items(
+def read_items(batch: IntArray, columns: Columns, weights: AutoRecWeights, entering: Singles) -> None:
+    """Write what enters the hidden layer for the items in `batch`: (batch, units)."""
+    for n in range(len(batch)):
+        own = slice(columns.indptr[batch[n]], columns.indptr[batch[n] + 1])
+        entering[n] = weights.mu
+        add_rows(entering[n], weights.V, columns.users[own], columns.ratings[own])
+
+
+@njit(fastmath=IN_ORDER, cache=True)
+def trace_items(
     batch: IntArray,
-    kept_units: Singles,
+    units: int,
+    seed: int,
+    dropout: float,
     columns: Columns,
     weights: AutoRecWeights,
     hidden: Singles,
     slopes: Singles,
     errors: Singles,
 ) -> None:
-    """Read the columns of the items in `batch` and trace their errors back to the hidden layer.
+    """Predict the ratings of the items in `batch` and trace the errors back to the hidden layer (batch, units).
 
-    `kept_units` (batch, units) multiply the hidden layer. Writes, for these items and no others, `hidden` (items,
-    units), the loss's `slopes` (items, units) in what enters it, and `errors` (ratings,): predicted less given.
+    Multiplies `hidden` by what `kept` gives the first `units`, and by 0 behind them. Writes the loss's `slopes` (batch,
+    units) in what enters the hidden layer and, of these items and no others, `errors` (ratings,): predicted less given.
     """
-    indptr, users, ratings = columns.indptr, columns.users, columns.ratings
-    V, mu, W, b = weights
-    units = len(mu)
+    dropped, factor = math.ceil(dropout * 2**32), np.float32(1 / (1 - dropout))
+    rise = np.zeros(hidden.shape[1], np.float32)
     for n in range(len(batch)):
-        item = batch[n]
-        start, end = indptr[item], indptr[item + 1]
-        h, d = hidden[item], slopes[item]
-        rise, products = np.empty(units, np.float32), np.empty(units, np.float32)
+        item, h, d = batch[n], hidden[n], slopes[n]
+        first = np.uint32(item * units + seed)
         for k in range(units):
-            h[k] = mu[k]
+            x = np.uint32(first + np.uint32(k))
+            x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+            x = np.uint32((x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35))
+            x ^= x >> np.uint32(16)
+            g, by = h[k], factor if x >= dropped else np.float32(0)
+            h[k] = by * g
+            rise[k] = 2 * by * g * (1 - g)
+        h[units:] = 0
+        d[:] = 0
+        start, end = columns.indptr[item], columns.indptr[item + 1]
         for at in range(start, end):
-            r, v = ratings[at], V[users[at]]
-            for k in range(units):
-                h[k] += r * v[k]
-        for k in range(units):
-            g = np.float32(1 / (1 + np.exp(-h[k])))
-            h[k] = kept_units[n, k] * g
-            rise[k] = kept_units[n, k] * g * (1 - g)
-            d[k] = 0
-        for at in range(start, end):
-            w = W[users[at]]
-            for k in range(units):
-                products[k] = w[k] * h[k]
-            error = b[users[at]] - ratings[at] + vector_sum(products)
-            errors[at] = error
-            for k in range(units):
-                d[k] += error * w[k]
-        for k in range(units):
-            d[k] *= 2 * rise[k]
+            user = columns.users[at]
+            errors[at] = weights.b[user] - columns.ratings[at] + dot(weights.W[user], h)
+        add_rows(d, weights.W, columns.users[start:end], errors[start:end])
+        for k in range(len(d)):
+            d[k] *= rise[k]
 
 
 @njit(fastmath=IN_ORDER, cache=True)
 def step_users(
-    inside: BoolArray,
+    position: IntArray,
     columns: Columns,
     hidden: Singles,
     hidden_slopes: Singles,
     errors: Singles,
     weights: AutoRecWeights,
-    slopes: AutoRecWeights,
     averages: AutoRecWeights,
-    penalty: float,
-    rate: float,
-    steps: int,
+    pull: np.float32,
+    step: AdamStep,
 ) -> None:
-    """Sum the loss's slopes in V, W and b over the items that are `inside` (items,), and take a step of Adam down them.
+    """Sum the loss's slopes in each weight over the items of a batch, and take a step of Adam down them.
 
-    `slopes` are shaped as the weights, `averages` with a 2 before it; those in mu are given.
+    `position` (items,) is an item's row in `hidden` and `hidden_slopes`, -1 where it is not in the batch.
     """
-    units = hidden.shape[1]
-    indptr, items, places = columns.user_indptr, columns.items, columns.places
-    for u in range(len(weights.b)):
-        v, w = slopes.V[u], slopes.W[u]
-        total = np.float32(0)
-        for k in range(units):
-            v[k] = 0
-            w[k] = 0
-        for at in range(indptr[u], indptr[u + 1]):
-            item = items[at]
-            if not inside[item]:
-                continue
-            r, slope = columns.ratings[places[at]], np.float32(2 * errors[places[at]])
-            h, d = hidden[item], hidden_slopes[item]
-            total += slope
-            for k in range(units):
-                v[k] += r * d[k]
-                w[k] += slope * h[k]
-        slopes.b[u] = total
-        _adam(weights.V[u], v, averages.V[:, u], penalty, rate, steps)
-        _adam(weights.W[u], w, averages.W[:, u], penalty, rate, steps)
-    _adam(weights.b, slopes.b, averages.b, 0.0, rate, steps)
-    _adam(weights.mu, slopes.mu, averages.mu, 0.0, rate, steps)
-
-
-@njit(fastmath=IN_ORDER, cache=True)
-def _adam(values: Singles, slopes: Singles, averages: Singles, penalty: float, rate: float, steps: int) -> None:
-    """One step of Adam in place, down `slopes + penalty * values`, (n,) both.
-
-    `averages` (2, n) are the running averages of slopes and of their squares, 0 before the first of the `steps`
-    (Kingma and Ba 2015, Algorithm 1, with its constants).
-    """
-    means, squares = averages[0], averages[1]
-    new, new_square, tiny = np.float32(0.1), np.float32(0.001), np.float32(1e-8)
-    step = np.float32(rate / (1 - 0.9**steps))
-    correction = np.float32(1 / np.sqrt(1 - 0.999**steps))
-    pull = np.float32(penalty)
-    for k in range(len(values)):
-        slope = slopes[k] + pull * values[k]
-        means[k] += new * (slope - means[k])
-        squares[k] += new_square * (slope * slope - squares[k])
-        values[k] -= step * means[k] / (correction * np.sqrt(squares[k]) + tiny)
+    of_V, of_W = np.empty_like(weights.mu), np.empty_like(weights.mu)
+    of_b, of_mu = np.zeros_like(weights.b), np.zeros_like(weights.mu)
+    most = np.diff(columns.user_indptr).max() + 1
+    rows, ratings, slopes = np.empty(most, np.uint32), np.empty(most, np.float32), np.empty(most, np.float32)
+    for u in range(len(of_b)):
+        count = 0
+        for at in range(columns.user_indptr[u], columns.user_indptr[u + 1]):
+            # What is not in the batch is overwritten by the next: no branch to be guessed.
+            row, place = position[columns.items[at]], columns.places[at]
+            rows[count], ratings[count], slopes[count] = row, columns.ratings[place], 2 * errors[place]
+            count += row >= 0
+        of_V[:] = 0
+        of_W[:] = 0
+        add_rows(of_V, hidden_slopes, rows[:count], ratings[:count])
+        add_rows(of_W, hidden, rows[:count], slopes[:count])
+        of_b[u] = slopes[:count].sum()
+        descend(weights.V[u], of_V, averages.V[u], pull, step)
+        descend(weights.W[u], of_W, averages.W[u], pull, step)
+    for n in range(len(hidden_slopes)):
+        of_mu += hidden_slopes[n]
+    descend(weights.b, of_b, averages.b, np.float32(0), step)
+    descend(weights.mu, of_mu, averages.mu, np.float32(0), step)
