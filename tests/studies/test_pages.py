@@ -11,6 +11,7 @@ import pytest
 
 from recaudit.studies import (
     Experiment,
+    PlainTable,
     Published,
     Quantity,
     Results,
@@ -54,9 +55,13 @@ class Crafted(Study):
         )
         points = pl.DataFrame({"x": [1.0, 2.0] * 2, "y": [1.0, 2.0, 3.0, 4.0], "who": [self.word] * 2 + ["b"] * 2})
         drawn = figures.lines("Lines", points, "x", "y", "who", x_title="x", y_title="y", published={"b": [(1, 2)]})
+        below = PlainTable(
+            "sums", f"Sums of {self.word}", ("of", "sum"), ((self.word, Quantity(7.5, 7, 8)), ("b", Quantity(2.5)))
+        )
         return [
             StudyTable("table-1", f"Table 1: {self.word}", rows, "About it.", (drawn,)),
             StudyTable("empty", "Empty", ()),
+            StudyTable("below", "Below", (), plain=(below,)),
         ]
 
 
@@ -84,7 +89,8 @@ def test_the_folder_has_everything(tmp_path: Path) -> None:
     report = carried_out(tmp_path)
     assert report.page == tmp_path / "report.html"
     tables = {path.name for path in (tmp_path / "tables").iterdir()}
-    assert tables == {f"{name}.{kind}" for name in ("table-1", "table-1-ladder", "empty") for kind in ("csv", "tex")}
+    names = ("table-1", "table-1-ladder", "empty", "below-sums")
+    assert tables == {f"{name}.{kind}" for name in names for kind in ("csv", "tex")}
     picture = (tmp_path / "pictures" / "table-1-1.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert struct.unpack(">I", picture[16:20])[0] > 400
@@ -98,6 +104,10 @@ def test_numbers_are_numbers_in_the_files(tmp_path: Path) -> None:
     rungs = pl.read_csv(tmp_path / "tables" / "table-1-ladder.csv")
     assert rungs["value"].to_list() == [0.9, 0.83]
     assert rungs["upper"].to_list() == [None, 0.84]
+    assert pl.read_csv(tmp_path / "tables" / "below-sums.csv").rows() == [
+        ("plain", 7.5, 7, 8),
+        ("b", 2.5, None, None),
+    ]
     assert report.verdict == "3 rows: agrees 1; disagrees, explained 1; not measured 1."
 
 
@@ -105,7 +115,18 @@ def test_numbers_are_numbers_in_the_files(tmp_path: Path) -> None:
 def test_a_page_says_what_stands_beside_what(tmp_path: Path, name: str) -> None:
     carried_out(tmp_path)
     text = (tmp_path / name).read_text(encoding="utf-8").replace("\\", "").replace("\N{NO-BREAK SPACE}", " ")
-    for said in ("0.827", "0.960", "[0.950, 0.970]", "+0.133", "it rises", "no data", "Noted: plain", "About it."):
+    for said in (
+        "0.827",
+        "0.960",
+        "[0.950, 0.970]",
+        "+0.133",
+        "it rises",
+        "no data",
+        "Noted: plain",
+        "About it.",
+        "Sums of plain",
+        "7.500",
+    ):
         assert said in text
     assert "0.830 [0.820, 0.840] with: and their model." in text
     assert "recaudit study crafted --size quick" in text

@@ -109,15 +109,20 @@ def _print_studies(*, as_json: bool) -> None:
 
 def _print_outcome(report: StudyReport) -> None:
     """What does not agree, table by table; how many rows stand how; and where the page is."""
+    from recaudit.report.kit.numbers import plural
     from recaudit.studies import Agreement
 
     table = plain_table()
     for _ in range(3):
         table.add_column(overflow="fold")
     for own in report.tables:
+        if own.is_plain:
+            continue
         said = [row for row in own.rows if row.agreement in (Agreement.EXPLAINED, Agreement.OPEN)]
         agree = sum(row.agreement is Agreement.AGREES for row in own.rows)
-        table.add_row(Text(own.title, style="bold"), f"{agree} of {len(own.rows)} agree", "")
+        printed = sum(row.published.known for row in own.rows)
+        stand = f"{agree} of {printed} agree" if printed else plural(len(own.rows), "number")
+        table.add_row(Text(own.title, style="bold"), stand, "")
         for row in said:
             table.add_row(f"  {row.name}", f"{row.published.text}, here {row.told}", str(row.agreement))
     for note in report.notes:

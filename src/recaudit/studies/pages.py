@@ -35,9 +35,13 @@ def files_of(report: StudyReport) -> dict[str, bytes]:
     """Every file for readers, by its name in the study's folder."""
     files = {REPORT: render_study(report), MARKDOWN: markdown(report)}
     for table in report.tables:
-        lines = [_HEADINGS[:-1], *(_cells(row)[:-1] for row in table.rows)]
-        files[f"tables/{table.name}.csv"] = report.frame().filter(table=table.name).write_csv()
-        files[f"tables/{table.name}.tex"] = latex(table.title, lines)
+        if not table.is_plain:
+            lines = [_HEADINGS[:-1], *(_cells(row)[:-1] for row in table.rows)]
+            files[f"tables/{table.name}.csv"] = report.frame().filter(table=table.name).write_csv()
+            files[f"tables/{table.name}.tex"] = latex(table.title, lines)
+        for plain in table.plain:
+            files[f"tables/{table.name}-{plain.name}.csv"] = plain.frame().write_csv()
+            files[f"tables/{table.name}-{plain.name}.tex"] = latex(plain.title, [plain.columns, *plain.cells()])
         if ladder := _ladder(table):
             files[f"tables/{table.name}-ladder.csv"] = ladder_frame(table).write_csv()
             files[f"tables/{table.name}-ladder.tex"] = latex(f"{table.title}: what each change does", ladder)
@@ -80,11 +84,14 @@ def markdown(report: StudyReport) -> str:
         _markdown_table(["", "rows", *(mark.value for mark in Agreement)], _outcome(report.tables)),
     ]
     for table in report.tables:
-        parts += [f"## {table.title}", table.text, _markdown_table(_HEADINGS, [_cells(row) for row in table.rows])]
+        rows = _markdown_table(_HEADINGS, [_cells(row) for row in table.rows])
+        parts += [f"## {table.title}", table.text, "" if table.is_plain else rows]
         parts += [_markdown_figure(table, place, own) for place, own in enumerate(table.figures, start=1)]
         if ladder := _ladder(table):
             parts += ["One change at a time, or all up to one where it begins with *and*:"]
             parts += [_markdown_table(ladder[0], ladder[1:])]
+        for plain in table.plain:
+            parts += [f"### {plain.title}", plain.text, _markdown_table(plain.columns, plain.cells())]
     parts += ["## What the words mean", _markdown_list(f"*{mark}*: {said}" for mark, said in _MARKS.items())]
     parts += ["## Experiments", "<details><summary>Every experiment, its settings and its seconds</summary>"]
     parts += [_markdown_table(("experiment", "settings", "seconds"), _experiments(report)), "</details>"]
@@ -139,7 +146,7 @@ def ladder_frame(table: StudyTable) -> pl.DataFrame:
 
 
 def _outcome(tables: Iterable[StudyTable]) -> list[tuple[str, ...]]:
-    """How the rows of each table stand."""
+    """How the rows of each table that has some stand."""
     return [
         (
             table.title,
@@ -147,6 +154,7 @@ def _outcome(tables: Iterable[StudyTable]) -> list[tuple[str, ...]]:
             *(str(sum(row.agreement is mark for row in table.rows)) for mark in Agreement),
         )
         for table in tables
+        if not table.is_plain
     ]
 
 

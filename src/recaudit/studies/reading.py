@@ -210,6 +210,11 @@ class StudyTable:
     """What stands below the rows."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it stands beside no paper at all."""
+        return bool(self.plain) and not self.rows
+
+    @property
     def changes(self) -> list[str]:
         """The rungs of its ladder, in order."""
         return list(dict.fromkeys(change for row in self.rows for change in row.variants))

@@ -106,6 +106,22 @@ class Findings:
         names = dict.fromkeys(name for label in self.config.labels for name in self.base[label, audit].rows)
         return [StudyMetric(audit=audit, name=name) for name in names]
 
+    @property
+    def reading(self) -> str:
+        """How differences are to be read."""
+        told = (
+            "A difference is the number with the change less the number without it. Its interval is of a paired "
+            "bootstrap: the same people are drawn for both, so that what they share cancels. Verdicts are corrected "
+            "(Holm) for how many numbers of a model are looked at: better and worse as the metric has it, changed "
+            "where it has neither, not shown where it may be chance."
+        )
+        if len(self.seeds) > 1:
+            told += (
+                " By seed alone: how far two numbers of the base lie apart that differ in nothing but the seed, by the "
+                f"{len(self.seeds)} that were tried."
+            )
+        return told
+
     # ---- rows ------------------------------------------------------------------------------------------------
 
     def _row(self, metric: StudyMetric, label: str) -> StudyRow:
@@ -187,17 +203,7 @@ class Findings:
             change = self.config.changes[effect.place].name
             cells.append((row.name, change, effect.against, effect.difference, *moved, verdict))
         digits = max((row.digits for row in rows.values()), default=3)
-        text = (
-            "Each number with the change less the number without it. The interval is of a paired bootstrap: the same "
-            "people are drawn for both, so that what they share cancels. Verdicts are corrected (Holm) for how many "
-            "numbers of a model are looked at."
-        )
-        if repeated:
-            text += (
-                " By seed alone: how far two numbers of the base lie apart that differ in nothing but the seed, by the "
-                f"{len(self.seeds)} that were tried."
-            )
-        return PlainTable(f"{audit}-changes", "What each change does", columns, tuple(cells), text, digits)
+        return PlainTable("differences", "The difference that each change makes", columns, tuple(cells), digits=digits)
 
     @cached_property
     def _effects(self) -> list[ChangeEffect]:

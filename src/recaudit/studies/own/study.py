@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,7 @@ from recaudit.studies.study import Experiment, Results, Size, Study
 
 def own(path: str | Path) -> OwnStudy:
     """The study that a TOML file describes: a base configuration, one change at a time, and which numbers."""
-    return OwnStudy(read_own(path))
+    return OwnStudy(read_own(path), Path(path).name)
 
 
 @final
@@ -43,9 +44,14 @@ class OwnStudy(Study):
 
     name = "own"
 
-    def __init__(self, config: OwnStudyConfiguration) -> None:
-        self.config = config
+    def __init__(self, config: OwnStudyConfiguration, file: str = "question.toml") -> None:
+        self.config, self.file = config, file
         self.title, self.paper = config.title, config.paper
+
+    @property
+    def arguments(self) -> str:
+        """What `recaudit study` is told to carry it out."""
+        return f"{self.name} --config {shlex.quote(self.file)}"
 
     @cached_property
     def _steps(self) -> list[_Step]:
@@ -109,7 +115,7 @@ class OwnStudy(Study):
         for (place, label, audit), one in self._planned.items():
             steps[place][label, audit] = MeasuredAudit(one.name, results[one.name], results.settings[one.name])
         found = Findings(self.config, steps)
-        return [*(found.table(audit) for audit in self.config.audits), self._changes()]
+        return [*(found.table(audit) for audit in self.config.audits), self._changes(found.reading)]
 
     def notes(self, results: Results) -> list[str]:
         """What the numbers stand on."""
@@ -117,11 +123,12 @@ class OwnStudy(Study):
         models = ", ".join(self.config.labels)
         return [f"The base: {base.data.label}, seed {base.seed}; {models}; audits: {', '.join(self.config.audits)}."]
 
-    def _changes(self) -> StudyTable:
+    def _changes(self, text: str) -> StudyTable:
         rows = tuple(self._settings())
-        about = "What each change sets, in the place of what the configuration below it has."
-        table = PlainTable("settings", "Settings", ("change", "made to", "setting", "before", "after"), rows)
-        return StudyTable("changes", "The changes", (), about, plain=(table,) if rows else ())
+        table = PlainTable(
+            "settings", "What each change sets", ("change", "made to", "setting", "before", "after"), rows
+        )
+        return StudyTable("changes", "The changes", (), text, plain=(table,) if rows else ())
 
     def _settings(self) -> Iterator[tuple[str, ...]]:
         for place, (change, rung) in enumerate(zip(self.config.changes, self.config.rungs, strict=True)):
