@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from recaudit.seeding import derive, uniforms
 from recaudit.studies.reachability.aggregates import Reached, summarized
 from recaudit.studies.reachability.subjects import log_of, model_of, recommender_of
 
-_ACTIONS = {"next": NextK, "future": FutureEdits, "history": HistoryEdits}
+_ACTIONS: Mapping[str, Callable[..., Actions]] = {"next": NextK, "future": FutureEdits, "history": HistoryEdits}
 
 
 def audit(
@@ -51,10 +51,8 @@ def audit(
     """
     low, high = (float(end) for end in box)
     fitted = model_of(log, model, seed, (low, high))
-    free: Actions = _ACTIONS[actions](k, ratings=Interval(low, high))
-    asked = Reachability(
-        actions=free, policy=Softmax(beta=beta), candidates=candidates, baseline="predicted", refits=0
-    )
+    free = _ACTIONS[actions](k, ratings=Interval(low, high))
+    asked = Reachability(actions=free, policy=Softmax(beta=beta), candidates=candidates, baseline="predicted", refits=0)
     method = asked.method(fitted, fitted.data, seed)
     assert isinstance(method, SolveActions)
     people = resolve_users(users, fitted.data, seed)
@@ -79,9 +77,7 @@ def _solved(method: SolveActions, users: IntArray, wanted: BoolArray, *, each: b
     """The rows of all their candidates, many users at a time; or of what is `wanted` of each."""
     if not each:
         return [method(block) for block in blocks(users, USERS)]
-    return [
-        replace(method, targets=np.flatnonzero(own))(users[place : place + 1]) for place, own in enumerate(wanted)
-    ]
+    return [replace(method, targets=np.flatnonzero(own))(users[place : place + 1]) for place, own in enumerate(wanted)]
 
 
 def _drawn(
@@ -90,11 +86,11 @@ def _drawn(
     """(users, items): so many of each user's `allowed` items, drawn for each user or for all at once."""
     rows = np.zeros(len(users), dtype=np.uint64) if shared else log.user_keys[users]
     draws = uniforms(derive(seed, "targets"), rows[:, None], log.item_keys[None, :])
-    if shared:
-        return allowed & (draws <= np.partition(draws[0], count - 1)[count - 1])
-    draws = np.where(allowed, draws, np.inf)
+    if not shared:
+        draws = np.where(allowed, draws, np.inf)
     last = min(count, log.n_items) - 1
-    return allowed & (draws <= np.partition(draws, last, axis=1)[:, last : last + 1])
+    drawn: BoolArray = allowed & (draws <= np.partition(draws, last, axis=1)[:, last : last + 1])
+    return drawn
 
 
 def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFrame:
@@ -102,7 +98,8 @@ def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFram
     split = random(log_of(log), 0.1, rng=seed)
     fitted: FittedModel = recommender_of(model).fit(split.train, rng=seed)
     test = split.test
-    squares = (np.clip(fitted.pair_scores(test.users, test.items), *_range(split.train)) - test.ratings) ** 2
+    pairs = test.users.astype(np.int64), test.items.astype(np.int64)
+    squares = (np.clip(fitted.pair_scores(*pairs), *_range(split.train)) - test.ratings) ** 2
     totals = np.bincount(test.users, weights=squares, minlength=test.n_users)
     draws = Bootstrap(samples=200, rng=seed).resamples(test.n_users)
     errors = np.concatenate([(weights @ totals) / (weights @ test.user_counts) for weights in draws])

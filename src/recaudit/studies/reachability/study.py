@@ -54,7 +54,10 @@ class ReachabilityStudy(Study):
 
     name = "reachability"
     title = "Availability and discovery by stochastic reachability"
-    paper = "Curmei, Dean, Recht: Quantifying Availability and Discovery in Recommender Systems via Stochastic Reachability (ICML 2021)"
+    paper = (
+        "Curmei, Dean, Recht: Quantifying Availability and Discovery in Recommender Systems via Stochastic "
+        "Reachability (ICML 2021)"
+    )
 
     def experiments(self, size: Size) -> list[Experiment]:
         """See `Study`."""
@@ -77,7 +80,10 @@ class ReachabilityStudy(Study):
         if results.size == "tiny":
             return [*said, "At this size the log is generated: numbers are not the paper's."]
         users = results.settings["ladder/ours"]["users"]
-        return [*said, f"{users} users of MovieLens 1M; the paper has 176. Last.fm and MIND are other data, unless said."]
+        return [
+            *said,
+            f"{users} users of MovieLens 1M; the paper has 176. Last.fm and MIND are other data, unless said.",
+        ]
 
 
 def _audit(name: str, plan: _Plan, model: Mapping[str, Any], **settings: Any) -> Experiment:
@@ -87,7 +93,9 @@ def _audit(name: str, plan: _Plan, model: Mapping[str, Any], **settings: Any) ->
     return _experiment(name, audit, {"log": log, "model": {**model, **factors}, **usual, **settings}, log)
 
 
-def _experiment(name: str, measure: Any, settings: Mapping[str, Any], log: str, *, optional: bool = False) -> Experiment:
+def _experiment(
+    name: str, measure: Any, settings: Mapping[str, Any], log: str, *, optional: bool = False
+) -> Experiment:
     known = () if log in ("demo", "mind-small-sample") else (log,)
     return Experiment(name, measure, settings, data=known, optional=optional)
 
