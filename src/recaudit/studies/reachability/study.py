@@ -111,6 +111,7 @@ def _ladder(plan: _Plan) -> list[Experiment]:
         "offset": ({**LIBFM, "init_std": 0.1}, [1, 5]),
         "libfm": (LIBFM, [1, 5]),
         "box": (LIBFM, [0, 5]),
+        "narrow": ({**LIBFM, "init_std": 0.1}, [0, 5]),
     }
     return [
         _audit(f"ladder/{name}", plan, model, box=box, users=plan.users, also_targets=plan.targets)
