@@ -10,6 +10,7 @@ from recaudit.audits.reachability.audit import reachability
 from recaudit.data import datasets
 from recaudit.interventions import Interval, NextK
 from recaudit.models.neighbour.knn import ItemKNN
+from recaudit.models.response import AffineResponse
 from recaudit.policies import Softmax
 from recaudit.studies import Agreement, Results, StudyReport, run
 from recaudit.studies.reachability.measures import audit, held_out_error
@@ -58,9 +59,12 @@ class TestAudit:
         data = datasets.load("demo")
         model = ItemKNN(neighbours=20, center="item", damping=0.0, compared="ratings").fit(data)
         actions = NextK(5, ratings=Interval(1, 5))
-        asked = {"actions": actions, "policy": Softmax(beta=2.0), "users": 20, "rng": 3, "refits": 0}
-        for baseline, ours in (("scores", "plain"), ("predicted", "predicted")):
-            known = reachability(model, baseline=baseline, **asked).correlations()
+        baselines = {"plain": "scores", "predicted": "predicted"}
+        for ours, baseline in baselines.items():
+            answer = reachability(
+                model, actions=actions, policy=Softmax(beta=2.0), users=20, baseline=baseline, rng=3, refits=0
+            )
+            known = answer.correlations()
             wanted = known.filter(pl.col("with") != "prevalence")["spearman"].to_list()
             names = [f"{ours} availability", "best availability", f"{ours} discovery", "best discovery"]
             got = [table.filter(kind="correlation", name=name)["value"][0] for name in names]
@@ -85,6 +89,8 @@ def test_twice_counted_ratings_add_the_old_one() -> None:
     seen, ratings = right.data.history(4)
     items = np.array([seen[0], np.setdiff1d(np.arange(right.data.n_items), seen)[0]], dtype=np.int64)
     one, two = (model.respond(4, 4, items) for model in (right, wrong))
+    assert isinstance(one, AffineResponse)
+    assert isinstance(two, AffineResponse)
     assert np.allclose(two.slope, one.slope)
     assert np.allclose(two.intercept - one.intercept, one.slope[:, 0] * ratings[0])
 
