@@ -33,13 +33,19 @@ def found(results: Results, name: str, what: str) -> float:
 
 class TestDirections:
     @pytest.mark.parametrize("what", ["plain availability", "best availability"])
-    def test_a_wide_start_takes_popularity_away(self, report: StudyReport, what: str) -> None:
-        narrow, wide = (found(report.results, f"ladder/{name}", what) for name in ("offset", "libfm"))
-        assert wide < narrow - 0.05
+    def test_a_wide_start_takes_popularity_from_our_model(self, report: StudyReport, what: str) -> None:
         assert found(report.results, "ladder/start", what) < found(report.results, "ladder/ours", what) - 0.2
 
+    def test_a_penalised_offset_takes_it_from_the_best_case(self, report: StudyReport) -> None:
+        held, learnt = (found(report.results, f"ladder/{name}", "best availability") for name in ("steps", "offset"))
+        assert learnt < held - 0.02
+
+    def test_and_a_wide_start_from_the_baseline(self, report: StudyReport) -> None:
+        narrow, wide = (found(report.results, f"ladder/{name}", "plain availability") for name in ("offset", "libfm"))
+        assert wide < narrow - 0.05
+
     @pytest.mark.parametrize("what", ["plain discovery", "best discovery"])
-    def test_and_gives_the_experienced_more_to_discover(self, report: StudyReport, what: str) -> None:
+    def test_a_wide_start_gives_the_experienced_more_to_discover(self, report: StudyReport, what: str) -> None:
         assert found(report.results, "ladder/offset", what) < 0 < found(report.results, "ladder/libfm", what)
 
     def test_an_edit_counted_twice_looks_like_agency(self, report: StudyReport) -> None:

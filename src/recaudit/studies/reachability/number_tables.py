@@ -148,9 +148,9 @@ def _table_4(results: Results) -> StudyTable:
     rows += _sampled_rows(results, "best availability", {key: text for key, (_, _, text) in printed})
     text = (
         "Spearman's correlation of an item's popularity, its mean rating, with how often it was rated, and with its "
-        "availability without strategy and at best; Next-10, beta = 2. What decides is where the vectors start: the "
-        "authors' code draws them with standard deviation 1, and in 64 dimensions what was rated a few times keeps a "
-        f"long random vector, whatever its ratings. {_REPEATED}"
+        "availability without strategy and at best; Next-10, beta = 2. The ladder leads to the "
+        "authors' LibFM in single steps: what it does to the baseline and to the best case is not the same step. "
+        f"{_REPEATED}"
     )
     return StudyTable("table-4", "Table 4: popularity and availability", tuple(rows), text)
 
