@@ -13,7 +13,7 @@ from recaudit.models.neighbour.knn import ItemKNN
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Softmax
 from recaudit.studies import Agreement, Results, StudyReport, run
-from recaudit.studies.reachability.measures import audit, held_out_error
+from recaudit.studies.reachability.measures import audit, drawn_targets, held_out_error
 from recaudit.studies.reachability.quantities import as_sampled, correlation, difference
 from recaudit.studies.reachability.subjects import TwiceCountedKNN, model_of
 
@@ -76,11 +76,15 @@ class TestAudit:
             got = [table.filter(kind="correlation", name=name)["value"][0] for name in names]
             assert got == pytest.approx(wanted, abs=1e-9)
 
-    def test_drawn_targets_are_those_of_all(self) -> None:
-        every = audit("demo", NEIGHBOURS, "next", 5, 2.0, (1, 5), users=10, seed=3, also_targets=50)
-        some = audit("demo", NEIGHBOURS, "next", 5, 2.0, (1, 5), users=10, seed=3, targets=50)
-        drawn = [table.filter(kind="correlation", targets="50").select("name", "value") for table in (every, some)]
-        assert drawn[0]["value"].to_list() == pytest.approx(drawn[1]["value"].to_list(), abs=1e-3)
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_targets_are_drawn_from_what_is_allowed(self, shared: bool) -> None:
+        data, users = datasets.load("demo"), np.arange(6)
+        allowed = ~data.seen(users)
+        drawn = drawn_targets(allowed, data, users, 50, 7, shared)
+        assert not (drawn & ~allowed).any()
+        assert (np.count_nonzero(drawn.any(axis=0)) <= 50) == shared
+        if not shared:
+            assert set(drawn.sum(axis=1)) == {50}
 
     def test_the_held_out_error_has_its_interval(self) -> None:
         error = held_out_error("demo", NEIGHBOURS, 0).row(0, named=True)

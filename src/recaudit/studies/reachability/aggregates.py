@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.seeding import generator
@@ -37,13 +37,6 @@ class Reached:
     plain: FloatArray
     """Without strategy: at the model's scores."""
 
-    def among(self, wanted: BoolArray) -> Reached:
-        """Of these pairs (users, items) alone."""
-        best, predicted, plain = (
-            np.where(wanted, values, np.nan) for values in (self.best, self.predicted, self.plain)
-        )
-        return replace(self, best=best, predicted=predicted, plain=plain)
-
     def discovery(self, probabilities: FloatArray) -> FloatArray:
         """(users,): the share of targets that are shown with a better probability than by an even draw."""
         better: FloatArray = (probabilities > 1 / self.candidates[:, None]).sum(axis=1) / self.targets
@@ -63,7 +56,7 @@ class Reached:
             means: FloatArray = totals / self.log.item_counts
         return means
 
-    def correlations(self, seed: int, targets: str) -> pl.DataFrame:
+    def correlations(self, seed: int) -> pl.DataFrame:
         """Spearman's, of popularity with availability over items, and of experience with discovery over users.
 
         The interval is the bootstrap's standard error over users around the number: a resample has fewer different
@@ -82,7 +75,7 @@ class Reached:
             rows.append((f"{name} discovery", float(_spearman(experience, discovery)[0]), float(error)))
         schema = {"name": pl.String, "value": pl.Float64, "error": pl.Float64}
         frame = pl.DataFrame(rows, schema=schema, orient="row")
-        return frame.select(pl.all(), kind=pl.lit("correlation"), targets=pl.lit(targets))
+        return frame.select(pl.all(), kind=pl.lit("correlation"))
 
     @property
     def _kinds(self) -> dict[str, FloatArray]:
@@ -153,10 +146,10 @@ class Reached:
         return pl.DataFrame({"kind": ["point"] * len(some), **points})
 
 
-def summarized(reached: Reached, seed: int, targets: str) -> pl.DataFrame:
+def summarized(reached: Reached, seed: int) -> pl.DataFrame:
     """One table: rows of the kinds "correlation", "popularity", "user", "histogram" and "point"."""
     parts = [
-        reached.correlations(seed, targets),
+        reached.correlations(seed),
         reached.by_popularity(),
         reached.people(),
         reached.histograms(),

@@ -41,13 +41,11 @@ def audit(
     seed: int,
     targets: int | None = None,
     shared_targets: bool = False,
-    also_targets: int | None = None,
     candidates: Candidates = "unseen",
 ) -> pl.DataFrame:
     """Reachability of some users' targets, brought together: see `summarized`.
 
-    `targets` of each user are drawn and solved, their own or the same for all; without, all candidates are targets,
-    and of `also_targets` a user the correlations are given as well.
+    `targets` of each user are drawn and solved, their own or the same for all; without, all candidates are targets.
     """
     low, high = (float(end) for end in box)
     fitted = model_of(log, model, seed, (low, high))
@@ -57,7 +55,7 @@ def audit(
     assert isinstance(method, SolveActions)
     people = resolve_users(users, fitted.data, seed)
     allowed = candidate_items(fitted.data, people, free.items(fitted, people, seed), candidates)
-    wanted = allowed if targets is None else _drawn(allowed, fitted.data, people, targets, seed, shared_targets)
+    wanted = allowed if targets is None else drawn_targets(allowed, fitted.data, people, targets, seed, shared_targets)
     pairs = pl.concat(_solved(method, people, wanted, each=targets is not None))
     best, predicted = matrices(
         pairs.drop_nulls("value"), fitted.data.user_ids.gather(people), fitted.data.item_ids, "value", "baseline"
@@ -66,11 +64,7 @@ def audit(
     reached = Reached(
         fitted.data, people, allowed.sum(axis=1), best, predicted, np.where(np.isnan(best), np.nan, plain)
     )
-    found = summarized(reached, seed, "all" if targets is None else str(targets))
-    if also_targets is None:
-        return found
-    some = reached.among(_drawn(allowed, fitted.data, people, also_targets, seed))
-    return pl.concat([found, some.correlations(seed, str(also_targets))], how="diagonal")
+    return summarized(reached, seed)
 
 
 def _solved(method: SolveActions, users: IntArray, wanted: BoolArray, *, each: bool) -> list[pl.DataFrame]:
@@ -80,7 +74,7 @@ def _solved(method: SolveActions, users: IntArray, wanted: BoolArray, *, each: b
     return [replace(method, targets=np.flatnonzero(own))(users[place : place + 1]) for place, own in enumerate(wanted)]
 
 
-def _drawn(
+def drawn_targets(
     allowed: BoolArray, log: Interactions, users: IntArray, count: int, seed: int, shared: bool = False
 ) -> BoolArray:
     """(users, items): so many of each user's `allowed` items, drawn for each user or for all at once."""

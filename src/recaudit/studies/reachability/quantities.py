@@ -17,15 +17,11 @@ from recaudit.studies.study import Results
 Z = 1.96
 
 
-def correlation(results: Results, name: str, what: str, targets: str = "") -> Quantity | None:
-    """Spearman's correlation out of an audit: of all its targets, or of so many for each user."""
+def correlation(results: Results, name: str, what: str) -> Quantity | None:
+    """Spearman's correlation out of an audit."""
     if name not in results:
         return None
-    found = results[name].filter(kind="correlation", name=what)
-    found = found.filter(pl.col("targets") != "all") if targets == "some" else found.head(1)
-    if found.is_empty():
-        return None
-    value, error = found.select("value", "error").row(0)
+    value, error = results[name].filter(kind="correlation", name=what).select("value", "error").row(0)
     users = f"{results.settings[name]['users']} users"
     return Quantity(value) if error is None else Quantity(value, value - Z * error, value + Z * error, users)
 
@@ -36,6 +32,14 @@ def repeated(results: Results, model: str, what: str) -> FloatArray:
     if found.is_empty():
         return np.zeros(0)
     return found.filter(kind="correlation", name=what)["value"].to_numpy()
+
+
+def on_average(repeats: FloatArray) -> Quantity | None:
+    """The mean over repetitions."""
+    if len(repeats) < 3:
+        return None
+    mean, half = float(repeats.mean()), float(2 * repeats.std(ddof=1) / len(repeats) ** 0.5)
+    return Quantity(mean, mean - half, mean + half, f"{len(repeats)} repetitions")
 
 
 def as_sampled(text: str, repeats: FloatArray) -> Published:
