@@ -13,7 +13,7 @@ from recaudit.models.neighbour.knn import ItemKNN
 from recaudit.models.response import AffineResponse
 from recaudit.policies import Softmax
 from recaudit.studies import Agreement, Results, StudyReport, run
-from recaudit.studies.reachability.measures import audit, drawn_targets, held_out_error
+from recaudit.studies.reachability.measures import audit, drawn_targets, held_out_error, vector_lengths
 from recaudit.studies.reachability.quantities import as_sampled, correlation, difference
 from recaudit.studies.reachability.subjects import TwiceCountedKNN, model_of
 
@@ -90,6 +90,15 @@ class TestAudit:
         error = held_out_error("demo", NEIGHBOURS, 0).row(0, named=True)
         assert error["lower"] < error["value"] < error["upper"]
         assert error["ratings"] == len(datasets.load("demo"))
+
+
+def test_a_wide_start_stays_with_items_of_few_ratings() -> None:
+    fitted = {"kind": "libfm", "factors": 8, "epochs": 30, "learning_rate": 0.0112, "regularization": 0.068}
+    wide, narrow = (
+        vector_lengths("demo", {**fitted, "init_std": start}, 1).filter(ratings="5 to 32") for start in (1.0, 0.1)
+    )
+    assert wide["length"][0] > narrow["length"][0] + 0.5
+    assert 0 < wide["offset"][0] < wide["mean"][0]
 
 
 def test_twice_counted_ratings_add_the_old_one() -> None:

@@ -22,12 +22,15 @@ from recaudit.engines.base import blocks
 from recaudit.interventions import Actions, FutureEdits, HistoryEdits, Interval, NextK
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.models.base import FittedModel
+from recaudit.models.factor.model import FactorModel
 from recaudit.policies import Softmax
 from recaudit.seeding import derive, uniforms
 from recaudit.studies.reachability.aggregates import Reached, summarized
 from recaudit.studies.reachability.subjects import log_of, model_of, recommender_of
 
 _ACTIONS: Mapping[str, Callable[..., Actions]] = {"next": NextK, "future": FutureEdits, "history": HistoryEdits}
+_FEW, _SOME = 5, 33
+"""Ratings of an item: fewer than so many, and from so many on."""
 
 
 def audit(
@@ -101,6 +104,21 @@ def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFram
     numbers = (len(log_of(log).user_ids), len(log_of(log).item_ids), len(log_of(log)))
     row = {"value": squares.mean(), "lower": low, "upper": high}
     return pl.DataFrame([row | dict(zip(("users", "items", "ratings"), numbers, strict=True))])
+
+
+def vector_lengths(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFrame:
+    """Mean lengths of the vectors of items with few and with many ratings, and the model's offset."""
+    fitted = model_of(log, model, seed, log_of(log).scale)
+    assert isinstance(fitted, FactorModel)
+    counts, lengths = fitted.data.item_counts, np.linalg.norm(fitted.item_factors, axis=1)
+    groups = {"fewer than 5": (1, _FEW), "5 to 32": (_FEW, _SOME), "33 or more": (_SOME, np.inf)}
+    rows = [
+        {"ratings": name, "length": float(lengths[own].mean()), "items": int(own.sum())}
+        for name, (low, high) in groups.items()
+        for own in [(counts >= low) & (counts < high)]
+        if own.any()
+    ]
+    return pl.DataFrame(rows).with_columns(offset=pl.lit(fitted.mean), mean=pl.lit(fitted.data.ratings.mean()))
 
 
 def _range(log: Interactions) -> tuple[float, float]:

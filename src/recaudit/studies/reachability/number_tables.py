@@ -34,7 +34,14 @@ _AGAIN = "and 176 users, on average over repetitions with other users, targets a
 
 def numbers(results: Results) -> list[StudyTable]:
     """The tables of printed numbers."""
-    return [_table_1(results), _table_3(results), _table_4(results), _table_5(results), _figure_17(results)]
+    return [
+        _table_1(results),
+        _table_3(results),
+        _table_4(results),
+        _table_5(results),
+        _start(results),
+        _figure_17(results),
+    ]
 
 
 def other_data(results: Results, log: str) -> tuple[str, str]:
@@ -166,6 +173,23 @@ def _table_5(results: Results) -> StudyTable:
         f"draw, without strategy and at best; Next-10, beta = 2. {_REPEATED}"
     )
     return StudyTable("table-5", "Table 5: experience and discovery", tuple(rows), text)
+
+
+def _start(results: Results) -> StudyTable:
+    rows = []
+    for name, words in (("wide", "1"), ("narrow", "0.1")):
+        if f"vectors/{name}" not in results:
+            continue
+        found = results[f"vectors/{name}"]
+        for ratings, length, items in found.select("ratings", "length", "items").iter_rows():
+            title = f"start of standard deviation {words}: mean length of the vectors of items with {ratings} ratings"
+            rows.append(StudyRow(title, Published.nothing("not printed"), Quantity(length, over=f"{items} items")))
+        note = f"The mean rating is {found['mean'][0]:.3f}."
+        offset = Quantity(float(found["offset"][0]))
+        title = f"start of standard deviation {words}: offset"
+        rows.append(StudyRow(title, Published.nothing("not printed"), offset, note=note))
+    text = "LibFM with the authors' settings, where its vectors start with standard deviation 1, and with 0.1."
+    return StudyTable("start", "What is left of the start", tuple(rows), text)
 
 
 def _figure_17(results: Results) -> StudyTable:

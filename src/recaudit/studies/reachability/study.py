@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from recaudit.studies.reachability.figure_tables import figures
-from recaudit.studies.reachability.measures import audit, held_out_error, seconds_a_pair
+from recaudit.studies.reachability.measures import audit, held_out_error, seconds_a_pair, vector_lengths
 from recaudit.studies.reachability.number_tables import numbers
 from recaudit.studies.reachability.published import KNN, LIBFM, LIBFM_LASTFM, LIBFM_MIND
 from recaudit.studies.reachability.subjects import mind_sample
@@ -67,7 +67,7 @@ class ReachabilityStudy(Study):
         """See `Study`."""
         plan = _PLANS[size]
         made = [*_ladder(plan), *_neighbours(plan), *_spaces(plan), *_repeats(plan)]
-        return [*made, *_errors(plan), *_other_logs(plan), *_times(plan)] if plan.others else made
+        return [*made, *_vectors(), *_errors(plan), *_other_logs(plan), *_times(plan)] if plan.others else made
 
     def tables(self, results: Results) -> list[StudyTable]:
         """See `Study`."""
@@ -164,6 +164,13 @@ def _repeats(plan: _Plan) -> list[Experiment]:
         _audit(f"repeat/{model}-{turn}", plan, settings, targets=plan.targets, users=plan.repeated, seed=100 + turn)
         for model, settings in (("libfm", LIBFM), ("knn", KNN))
         for turn in range(plan.repeats)
+    ]
+
+
+def _vectors() -> list[Experiment]:
+    return [
+        _experiment(f"vectors/{name}", vector_lengths, {"log": "ml-1m", "model": model, "seed": _SEED}, "ml-1m")
+        for name, model in (("wide", dict(LIBFM)), ("narrow", {**LIBFM, "init_std": 0.1}))
     ]
 
 
