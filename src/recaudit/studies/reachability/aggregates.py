@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
-from recaudit.arrays import BoolArray, FloatArray, IntArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.seeding import generator
@@ -37,14 +37,10 @@ class Reached:
     plain: FloatArray
     """Without strategy: at the model's scores."""
 
-    def among(self, wanted: BoolArray) -> Reached:
-        """Of these pairs (users, items) alone."""
-        some = {name: np.where(wanted, getattr(self, name), np.nan) for name in ("best", "predicted", "plain")}
-        return replace(self, **some)
-
     def discovery(self, probabilities: FloatArray) -> FloatArray:
         """(users,): the share of targets that are shown with a better probability than by an even draw."""
-        return (probabilities > 1 / self.candidates[:, None]).sum(axis=1) / self.targets
+        better: FloatArray = (probabilities > 1 / self.candidates[:, None]).sum(axis=1) / self.targets
+        return better
 
     @property
     def targets(self) -> FloatArray:
@@ -60,7 +56,7 @@ class Reached:
             means: FloatArray = totals / self.log.item_counts
         return means
 
-    def correlations(self, seed: int, targets: str) -> pl.DataFrame:
+    def correlations(self, seed: int) -> pl.DataFrame:
         """Spearman's, of popularity with availability over items, and of experience with discovery over users.
 
         The interval is the bootstrap's standard error over users around the number: a resample has fewer different
@@ -68,16 +64,18 @@ class Reached:
         """
         weights = np.concatenate(list(Bootstrap(samples=RESAMPLES, rng=seed).resamples(len(self.users))))
         experience = self.log.user_counts[self.users].astype(np.float64)
-        rows = [("prevalence", _spearman(self.popularity, self.log.item_counts), None)]
+        drawn = np.stack([np.repeat(np.arange(len(experience)), weight) for weight in weights.astype(np.int64)])
+        rated = self.log.item_counts > 0
+        prevalence = _spearman(self.popularity[rated], self.log.item_counts[rated].astype(np.float64))
+        rows: list[tuple[str, float, float | None]] = [("prevalence", float(prevalence[0]), None)]
         for name, values in self._kinds.items():
+            discovery = self.discovery(values)
+            error = np.nanstd(_spearman(experience[drawn], discovery[drawn]), ddof=1)
             rows.append((f"{name} availability", *self._of_items(values, weights)))
-            rows.append((f"{name} discovery", *_of_users(experience, self.discovery(values), weights)))
-        frame = pl.DataFrame(
-            [(name, value, error) for name, value, error in rows],
-            schema={"name": pl.String, "value": pl.Float64, "error": pl.Float64},
-            orient="row",
-        )
-        return frame.select(kind=pl.lit("correlation"), targets=pl.lit(targets), **{c: pl.col(c) for c in frame.columns})
+            rows.append((f"{name} discovery", float(_spearman(experience, discovery)[0]), float(error)))
+        schema = {"name": pl.String, "value": pl.Float64, "error": pl.Float64}
+        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        return frame.select(pl.all(), kind=pl.lit("correlation"))
 
     @property
     def _kinds(self) -> dict[str, FloatArray]:
@@ -86,12 +84,13 @@ class Reached:
     def _of_items(self, values: FloatArray, weights: FloatArray) -> tuple[float, float]:
         """The correlation of popularity with availability, and its standard error."""
         known, filled = (~np.isnan(values)).astype(np.float64), np.nan_to_num(values)
-
-        def of(weight: FloatArray) -> float:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                return _spearman(self.popularity, (weight @ filled) / (weight @ known))
-
-        return of(np.ones(len(values))), float(np.std([of(weight) for weight in weights], ddof=1))
+        asked = known.any(axis=0) & np.isfinite(self.popularity)
+        known, filled = known[:, asked], filled[:, asked]
+        availability = filled.sum(axis=0) / known.sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            again = (weights @ filled) / (weights @ known)
+        # An item whose users were all left out of a resample stays as it is.
+        return _correlated(self.popularity[asked], availability, np.where(np.isnan(again), availability, again))
 
     def by_popularity(self) -> pl.DataFrame:
         """Availability of the quarters of the items by their mean rating."""
@@ -147,10 +146,10 @@ class Reached:
         return pl.DataFrame({"kind": ["point"] * len(some), **points})
 
 
-def summarized(reached: Reached, seed: int, targets: str) -> pl.DataFrame:
+def summarized(reached: Reached, seed: int) -> pl.DataFrame:
     """One table: rows of the kinds "correlation", "popularity", "user", "histogram" and "point"."""
     parts = [
-        reached.correlations(seed, targets),
+        reached.correlations(seed),
         reached.by_popularity(),
         reached.people(),
         reached.histograms(),
@@ -165,18 +164,13 @@ def _quarters(values: FloatArray) -> IntArray:
     return np.searchsorted(ends, values).astype(np.int64)
 
 
-def _spearman(x: FloatArray | IntArray, y: FloatArray | IntArray) -> float:
-    both = np.isfinite(x) & np.isfinite(y)
-    if both.sum() < 2:
-        return float("nan")
-    first, second = stats.rankdata(x[both]), stats.rankdata(y[both])
-    if not first.std() or not second.std():
-        return float("nan")
-    return float(np.corrcoef(first, second)[0, 1])
+def _spearman(x: FloatArray, y: FloatArray) -> FloatArray:
+    """(rows,): of the rows of `y` (rows, n) with those of `x`, (n,) or (rows, n); NaN where one does not vary."""
+    first, second = (stats.zscore(stats.rankdata(np.atleast_2d(values), axis=1), axis=1) for values in (x, y))
+    products: FloatArray = (first * second).mean(axis=1)
+    return products
 
 
-def _of_users(x: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """The correlation over users, and its standard error."""
-    places = np.arange(len(x))
-    drawn = [np.repeat(places, weight.astype(np.int64)) for weight in weights]
-    return _spearman(x, y), float(np.nanstd([_spearman(x[some], y[some]) for some in drawn], ddof=1))
+def _correlated(x: FloatArray, y: FloatArray, again: FloatArray) -> tuple[float, float]:
+    """The correlation of x and y (n,), and its standard deviation over the rows of `again` (resamples, n)."""
+    return float(_spearman(x, y)[0]), float(np.nanstd(_spearman(x, again), ddof=1))

@@ -166,7 +166,9 @@ def _figure_6(results: Results) -> StudyTable:
     for kind in ("future", "history"):
         ours = difference(results, at["knn", kind], at["knn", "next"], column)
         ladder = {_TWICE: difference(results, twice, at["knn", "next"], column)} if kind == "history" else {}
-        rows.append(StudyRow(f"KNN, {unit}, {_SPACES[kind]} less Next-10", Published.above(0, stark), ours, known(ladder)))
+        rows.append(
+            StudyRow(f"KNN, {unit}, {_SPACES[kind]} less Next-10", Published.above(0, stark), ours, known(ladder))
+        )
     rows.append(
         StudyRow(
             f"KNN, {unit}, random history 10 less random future 10",
@@ -225,8 +227,8 @@ def _figure_7(results: Results) -> StudyTable:
 def _by_popularity(results: Results, name: str, heading: str) -> Figure:
     table = results[name].filter(kind="popularity").filter(pl.col("name") != "plain")
     table = table.with_columns(pl.col("group") + 1, name=pl.col("name").replace("predicted", "baseline"))
-    titles = {"x_title": "quarter of the items by mean rating", "y_title": "availability"}
-    return draw.lines(heading, table, "group", "value", "name", **titles)
+    quarters = "quarter of the items by mean rating"
+    return draw.lines(heading, table, "group", "value", "name", x_title=quarters, y_title="availability")
 
 
 def _figure_8(results: Results) -> StudyTable:
@@ -251,15 +253,7 @@ def _figure_9(results: Results) -> StudyTable:
             people = results[name].filter(kind="user")
             both = people.select("best_discovery", "predicted_discovery").to_numpy()
             higher = over_users(both, lambda t: t[:, 0] - t[:, 1])
-            table = (
-                people.group_by("quarter")
-                .agg(best=pl.mean("best_discovery"), baseline=pl.mean("predicted_discovery"))
-                .sort("quarter")
-                .with_columns(pl.col("quarter") + 1)
-                .unpivot(["baseline", "best"], index="quarter")
-            )
-            titles = {"x_title": "quarter of the users by number of ratings", "y_title": "discovery"}
-            charts.append(draw.lines(NAMES[log], table, "quarter", "value", "variable", **titles))
+            charts.append(_by_experience(NAMES[log], people))
         claim = Published.above(0, "the best case discovery is much higher (Section 5.3)")
         rows.append(StudyRow(f"{NAMES[log]}: discovery, best less baseline", claim, higher, note=note))
         if log == "ml-1m":
@@ -267,3 +261,15 @@ def _figure_9(results: Results) -> StudyTable:
             ours = correlation(results, name, "predicted discovery")
             rows.append(StudyRow("MovieLens 1M: correlation of experience with baseline discovery", weak, ours))
     return StudyTable("figure-9", "Figure 9: experience and discovery", tuple(rows), "LibFM, Next-10.", tuple(charts))
+
+
+def _by_experience(heading: str, people: pl.DataFrame) -> Figure:
+    table = (
+        people.group_by("quarter")
+        .agg(best=pl.mean("best_discovery"), baseline=pl.mean("predicted_discovery"))
+        .sort("quarter")
+        .with_columns(pl.col("quarter") + 1)
+        .unpivot(["baseline", "best"], index="quarter")
+    )
+    quarters = "quarter of the users by number of ratings"
+    return draw.lines(heading, table, "quarter", "value", "variable", x_title=quarters, y_title="discovery")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,15 @@ from recaudit.engines.base import blocks
 from recaudit.interventions import Actions, FutureEdits, HistoryEdits, Interval, NextK
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.models.base import FittedModel
+from recaudit.models.factor.model import FactorModel
 from recaudit.policies import Softmax
 from recaudit.seeding import derive, uniforms
 from recaudit.studies.reachability.aggregates import Reached, summarized
 from recaudit.studies.reachability.subjects import log_of, model_of, recommender_of
 
-_ACTIONS = {"next": NextK, "future": FutureEdits, "history": HistoryEdits}
+_ACTIONS: Mapping[str, Callable[..., Actions]] = {"next": NextK, "future": FutureEdits, "history": HistoryEdits}
+_FEW, _SOME = 5, 33
+"""Ratings of an item: fewer than so many, and from so many on."""
 
 
 def audit(
@@ -41,25 +44,21 @@ def audit(
     seed: int,
     targets: int | None = None,
     shared_targets: bool = False,
-    also_targets: int | None = None,
     candidates: Candidates = "unseen",
 ) -> pl.DataFrame:
     """Reachability of some users' targets, brought together: see `summarized`.
 
-    `targets` of each user are drawn and solved, their own or the same for all; without, all candidates are targets,
-    and of `also_targets` a user the correlations are given as well.
+    `targets` of each user are drawn and solved, their own or the same for all; without, all candidates are targets.
     """
     low, high = (float(end) for end in box)
     fitted = model_of(log, model, seed, (low, high))
-    free: Actions = _ACTIONS[actions](k, ratings=Interval(low, high))
-    asked = Reachability(
-        actions=free, policy=Softmax(beta=beta), candidates=candidates, baseline="predicted", refits=0
-    )
+    free = _ACTIONS[actions](k, ratings=Interval(low, high))
+    asked = Reachability(actions=free, policy=Softmax(beta=beta), candidates=candidates, baseline="predicted", refits=0)
     method = asked.method(fitted, fitted.data, seed)
     assert isinstance(method, SolveActions)
     people = resolve_users(users, fitted.data, seed)
     allowed = candidate_items(fitted.data, people, free.items(fitted, people, seed), candidates)
-    wanted = allowed if targets is None else _drawn(allowed, fitted.data, people, targets, seed, shared_targets)
+    wanted = allowed if targets is None else drawn_targets(allowed, fitted.data, people, targets, seed, shared_targets)
     pairs = pl.concat(_solved(method, people, wanted, each=targets is not None))
     best, predicted = matrices(
         pairs.drop_nulls("value"), fitted.data.user_ids.gather(people), fitted.data.item_ids, "value", "baseline"
@@ -68,33 +67,27 @@ def audit(
     reached = Reached(
         fitted.data, people, allowed.sum(axis=1), best, predicted, np.where(np.isnan(best), np.nan, plain)
     )
-    found = summarized(reached, seed, "all" if targets is None else str(targets))
-    if also_targets is None:
-        return found
-    some = reached.among(_drawn(allowed, fitted.data, people, also_targets, seed))
-    return pl.concat([found, some.correlations(seed, str(also_targets))], how="diagonal")
+    return summarized(reached, seed)
 
 
 def _solved(method: SolveActions, users: IntArray, wanted: BoolArray, *, each: bool) -> list[pl.DataFrame]:
     """The rows of all their candidates, many users at a time; or of what is `wanted` of each."""
     if not each:
         return [method(block) for block in blocks(users, USERS)]
-    return [
-        replace(method, targets=np.flatnonzero(own))(users[place : place + 1]) for place, own in enumerate(wanted)
-    ]
+    return [replace(method, targets=np.flatnonzero(own))(users[place : place + 1]) for place, own in enumerate(wanted)]
 
 
-def _drawn(
+def drawn_targets(
     allowed: BoolArray, log: Interactions, users: IntArray, count: int, seed: int, shared: bool = False
 ) -> BoolArray:
     """(users, items): so many of each user's `allowed` items, drawn for each user or for all at once."""
     rows = np.zeros(len(users), dtype=np.uint64) if shared else log.user_keys[users]
     draws = uniforms(derive(seed, "targets"), rows[:, None], log.item_keys[None, :])
-    if shared:
-        return allowed & (draws <= np.partition(draws[0], count - 1)[count - 1])
-    draws = np.where(allowed, draws, np.inf)
+    if not shared:
+        draws = np.where(allowed, draws, np.inf)
     last = min(count, log.n_items) - 1
-    return allowed & (draws <= np.partition(draws, last, axis=1)[:, last : last + 1])
+    drawn: BoolArray = allowed & (draws <= np.partition(draws, last, axis=1)[:, last : last + 1])
+    return drawn
 
 
 def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFrame:
@@ -102,7 +95,8 @@ def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFram
     split = random(log_of(log), 0.1, rng=seed)
     fitted: FittedModel = recommender_of(model).fit(split.train, rng=seed)
     test = split.test
-    squares = (np.clip(fitted.pair_scores(test.users, test.items), *_range(split.train)) - test.ratings) ** 2
+    pairs = test.users.astype(np.int64), test.items.astype(np.int64)
+    squares = (np.clip(fitted.pair_scores(*pairs), *_range(split.train)) - test.ratings) ** 2
     totals = np.bincount(test.users, weights=squares, minlength=test.n_users)
     draws = Bootstrap(samples=200, rng=seed).resamples(test.n_users)
     errors = np.concatenate([(weights @ totals) / (weights @ test.user_counts) for weights in draws])
@@ -110,6 +104,21 @@ def held_out_error(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFram
     numbers = (len(log_of(log).user_ids), len(log_of(log).item_ids), len(log_of(log)))
     row = {"value": squares.mean(), "lower": low, "upper": high}
     return pl.DataFrame([row | dict(zip(("users", "items", "ratings"), numbers, strict=True))])
+
+
+def vector_lengths(log: str, model: Mapping[str, Any], seed: int) -> pl.DataFrame:
+    """Mean lengths of the vectors of items with few and with many ratings, and the model's offset."""
+    fitted = model_of(log, model, seed, log_of(log).scale)
+    assert isinstance(fitted, FactorModel)
+    counts, lengths = fitted.data.item_counts, np.linalg.norm(fitted.item_factors, axis=1)
+    groups = {"fewer than 5": (1, _FEW), "5 to 32": (_FEW, _SOME), "33 or more": (_SOME, np.inf)}
+    rows = [
+        {"ratings": name, "length": float(lengths[own].mean()), "items": int(own.sum())}
+        for name, (low, high) in groups.items()
+        for own in [(counts >= low) & (counts < high)]
+        if own.any()
+    ]
+    return pl.DataFrame(rows).with_columns(offset=pl.lit(fitted.mean), mean=pl.lit(fitted.data.ratings.mean()))
 
 
 def _range(log: Interactions) -> tuple[float, float]:

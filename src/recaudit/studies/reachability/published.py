@@ -22,8 +22,8 @@ LIBFM: Mapping[str, Any] = MappingProxyType(
     }
 )
 """The authors' model of MovieLens 1M; that its vectors start with standard deviation 1 stands in their code alone."""
-LIBFM_LASTFM = LIBFM | {"learning_rate": 0.04777777777777778, "regularization": 0.2277777777777778}
-LIBFM_MIND = LIBFM | {"learning_rate": 0.09, "regularization": 0.03727593720314938}
+LIBFM_LASTFM = {**LIBFM, "learning_rate": 0.04777777777777778, "regularization": 0.2277777777777778}
+LIBFM_MIND = {**LIBFM, "learning_rate": 0.09, "regularization": 0.03727593720314938}
 KNN: Mapping[str, Any] = MappingProxyType(
     {
         "kind": "knn",

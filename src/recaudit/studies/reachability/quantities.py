@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import isfinite
+from math import hypot, isfinite
 
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import FloatArray, IntArray
 from recaudit.metrics.intervals import Bootstrap
 from recaudit.studies.reading import Published, Quantity
 from recaudit.studies.study import Results
@@ -17,15 +17,11 @@ from recaudit.studies.study import Results
 Z = 1.96
 
 
-def correlation(results: Results, name: str, what: str, targets: str = "") -> Quantity | None:
-    """Spearman's correlation out of an audit: of all its targets, or of so many for each user."""
+def correlation(results: Results, name: str, what: str) -> Quantity | None:
+    """Spearman's correlation out of an audit."""
     if name not in results:
         return None
-    found = results[name].filter(kind="correlation", name=what)
-    found = found.filter(pl.col("targets") != "all") if targets == "some" else found.head(1)
-    if found.is_empty():
-        return None
-    value, error = found.select("value", "error").row(0)
+    value, error = results[name].filter(kind="correlation", name=what).select("value", "error").row(0)
     users = f"{results.settings[name]['users']} users"
     return Quantity(value) if error is None else Quantity(value, value - Z * error, value + Z * error, users)
 
@@ -38,6 +34,14 @@ def repeated(results: Results, model: str, what: str) -> FloatArray:
     return found.filter(kind="correlation", name=what)["value"].to_numpy()
 
 
+def on_average(repeats: FloatArray) -> Quantity | None:
+    """The mean over repetitions."""
+    if len(repeats) < 3:
+        return None
+    mean, half = float(repeats.mean()), float(2 * repeats.std(ddof=1) / len(repeats) ** 0.5)
+    return Quantity(mean, mean - half, mean + half, f"{len(repeats)} repetitions")
+
+
 def as_sampled(text: str, repeats: FloatArray) -> Published:
     """A printed number that its authors sampled: as exact as ours is over repetitions of their protocol."""
     if len(repeats) < 3:
@@ -45,7 +49,7 @@ def as_sampled(text: str, repeats: FloatArray) -> Published:
     return Published.number(text, error=float(2 * np.std(repeats, ddof=1)))
 
 
-def difference(results: Results, first: str, second: str, column: str, quarter: int | None = None) -> Quantity | None:
+def difference(results: Results, first: str, second: str, column: str) -> Quantity | None:
     """How much larger a mean over users is in one audit than in another of the same users."""
     if first not in results or second not in results:
         return None
@@ -67,7 +71,9 @@ def over_users(table: FloatArray, each: Callable[[FloatArray], FloatArray]) -> Q
     """The mean of what `each` makes of (users, audits), with a bootstrap interval over users."""
     values = each(table)
     values = values[np.isfinite(values)]
-    means = np.concatenate([weights @ values / len(values) for weights in Bootstrap(samples=1000).resamples(len(values))])
+    means = np.concatenate(
+        [weights @ values / len(values) for weights in Bootstrap(samples=1000).resamples(len(values))]
+    )
     low, high = np.quantile(means, [0.025, 0.975])
     return Quantity(float(values.mean()), float(low), float(high), f"{len(values)} users")
 
@@ -85,7 +91,7 @@ def wider(results: Results, first: str, second: str, column: str) -> Quantity | 
 
 
 @cache
-def _counts(n: int) -> tuple[FloatArray, ...]:
+def _counts(n: int) -> tuple[IntArray, ...]:
     return tuple(weights.astype(np.int64) for weights in Bootstrap(samples=500).resamples(n))
 
 
@@ -93,9 +99,9 @@ def less(first: Quantity | None, second: Quantity | None) -> Quantity | None:
     """One number less another, as if they were independent."""
     if first is None or second is None or not isfinite(first.value - second.value):
         return None
-    half = np.hypot(*(0.5 * (ends[1] - ends[0]) for ends in (first.ends, second.ends)))
+    half = hypot(*(0.5 * (high - low) for low, high in (first.ends, second.ends)))
     value = first.value - second.value
-    return Quantity(value, float(value - half), float(value + half), first.over)
+    return Quantity(value, value - half, value + half, first.over)
 
 
 def known(changes: Mapping[str, Quantity | None]) -> dict[str, Quantity]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from recaudit.studies.reachability.figure_tables import figures
-from recaudit.studies.reachability.measures import audit, held_out_error, seconds_a_pair
+from recaudit.studies.reachability.measures import audit, held_out_error, seconds_a_pair, vector_lengths
 from recaudit.studies.reachability.number_tables import numbers
 from recaudit.studies.reachability.published import KNN, LIBFM, LIBFM_LASTFM, LIBFM_MIND
 from recaudit.studies.reachability.subjects import mind_sample
@@ -27,10 +27,14 @@ class _Plan:
     """What is smaller in every factor model."""
     passes: int
     """Of our own factor model."""
+    full: int
+    """Users audited with all their targets."""
+    climbing: int
+    """Users of the ladder, with `targets` drawn for each."""
     users: int
-    """Audited in full, for the ladder."""
-    sampled: int
-    """Audited with `targets` drawn for each."""
+    """Of every other audit, likewise."""
+    repeated: int
+    """Of each repetition."""
     targets: int
     sizes: tuple[int, ...]
     """Of action spaces."""
@@ -43,9 +47,9 @@ class _Plan:
 
 
 _PLANS: Mapping[Size, _Plan] = {
-    "tiny": _Plan("demo", {"factors": 8, "epochs": 30}, 30, 40, 30, 40, (5, 10), 0, others=False),
-    "quick": _Plan("ml-1m", {}, 32, 48, 48, 500, (5, 10, 20), 4, others=True, music=(30, 200), news=200),
-    "paper": _Plan("ml-1m", {}, 32, 176, 176, 500, (5, 10, 20), 8, others=True, music=(100, 500), news=2000),
+    "tiny": _Plan("demo", {"factors": 8, "epochs": 30}, 30, 40, 40, 30, 0, 60, (5, 10), 0, others=False),
+    "quick": _Plan("ml-1m", {}, 32, 48, 128, 48, 176, 500, (5, 10, 20), 3, others=True, music=(30, 200), news=200),
+    "paper": _Plan("ml-1m", {}, 32, 176, 600, 176, 176, 500, (5, 10, 20), 12, others=True, music=(100, 500), news=2000),
 }
 
 
@@ -54,13 +58,16 @@ class ReachabilityStudy(Study):
 
     name = "reachability"
     title = "Availability and discovery by stochastic reachability"
-    paper = "Curmei, Dean, Recht: Quantifying Availability and Discovery in Recommender Systems via Stochastic Reachability (ICML 2021)"
+    paper = (
+        "Curmei, Dean, Recht: Quantifying Availability and Discovery in Recommender Systems via Stochastic "
+        "Reachability (ICML 2021)"
+    )
 
     def experiments(self, size: Size) -> list[Experiment]:
         """See `Study`."""
         plan = _PLANS[size]
         made = [*_ladder(plan), *_neighbours(plan), *_spaces(plan), *_repeats(plan)]
-        return [*made, *_errors(plan), *_other_logs(plan), *_times(plan)] if plan.others else made
+        return [*made, *_vectors(), *_errors(plan), *_other_logs(plan), *_times(plan)] if plan.others else made
 
     def tables(self, results: Results) -> list[StudyTable]:
         """See `Study`."""
@@ -76,51 +83,57 @@ class ReachabilityStudy(Study):
         ]
         if results.size == "tiny":
             return [*said, "At this size the log is generated: numbers are not the paper's."]
-        users = results.settings["ladder/ours"]["users"]
-        return [*said, f"{users} users of MovieLens 1M; the paper has 176. Last.fm and MIND are other data, unless said."]
+        users = [results.settings[name]["users"] for name in ("ladder/ours", "ladder/box", "libfm/next-10/beta-2")]
+        told = f"{users[0]} users with all their targets, {users[1]} in the ladder's other steps, {users[2]} elsewhere"
+        return [*said, f"MovieLens 1M: {told}; the paper has 176. Last.fm and MIND are other data, where it is said."]
 
 
 def _audit(name: str, plan: _Plan, model: Mapping[str, Any], **settings: Any) -> Experiment:
     log = settings.pop("log", plan.log)
-    usual = {"actions": "next", "k": 10, "beta": 2.0, "box": [0, 5], "users": plan.sampled, "seed": _SEED}
+    usual = {"actions": "next", "k": 10, "beta": 2.0, "box": [0, 5], "users": plan.users, "seed": _SEED}
     factors = plan.small if model["kind"] != "knn" else {}
     return _experiment(name, audit, {"log": log, "model": {**model, **factors}, **usual, **settings}, log)
 
 
-def _experiment(name: str, measure: Any, settings: Mapping[str, Any], log: str, *, optional: bool = False) -> Experiment:
+def _experiment(
+    name: str, measure: Any, settings: Mapping[str, Any], log: str, *, optional: bool = False
+) -> Experiment:
     known = () if log in ("demo", "mind-small-sample") else (log,)
     return Experiment(name, measure, settings, data=known, optional=optional)
 
 
 def _ladder(plan: _Plan) -> list[Experiment]:
-    """From our protocol to the authors', all targets of the same users."""
+    """From our protocol to the authors', for the same users from the second rung on."""
     ours = {"kind": "biased-mf", "factors": 64, "epochs": plan.passes, "init_std": 0.1}
     tuned = {name: LIBFM[name] for name in ("factors", "epochs", "learning_rate", "regularization")}
+    narrow = {**LIBFM, "init_std": 0.1}
     rungs: dict[str, tuple[Mapping[str, Any], list[int]]] = {
-        "ours": (ours, [1, 5]),
+        "targets": (ours, [1, 5]),
         "start": ({**ours, "init_std": 1.0}, [1, 5]),
         "steps": ({"kind": "biased-mf", **tuned, "final_rate": 1.0, "init_std": 0.1}, [1, 5]),
-        "offset": ({**LIBFM, "init_std": 0.1}, [1, 5]),
+        "offset": (narrow, [1, 5]),
         "libfm": (LIBFM, [1, 5]),
         "box": (LIBFM, [0, 5]),
+        "narrow": (narrow, [0, 5]),
     }
-    return [
-        _audit(f"ladder/{name}", plan, model, box=box, users=plan.users, also_targets=plan.targets)
-        for name, (model, box) in rungs.items()
-    ]
+    return _climbed("ladder", plan, ours, rungs)
 
 
 def _neighbours(plan: _Plan) -> list[Experiment]:
     """The same for neighbours."""
     ours = {"kind": "knn", "neighbours": 100, "shrinkage": KNN["shrinkage"]}
-    rungs: dict[str, tuple[Mapping[str, Any], list[int]]] = {
-        "ours": (ours, [1, 5]),
-        "reclab": (KNN, [1, 5]),
-        "box": (KNN, [0, 5]),
-    }
-    return [
-        _audit(f"neighbours/{name}", plan, model, box=box, users=plan.users, also_targets=plan.targets)
-        for name, (model, box) in rungs.items()
+    return _climbed(
+        "neighbours", plan, ours, {"targets": (ours, [1, 5]), "reclab": (KNN, [1, 5]), "box": (KNN, [0, 5])}
+    )
+
+
+def _climbed(
+    name: str, plan: _Plan, ours: Mapping[str, Any], rungs: Mapping[str, tuple[Mapping[str, Any], list[int]]]
+) -> list[Experiment]:
+    made = [_audit(f"{name}/ours", plan, ours, box=[1, 5], users=plan.full)]
+    return made + [
+        _audit(f"{name}/{rung}", plan, model, box=box, users=plan.climbing, targets=plan.targets)
+        for rung, (model, box) in rungs.items()
     ]
 
 
@@ -148,9 +161,16 @@ def _spaces(plan: _Plan) -> list[Experiment]:
 def _repeats(plan: _Plan) -> list[Experiment]:
     """The authors' protocol over again: another start, other users, other targets."""
     return [
-        _audit(f"repeat/{model}-{turn}", plan, settings, targets=plan.targets, seed=100 + turn)
+        _audit(f"repeat/{model}-{turn}", plan, settings, targets=plan.targets, users=plan.repeated, seed=100 + turn)
         for model, settings in (("libfm", LIBFM), ("knn", KNN))
         for turn in range(plan.repeats)
+    ]
+
+
+def _vectors() -> list[Experiment]:
+    return [
+        _experiment(f"vectors/{name}", vector_lengths, {"log": "ml-1m", "model": model, "seed": _SEED}, "ml-1m")
+        for name, model in (("wide", dict(LIBFM)), ("narrow", {**LIBFM, "init_std": 0.1}))
     ]
 
 
