@@ -94,9 +94,9 @@ def compare_access(
     """Reachability of the same pairs by three methods: exact, by gradient ascent, and by asking.
 
     Exact is `reachability`. Gradient is the paper's Algorithm 1: ascent on the log-probability from the unchanged
-    ratings, clamped; for the future its Algorithm 2. Black box sees the same model from outside and has `budget` queries for each pair, the baseline
-    among them. The arguments are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The
-    model's response must be affine.
+    ratings, clamped; for the future its Algorithm 2. Black box sees the same model from outside and has `budget`
+    queries for each pair, the baseline among them. The arguments are those of `reachability`; `actions` are the last 5
+    ratings where nothing is said. The model's response must be affine.
     """
     check_exact(model)
     asked: dict[str, Any] = {"users": users, "targets": targets, "budget": budget}

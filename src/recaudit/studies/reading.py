@@ -11,6 +11,9 @@ from typing import final
 
 from recaudit.report.kit.charts import Figure
 
+_LARGE = 1e7
+"""From here on a number is told by its size."""
+
 
 class Agreement(StrEnum):
     """How a row stands beside the paper."""
@@ -45,8 +48,10 @@ class Quantity:
         if not isfinite(self.value):
             return "none"
         low, high = self.ends
-        interval = f" [{low:.{digits}f}, {high:.{digits}f}]" if low < high else ""
-        return f"{self.value:.{digits}f}{interval}"
+        value, low_end, high_end = (
+            f"{end:.{digits}f}" if abs(end) < _LARGE else f"{end:.2g}" for end in (self.value, low, high)
+        )
+        return f"{value} [{low_end}, {high_end}]" if low < high else value
 
 
 @final
