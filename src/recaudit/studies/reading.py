@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import inf, isfinite
+from math import inf, isfinite, nextafter
 from typing import final
 
 from recaudit.report.kit.charts import Figure
@@ -81,12 +81,12 @@ class Published:
     @classmethod
     def above(cls, low: float, text: str) -> Published:
         """A claim that a number is larger; the text says it in the paper's words."""
-        return cls(text, low=low, direction=True)
+        return cls(text, low=nextafter(low, inf), direction=True)
 
     @classmethod
     def below(cls, high: float, text: str) -> Published:
         """A claim that a number is smaller."""
-        return cls(text, high=high, direction=True)
+        return cls(text, high=nextafter(high, -inf), direction=True)
 
     @classmethod
     def between(cls, low: float, high: float, text: str) -> Published:
