@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -89,7 +91,7 @@ class TestReachability:
 
     def test_the_future(self, data: Interactions) -> None:
         model = ALS(factors=4, iterations=5).fit(data)
-        asked = {"users": data.user_ids[:3], "targets": data.item_ids[5:15], "actions": Future(2)}
+        asked: dict[str, Any] = {"users": data.user_ids[:3], "targets": data.item_ids[5:15], "actions": Future(2)}
         result = compare_access(model, data, budget=60, **asked)
         known = result.frame.drop_nulls("exact")
         by_gradient = ra.reachability(model, data, solver="gradient", policy=Softmax(), **asked).pairs

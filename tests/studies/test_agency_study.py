@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -105,7 +107,7 @@ class TestReading:
 
 class TestMeasures:
     def test_blocks_are_parts_of_the_same_users(self) -> None:
-        asked = {"betas": (0.8,), "users": 7, "targets": 5}
+        asked: dict[str, Any] = {"betas": (0.8,), "users": 7, "targets": 5}
         model = {"kind": "als", "factors": 4, "iterations": 3}
         whole, *parts = (
             measures.own_ratings("demo", model, "past", 2, 0, **asked, block=block)

@@ -24,7 +24,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
-from recaudit.interventions import Actions, Past
+from recaudit.interventions import Actions, Future, Past
 from recaudit.models.base import FittedModel, makers
 from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
@@ -85,7 +85,7 @@ def compare_access(
     *,
     users: Iterable[object],
     targets: Iterable[object],
-    actions: Actions | None = None,
+    actions: Actions | Future | None = None,
     policy: Policy | None = None,
     budget: int = 200,
     rng: int = 0,

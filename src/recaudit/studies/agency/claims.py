@@ -14,9 +14,10 @@ from recaudit.studies.agency.answers import (
     Answers,
     Found,
     Of,
+    When,
     row,
 )
-from recaudit.studies.agency.averages import average, contrast
+from recaudit.studies.agency.averages import Rows, average, contrast
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
 from recaudit.studies.study import Results
 
@@ -109,13 +110,16 @@ _COLUMNS: tuple[tuple[Of, str], ...] = (("own", "log_lift"), ("own", "best"), ("
 def _difference(answers: Answers, of: Of, column: str, first: str, second: str) -> tuple[Found, Found]:
     """What the first group has above the second in the future, and how much more that is than in the past."""
 
+    def rows(when: When, name: str, beta: float) -> tuple[Rows, Rows]:
+        return answers.of(of, when, name, beta, first), answers.of(of, when, name, beta, second)
+
     def future(name: str, beta: float) -> Quantity | None:
-        return contrast(*(answers.of(of, "future", name, beta, group) for group in (first, second)), column)
+        ahead = rows("future", name, beta)
+        return contrast(ahead[0], ahead[1], column)
 
     def less_past(name: str, beta: float) -> Quantity | None:
-        ahead = [answers.of(of, "future", name, beta, group) for group in (first, second)]
-        behind = answers.of(of, "past", name, beta, first), answers.of(of, "past", name, beta, second)
-        return contrast(*ahead, column, less=behind)
+        ahead, behind = rows("future", name, beta), rows("past", name, beta)
+        return contrast(ahead[0], ahead[1], column, less=behind)
 
     return future, less_past
 

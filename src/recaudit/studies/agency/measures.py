@@ -301,8 +301,8 @@ def held_out_error(data: str, model: Model, leave_out: int, seed: int) -> pl.Dat
     seen = np.zeros((log.n_users, log.n_items), dtype=bool)
     seen[found.data.users, found.data.items] = True
     left = ~seen[log.users, log.items]
-    users, ratings = log.users[left], log.ratings[left]
-    predicted = {"squared": np.clip(found.pair_scores(users, log.items[left]), *log.scale)}
+    users, items, ratings = log.users[left].astype(np.int64), log.items[left].astype(np.int64), log.ratings[left]
+    predicted = {"squared": np.clip(found.pair_scores(users, items), *log.scale)}
     if isinstance(found, RecurrentModel):
         predicted["next_squared"] = found.next_ratings(log)[left]
     errors = {name: (values - ratings) ** 2 for name, values in predicted.items()}

@@ -52,9 +52,12 @@ def access(answers: Answers) -> StudyTable:
         "gradient ascent, and questions alone, 100 for each pair. Ratios are geometric means over users; whoever "
         "outperforms finds a thousandth more at least."
     )
-    table = curve(drawn)
-    chart = figures.bars("What three kinds of access find", table, "series", "y", title="at beta 0.8")
-    return StudyTable("figure-2", "Figure 2: access", tuple(rows), text, (chart,) if len(table) else ())
+    charts = [
+        figures.bars("What three kinds of access find", table, "series", "y", title="at beta 0.8")
+        for table in [curve(drawn)]
+        if len(table)
+    ]
+    return StudyTable("figure-2", "Figure 2: access", tuple(rows), text, tuple(charts))
 
 
 class _Access:
@@ -304,15 +307,14 @@ def stability(answers: Answers) -> StudyTable:
         )
         for beta in CURVE
     ]
-    drawn = curve(points)
-    chart = (
+    charts = [
         figures.lines(
             "Mean past instability by beta", drawn, "x", "y", "series", x_title="beta", y_title="mean instability"
-        ),
-    )
-    return StudyTable(
-        "figure-5", "Figure 5: past instability by beta", tuple(rows), figures=chart if len(drawn) else ()
-    )
+        )
+        for drawn in [curve(points)]
+        if len(drawn)
+    ]
+    return StudyTable("figure-5", "Figure 5: past instability by beta", tuple(rows), figures=tuple(charts))
 
 
 _AT_ZERO = (

@@ -123,10 +123,10 @@ class _Plan:
         """Hindsight: every horizon by ours, the longest with each change."""
         tiers = {"tiers": True}
         own, others = self.own | tiers, self.others | tiers
-        made = []
+        made: list[Experiment] = []
         for k in self.scale.horizons:
             more = {} if k == self.long else {"betas": BETAS, "tiers": False}
-            parts = {"own": own | more, "others": others | more, "error": True}
+            parts: dict[str, Any] = {"own": own | more, "others": others | more, "error": True}
             made.append(self._ratings("past", "als", self.als, k, **parts))
         made.append(self._ratings("past", "svd", self.svd, self.long, error=True))
         for name, model in (("als-free", self.als_free), ("svd-free", self.svd_free)):
@@ -137,14 +137,15 @@ class _Plan:
 
     def future(self) -> list[Experiment]:
         """From now on: the same."""
-        blocks, made = self.scale.blocks, []
+        blocks = self.scale.blocks
+        made: list[Experiment] = []
         others = self.others | {"betas": BETAS}
         for k in self.scale.horizons:
             tiers = {"tiers": k == self.long}
             of = blocks if k == self.long else -(-blocks // 4)
             for block in range(of):
                 own = self.own | tiers | {"users": self.scale.ahead, "block": [block, of]}
-                parts = {"own": own} | ({"others": others | tiers} if block == 0 else {})
+                parts: dict[str, Any] = {"own": own} | ({"others": others | tiers} if block == 0 else {})
                 made.append(self._ratings("future", "als", self.als, k, block=block, **parts))
         some, fewest = self.scale.followed
         few = {**self.own, "tiers": True, "users": some, "targets": 10}
@@ -160,7 +161,7 @@ class _Plan:
         for name, (model, change) in changes.items():
             if change.get("users") == 0:
                 continue
-            moved = {"others": others | {"tiers": True}} if name in ("als-free", "svd-free") else {}
+            moved: dict[str, Any] = {"others": others | {"tiers": True}} if name in ("als-free", "svd-free") else {}
             made.append(self._ratings("future", name, model, self.long, own=few | change, **moved))
         return made
 
@@ -204,10 +205,9 @@ class _Plan:
         """The recurrent model beside matrix factorisation, on the same users, items and editors."""
         second, ends = self.scale.second, (min(self.scale.horizons), self.long)
         recurrent = {"kind": "recurrent", "epochs": second.epochs, "hidden": second.factors}
-        made = []
         others = {"users": second.past["users"], "editors": second.editors, "betas": BETAS}
         past, future = second.past | {"betas": BETAS}, second.future
-        made = []
+        made: list[Experiment] = []
         for name, model in (("rrn", recurrent), ("mf", {"kind": "als", "factors": second.factors})):
             for k in ends[::-1]:
                 made.append(
