@@ -89,10 +89,12 @@ def _accuracy(answers: Answers) -> StudyTable:
 def _chance(answers: Answers) -> StudyTable:
     """What the text says of stochasticity, which is not the same everywhere."""
     lift, best, moved = (answers.between_betas(of, column, *published.BETAS) for of, column in _COLUMNS)
-    agrees = Published.above(1, "'higher stochasticity ... will ... harm reachability' (Section 1)")
+    agrees = Published.above(1, "'higher beta values increase ... user reach to items' (Section 6.1; also Section 1)")
     denies = Published.below(1, "'with more stochasticity ... the increase of reachability' (Conclusion)")
-    helps = Published.above(0, "'higher stochasticity ... will help with stability' (Section 1)")
-    harms = Published.below(0, "'higher stochasticity ... lower stability' (Conclusion); also Section 1 and Figure 5")
+    helps = Published.above(
+        0, "'higher beta values increase ... potential for adversarial manipulation' (Section 6.1; also Section 1)"
+    )
+    harms = Published.below(0, "'higher stochasticity ... lower stability' (Conclusion; also Section 6.3)")
     rows = (
         row("past lift, beta 5 over 0.8", agrees, lift),
         row("past lift, beta 5 over 0.8, the other claim", denies, lift),
