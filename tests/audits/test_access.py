@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from recaudit.audits.access import Access, compare_access, compare_access_instab
 from recaudit.audits.instability.audit import instability
 from recaudit.data import Interactions, synthetic
 from recaudit.errors import DataError, InputError, NotSupportedError
-from recaudit.interventions import NextK, Past, Stars
+from recaudit.interventions import Future, NextK, Past, Stars
 from recaudit.models import ALS, BiasedMF, FittedModel, TopPop
 from recaudit.models.given.black_box import as_black_box
 from recaudit.policies import Softmax, Top1
@@ -86,6 +88,17 @@ class TestReachability:
         known = result.frame.drop_nulls("exact")
         np.testing.assert_allclose(known["black_box"], known["exact"], rtol=1e-9)
         assert result.exceeding == 0
+
+    def test_the_future(self, data: Interactions) -> None:
+        model = ALS(factors=4, iterations=5).fit(data)
+        asked: dict[str, Any] = {"users": data.user_ids[:3], "targets": data.item_ids[5:15], "actions": Future(2)}
+        result = compare_access(model, data, budget=60, **asked)
+        known = result.frame.drop_nulls("exact")
+        by_gradient = ra.reachability(model, data, solver="gradient", policy=Softmax(), **asked).pairs
+        assert result.frame["gradient"].equals(by_gradient["value"], check_names=False)
+        assert result.exceeding == 0
+        assert 0.9 < result.shares()["black_box"] <= result.shares()["gradient"] + 0.1
+        assert (known["queries"] <= 60).all()
 
 
 class TestInstability:

@@ -119,6 +119,7 @@ class TestAgreement:
             (Published.above(0, "rises"), Quantity(0.2, 0.1, 0.3), Agreement.AGREES),
             (Published.above(0, "rises"), Quantity(0.2, -0.1, 0.3), Agreement.OPEN),
             (Published.below(0, "falls"), Quantity(0.2, 0.1, 0.3), Agreement.OPEN),
+            (Published.below(0, "falls"), Quantity(0.0), Agreement.OPEN),
             (Published.nothing(), Quantity(0.2), Agreement.NOT_PUBLISHED),
             (Published.number("1"), None, Agreement.NOT_MEASURED),
             (Published.number("1"), Quantity(float("nan")), Agreement.NOT_MEASURED),

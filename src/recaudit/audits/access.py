@@ -24,7 +24,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines import Engine, Serial
 from recaudit.engines.base import blocks
 from recaudit.errors import NotSupportedError
-from recaudit.interventions import Actions, Past
+from recaudit.interventions import Actions, Future, Past
 from recaudit.models.base import FittedModel, makers
 from recaudit.models.given.black_box import as_black_box
 from recaudit.models.response import AffineResponse
@@ -85,7 +85,7 @@ def compare_access(
     *,
     users: Iterable[object],
     targets: Iterable[object],
-    actions: Actions | None = None,
+    actions: Actions | Future | None = None,
     policy: Policy | None = None,
     budget: int = 200,
     rng: int = 0,
@@ -94,9 +94,9 @@ def compare_access(
     """Reachability of the same pairs by three methods: exact, by gradient ascent, and by asking.
 
     Exact is `reachability`. Gradient is the paper's Algorithm 1: ascent on the log-probability from the unchanged
-    ratings, clamped. Black box sees the same model from outside and has `budget` queries for each pair, the baseline
-    among them. The arguments are those of `reachability`; `actions` are the last 5 ratings where nothing is said. The
-    model's response must be affine.
+    ratings, clamped; for the future its Algorithm 2. Black box sees the same model from outside and has `budget`
+    queries for each pair, the baseline among them. The arguments are those of `reachability`; `actions` are the last 5
+    ratings where nothing is said. The model's response must be affine.
     """
     check_exact(model)
     asked: dict[str, Any] = {"users": users, "targets": targets, "budget": budget}
@@ -109,8 +109,8 @@ def compare_access(
         "black_box": audit.method(as_black_box(model), log, rng),
     }
     for method in methods.values():
-        assert isinstance(method, SearchMethod)
-        method.check_pairs(positions)
+        if isinstance(method, SearchMethod):
+            method.check_pairs(positions)
     exact = audit.run(Subject(model, data=data), rng=rng, engine=engine).pairs
     found = {name: pl.concat(engine.map(method, blocks(positions, USERS), name)) for name, method in methods.items()}
     frame = exact.select("user", "item", "baseline", exact="value").with_columns(

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from math import inf, isfinite
+from math import inf, isfinite, nextafter
 from typing import final
 
 import polars as pl
 
 from recaudit.report.kit.charts import Figure
+
+_LARGE = 1e7
+"""From here on a number is told by its size."""
 
 
 class Agreement(StrEnum):
@@ -45,16 +48,20 @@ class Quantity:
 
     def short(self, digits: int) -> str:
         """The number as a person reads it."""
-        return f"{self.value:.{digits}f}" if isfinite(self.value) else "none"
+        return _written(self.value, digits) if isfinite(self.value) else "none"
 
     def interval(self, digits: int) -> str:
         """The interval, where there is one."""
         low, high = self.ends
-        return f"[{low:.{digits}f}, {high:.{digits}f}]" if low < high else ""
+        return f"[{_written(low, digits)}, {_written(high, digits)}]" if low < high else ""
 
     def told(self, digits: int) -> str:
         """Both."""
         return f"{self.short(digits)} {self.interval(digits)}".rstrip()
+
+
+def _written(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}" if abs(number) < _LARGE else f"{number:.2g}"
 
 
 @final
@@ -85,12 +92,12 @@ class Published:
     @classmethod
     def above(cls, low: float, text: str) -> Published:
         """A claim that a number is larger; the text says it in the paper's words."""
-        return cls(text, low=low, direction=True)
+        return cls(text, low=nextafter(low, inf), direction=True)
 
     @classmethod
     def below(cls, high: float, text: str) -> Published:
         """A claim that a number is smaller."""
-        return cls(text, high=high, direction=True)
+        return cls(text, high=nextafter(high, -inf), direction=True)
 
     @classmethod
     def between(cls, low: float, high: float, text: str) -> Published:
