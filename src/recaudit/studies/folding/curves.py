@@ -98,9 +98,9 @@ def folding_left(curve: Curve) -> float:
     return float((folded[end - 1] + part * (folded[end] - folded[end - 1])) / folded[0])
 
 
-def fall(column: str) -> Callable[[Curve], float]:
-    """A column without weight over the same at the largest."""
-    return lambda curve: float(curve[column][0] / curve[column][-1])
+def left(column: str) -> Callable[[Curve], float]:
+    """A column at the largest weight, over the same without weight."""
+    return lambda curve: float(curve[column][-1] / curve[column][0])
 
 
 def last(column: str) -> Callable[[Curve], float]:
@@ -123,5 +123,18 @@ def smallest_step(column: str) -> Callable[[pl.DataFrame], float]:
     def value(models: pl.DataFrame) -> float:
         steps = [np.diff(part[column].to_numpy()) for part in models.sort("factors").partition_by("weight")]
         return float(-np.max(steps))
+
+    return value
+
+
+def margin(factors: int) -> Callable[[pl.DataFrame], float]:
+    """By how much this number of factors beats the best of the others, at the weight where it does so least."""
+
+    def value(models: pl.DataFrame) -> float:
+        own = pl.col("factors") == factors
+        lowest = models.group_by("weight").agg(
+            pl.col("rmse").filter(~own).min().alias("others"), pl.col("rmse").filter(own).min().alias("own")
+        )
+        return float((lowest["others"] - lowest["own"]).min())  # type: ignore[arg-type]  # a column of numbers
 
     return value
