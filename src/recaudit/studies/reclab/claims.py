@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from recaudit.arrays import FloatArray
+from recaudit.report.kit.numbers import plural
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
-from recaudit.studies.reclab.found import Found, difference, rank_correlation
+from recaudit.studies.reclab.found import Found, difference, quantity, rank_correlation
 from recaudit.studies.reclab.plan import (
     AUTHORS_OWN,
     DYNAMIC,
@@ -102,7 +103,7 @@ def text_table(found: Found) -> StudyTable:
             Published.above(0, "LLORMA has a worse offline RMSE and per-timestep RMSE"),
             difference(found.by_trial(DYNAMIC, "LLORMA", "rmse"), found.by_trial(DYNAMIC, "SGD MF", "rmse"), "trials"),
         ),
-        StudyRow("nDCG@20 of LLORMA on 100,000 ratings", Published.number(LLORMA_ON_ALL), _on_all(found), digits=4),
+        _on_all(found),
         StudyRow(
             "mean rating gained for nDCG, from low to middling less from middling to high, dynamic",
             Published.above(0, "improvements in nDCG past a certain point suffer from diminishing improvement"),
@@ -142,9 +143,19 @@ def _affinities(found: Found) -> StudyRow:
     )
 
 
-def _on_all(found: Found) -> Quantity | None:
-    table = found.results.get("trained-on-all/llorma")
-    return None if table is None else Quantity(float(table["ndcg"][0]), over="20,000 pairs that are not in the log")
+def _on_all(found: Found) -> StudyRow:
+    table = found.results.under("trained-on-all/")
+    values = {
+        tested: np.zeros(0) if table.is_empty() else table.filter(tested=tested)["ndcg"].to_numpy()
+        for tested in ("others", "known")
+    }
+    ours = quantity(
+        values["others"], f"{plural(len(values['others']), 'fit')}, on 20,000 pairs that are not in the log"
+    )
+    fold = {"tested on a fifth of the log, which it has seen": quantity(values["known"], "fits")}
+    return StudyRow(
+        "nDCG@20 of LLORMA on 100,000 ratings", Published.number(LLORMA_ON_ALL), ours, known(fold), digits=4
+    )
 
 
 def _bend(found: Found) -> Quantity | None:

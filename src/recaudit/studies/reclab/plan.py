@@ -241,9 +241,9 @@ def _offline(extent: Extent) -> Iterator[Experiment]:
         own = {**extent.models.get(name, {}), **settings}
         base = next((plain for plain, theirs in AUTHORS_OWN.items() if theirs == name), name)
         yield from _folds(STATIC, name, how, extent.folds[base], settings=own, changes=extent.topics)
-    wanted = {"scenario": STATIC, "recommender": "LLORMA", "changes": extent.topics, "ratings": 20_000}
-    if not extent.topics:
-        yield Experiment("trained-on-all/llorma", measures.trained_on_all, wanted)
+    for seed in range(0 if extent.topics else min(3, extent.folds["LLORMA"])):
+        wanted = {"scenario": STATIC, "recommender": "LLORMA", "seed": seed, "ratings": 20_000}
+        yield Experiment(f"trained-on-all/llorma/{seed}", measures.trained_on_all, wanted)
 
 
 def _folds(scenario: str, name: str, how: str, folds: int, **rest: Any) -> Iterator[Experiment]:

@@ -8,6 +8,7 @@ from recaudit.arrays import FloatArray
 from recaudit.report.kit.charts import Figure
 from recaudit.studies import figures
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
+from recaudit.studies.reclab import measures
 from recaudit.studies.reclab.found import Found, fitted, one_more, quantity, rank_correlation, scatter
 from recaudit.studies.reclab.plan import (
     AUTHORS_OWN,
@@ -32,6 +33,8 @@ _UNCUT = "predictions as they are, not cut to the scale"
 _ALL_DRAWS = "all draws averaged, from the first, as LibFM does"
 _TEN = "10 epochs, as in the published script"
 _VERSIONS = "with the authors' versions of the recommenders"
+UNCUT = ("Oracle", "LLORMA", "UserKNN", "ItemKNN")
+"""Whose predictions RecLab leaves as they are; LibFM cuts its own, and so does RecLab's AutoRec."""
 _FIGURE = {"dynamic": "Figure 1", "static": "Figures 3 and 8"}
 _PLACE = {"dynamic": DYNAMIC, "static": STATIC}
 
@@ -45,24 +48,21 @@ def _offline_table(found: Found, metric: str, title: str) -> StudyTable:
     rows = []
     for name in ELEVEN:
         variants: dict[str, Quantity | None] = {}
-        if metric == "rmse":
+        if metric == "rmse" and name in UNCUT:
             variants[_UNCUT] = found.offline(STATIC, name, "uncut")
         if name in AUTHORS_OWN:
-            theirs = AUTHORS_OWN[name]
-            variants[_THEIRS[name]] = found.offline(STATIC, theirs, metric)
-            if metric == "rmse":
-                variants[f"{_THEIRS[name]}, and not cut to the scale"] = found.offline(STATIC, theirs, "uncut")
+            variants[_THEIRS[name]] = found.offline(STATIC, AUTHORS_OWN[name], metric)
         if name == "Bayes MF":
             variants[_ALL_DRAWS] = found.offline(STATIC, name, metric, "all draws")
-            if metric == "rmse":
-                variants[f"{_ALL_DRAWS}, and not cut to the scale"] = found.offline(STATIC, name, "uncut", "all draws")
         text = PRINTED[name][metric]
-        printed = found.printed(f"offline/{STATIC}/oracle/plain/0", text)
-        ours = found.offline(STATIC, name, metric)
-        rows.append(StudyRow(name, printed, ours, known(variants), digits=len(text.partition(".")[2])))
+        digits = len(text.partition(".")[2])
+        error = 0.5 * 10.0**-digits + scatter(found.folds(STATIC, name, metric), measures.FOLDS)
+        printed = found.printed(f"offline/{STATIC}/oracle/plain/0", text, error)
+        rows.append(StudyRow(name, printed, found.offline(STATIC, name, metric), known(variants), digits=digits))
     text = (
         "On the log of topics-static, which the authors' code draws with NumPy's generator and seed 0 and so do we: "
-        "the very same ratings, in other folds. Ours are cut to the scale where they predict ratings."
+        "the very same ratings, in other folds. A printed mean may be off by as much as means over five folds scatter "
+        "here. Ours are cut to the scale where they predict ratings."
     )
     return StudyTable(f"offline-{metric}", f"{title} on the log ({', '.join(_FIGURE.values())})", tuple(rows), text)
 
@@ -71,14 +71,17 @@ def _latent_table(found: Found) -> StudyTable:
     """Mean squared errors in latent-static."""
     rows = []
     for name, text in LATENT_MSE.items():
-        variants = {_UNCUT: _squared(found.folds(LATENT, name, "uncut"))}
+        values = found.folds(LATENT, name, "rmse")
+        variants: dict[str, Quantity | None] = {}
+        if name in UNCUT:
+            variants[_UNCUT] = _squared(found.folds(LATENT, name, "uncut"))
         if name == "Random":
-            variants[_THEIRS[name]] = _squared(found.folds(LATENT, AUTHORS_OWN[name], "uncut"))
+            variants[_THEIRS[name]] = _squared(found.folds(LATENT, AUTHORS_OWN[name], "rmse"))
         rows.append(
             StudyRow(
                 name,
-                found.printed(f"offline/{LATENT}/oracle/plain/0", text),
-                _squared(found.folds(LATENT, name, "rmse")),
+                found.printed(f"offline/{LATENT}/oracle/plain/0", text, 0.0005 + scatter(values**2, measures.FOLDS)),
+                _squared(values),
                 known(variants),
             )
         )
@@ -140,7 +143,7 @@ def _versions(found: Found, place: str, name: str, metric: str, *, theirs: bool)
     """Offline and online values of a recommender, ours or as near to the authors' as we have it."""
     how = "10 epochs" if theirs and name == "CF-NADE" and place == DYNAMIC else "plain"
     version = AUTHORS_OWN.get(name, name) if theirs else name
-    column = "uncut" if theirs and metric == "rmse" else metric
+    column = "uncut" if theirs and metric == "rmse" and name in UNCUT else metric
     draws = "all draws" if theirs and name == "Bayes MF" else "plain"
     return (
         found.folds(STATIC, version, column, draws),
