@@ -98,6 +98,14 @@ class Extent:
     few: tuple[str, ...] = ()
     """The recommenders of rules, worlds and cadences, where not all are."""
 
+    def of(self, *names: str) -> dict[str, Any]:
+        """Trials and cadence in the topics, by the first of the names that has its own."""
+        trials, every = (
+            next((known[name] for name in names if name in known), default)
+            for known, default in ((self.trials, 1), (self.cadence, 1))
+        )
+        return {"trials": trials, "retrain": every, "changes": self.topics}
+
     def some(self, names: Sequence[str]) -> list[str]:
         """Those of the names that are measured."""
         return [name for name in names if not self.few or name in self.few]
@@ -212,13 +220,10 @@ def _topics(extent: Extent) -> Iterator[Experiment]:
     """Figures 1 to 3: the eleven in the authors' world, with the authors' versions and what the paper says instead."""
     for scenario in (DYNAMIC, STATIC):
         for name in ELEVEN:
-            every = extent.cadence.get(name, 1)
-            plain: dict[str, Any] = {"trials": extent.trials[name], "retrain": every, "changes": extent.topics}
-            yield from _runs(extent, scenario, name, "plain", **plain)
+            yield from _runs(extent, scenario, name, "plain", **extent.of(name))
             if name in AUTHORS_OWN and name != "Random":
-                yield from _runs(extent, scenario, AUTHORS_OWN[name], "plain", **plain)
-            if name == "CF-NADE" and scenario == DYNAMIC:
-                yield from _runs(extent, scenario, name, "10 epochs", settings=TEN_EPOCHS, **plain)
+                yield from _runs(extent, scenario, AUTHORS_OWN[name], "plain", **extent.of(AUTHORS_OWN[name], name))
+    yield from _runs(extent, DYNAMIC, "CF-NADE", "10 epochs", settings=TEN_EPOCHS, **extent.of("CF-NADE"))
     for name in extent.some(RULED):
         for rule, changes in RULES.items():
             yield from _runs(extent, DYNAMIC, name, rule, extent.rule_trials, changes={**extent.topics, **changes})
