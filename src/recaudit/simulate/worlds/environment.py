@@ -297,7 +297,7 @@ class Environment(Specification, ABC):
         return grown(data, who, what, values, np.zeros(ratings, dtype=np.int64))
 
     def drawn_log(self, ratings: int, seed: int, people: Population) -> tuple[IntArray, IntArray, FloatArray]:
-        """(ratings,) each: the users and items of the log, in the order of the draw, and what scatters their ratings."""
+        """(ratings,) each: users and items of the log, in the order of the draw, and what scatters their ratings."""
         draw = generator(seed, "offline")
         shape = self.present_users(0), self.present_items(0)
         who, what = drawn_pairs(draw, shape, ratings, people.activity, people.popularity)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from recaudit.arrays import FloatArray
+from recaudit.report.kit.numbers import plural
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
-from recaudit.studies.reclab.found import Found, difference, rank_correlation
+from recaudit.studies.reclab.found import Found, difference, quantity, rank_correlation
 from recaudit.studies.reclab.plan import (
     AUTHORS_OWN,
     DYNAMIC,
@@ -102,9 +103,7 @@ def text_table(found: Found) -> StudyTable:
             Published.above(0, "LLORMA has a worse offline RMSE and per-timestep RMSE"),
             difference(found.by_trial(DYNAMIC, "LLORMA", "rmse"), found.by_trial(DYNAMIC, "SGD MF", "rmse"), "trials"),
         ),
-        StudyRow(
-            "nDCG@20 of LLORMA on 100,000 ratings", Published.number(LLORMA_ON_ALL), _on_all(found), digits=4
-        ),
+        _on_all(found),
         StudyRow(
             "mean rating gained for nDCG, from low to middling less from middling to high, dynamic",
             Published.above(0, "improvements in nDCG past a certain point suffer from diminishing improvement"),
@@ -133,15 +132,30 @@ def _first(found: Found, first: str, second: str) -> Quantity | None:
 def _affinities(found: Found) -> StudyRow:
     table = found.results.get("affinities/toppop")
     liked = None if table is None else Quantity(float((table["after"] > 4.5).sum()), over="19 topics, 1 trial")
-    note = "" if table is None else f"before {table['before'].min():.2f} to {table['before'].max():.2f} on average"
+    before = [] if table is None else table["before"].to_list()
+    note = f"before: {min(before):.2f} to {max(before):.2f}" if before else ""
     return StudyRow(
-        "topics that people like by more than 4.5 on average after TopPop", Published.number("2"), liked, note=note, digits=0
+        "topics that people like by more than 4.5 on average after TopPop",
+        Published.number("2"),
+        liked,
+        note=note,
+        digits=0,
     )
 
 
-def _on_all(found: Found) -> Quantity | None:
-    table = found.results.get("trained-on-all/llorma")
-    return None if table is None else Quantity(float(table["ndcg"][0]), over="20,000 pairs that are not in the log")
+def _on_all(found: Found) -> StudyRow:
+    table = found.results.under("trained-on-all/")
+    values = {
+        tested: np.zeros(0) if table.is_empty() else table.filter(tested=tested)["ndcg"].to_numpy()
+        for tested in ("others", "known")
+    }
+    ours = quantity(
+        values["others"], f"{plural(len(values['others']), 'fit')}, on 20,000 pairs that are not in the log"
+    )
+    fold = {"tested on a fifth of the log, which it has seen": quantity(values["known"], "fits")}
+    return StudyRow(
+        "nDCG@20 of LLORMA on 100,000 ratings", Published.number(LLORMA_ON_ALL), ours, known(fold), digits=4
+    )
 
 
 def _bend(found: Found) -> Quantity | None:
@@ -243,14 +257,14 @@ def _figure_5(found: Found) -> StudyTable:
             claim = Published.below(0, "more randomness leading to a larger decrease in population RMSE")
             ours = _gap(found, place, "population_rmse", (name, more), (name, less))
             rows.append(StudyRow(f"population RMSE, {name}, {more} less {less}", claim, ours))
-    for name, (region, words) in (
+    for name, (side, words) in (
         (sgd, (Published.above, "greedy performs the best, strategies with less randomness better than with more")),
         (bayes, (Published.below, "the pattern is reversed")),
     ):
         for more, less in (("epsilon 0.1", "greedy"), ("power 20", "greedy"), ("epsilon 0.2", "epsilon 0.1")):
             ours = _gap(found, place, "rmse", (name, more), (name, less))
-            rows.append(StudyRow(f"final RMSE, {name}, {more} less {less}", region(0, words), ours))
-    text = "topics-static-lowdata: 1,000 ratings to begin with. One trial in the paper; final: over the last 1,000 ratings."
+            rows.append(StudyRow(f"final RMSE, {name}, {more} less {less}", side(0, words), ours))
+    text = "1,000 ratings to begin with. One trial in the paper; final: over the last 1,000 ratings."
     return StudyTable("figure-5", "Figure 5: exploration in topics-static-lowdata", tuple(rows), text)
 
 

@@ -15,7 +15,7 @@ from recaudit.arrays import FloatArray
 from recaudit.report.kit.numbers import plural
 from recaudit.seeding import generator
 from recaudit.simulate.loop.simulation import Simulation, interval
-from recaudit.studies.reading import Quantity
+from recaudit.studies.reading import Published, Quantity
 from recaudit.studies.reclab.plan import slug
 from recaudit.studies.study import Results
 
@@ -67,7 +67,13 @@ class Found:
         """What the interval of a mean over trials is over."""
         trials = plural(sum(len(own["trials"]) for own in self._settings(scenario, name, how)), "trial")
         every = self.every(scenario, name, how)
-        return f"{trials}, {'fitted at each step' if every == 1 else f'fitted every {every} steps'}"
+        return f"{trials}, {fitted(every)}"
+
+    def printed(self, experiment: str, text: str, error: float | None = None) -> Published:
+        """A printed number, where the experiment is of the paper's size."""
+        if self.results.settings.get(experiment, {}).get("changes"):
+            return Published.nothing(f"{text}, at another size")
+        return Published.number(text, error)
 
     def rating(self, scenario: str, name: str, how: str = "plain") -> Quantity | None:
         """The mean rating over all steps."""
@@ -77,6 +83,11 @@ class Found:
         """The mean over folds."""
         values = self.folds(scenario, name, metric, how)
         return quantity(values, plural(len(values), "fold"))
+
+
+def fitted(every: int) -> str:
+    """How often, in words."""
+    return "fitted at each step" if every == 1 else f"fitted every {every} steps"
 
 
 def quantity(values: FloatArray, over: str) -> Quantity | None:
@@ -98,7 +109,7 @@ def one_more(values: FloatArray, over: str) -> Quantity | None:
 
 
 def scatter(values: FloatArray, trials: int = 10) -> float:
-    """How far a mean over so many trials may lie from what more would give, as ours scatter; 0 where that is unknown."""
+    """How far a mean over so many trials may be off, as ours scatter; 0 where that is unknown."""
     known = len(values) > 2
     return float(stats.t.ppf(0.975, trials - 1) * values.std(ddof=1) / sqrt(trials)) if known else 0.0
 

@@ -80,18 +80,18 @@ def offline(
     return pl.DataFrame(rows)
 
 
-def trained_on_all(scenario: str, recommender: str, *, ratings: int, changes: Changes | None = None) -> pl.DataFrame:
-    """The same in one row, for a model of the whole log, on `ratings` pairs that are not in it."""
-    begun = prepared(scenario, "authors", changes)
-    log, people = _begun(begun, 0)
-    draw = np.random.default_rng(1)
+def trained_on_all(scenario: str, recommender: str, seed: int, *, ratings: int) -> pl.DataFrame:
+    """The same for a model of the whole log: on `ratings` pairs that are not in it, and on the folds that are."""
+    log, people = _begun(prepared(scenario, "authors", None), 0)
+    draw = np.random.default_rng(seed)
     pairs = np.setdiff1d(np.arange(log.n_users * log.n_items), log.users.astype(np.int64) * log.n_items + log.items)
     users, items = np.divmod(draw.choice(pairs, ratings, replace=False), log.n_items)
     values = people.rate(users, items, draw.standard_normal(ratings))
     nothing = blank(log.n_users, log.n_items, log.scale)
     test = grown(nothing, users, items, values, np.zeros(ratings, dtype=np.int64))
-    model = _fitted(made(recommender, scenario, None), log, people, 0)
-    return pl.DataFrame([_errors(model, test)])
+    model = _fitted(made(recommender, scenario, None), log, people, seed)
+    inside = folds(log, FOLDS, 0)[seed % FOLDS][1]
+    return pl.DataFrame([{"tested": "others", **_errors(model, test)}, {"tested": "known", **_errors(model, inside)}])
 
 
 def affinities(

@@ -1,4 +1,4 @@
-"""Which experiments are made at which size: recommenders, trials, how often they are fitted anew, and what is changed."""
+"""Which experiments are made at which size: recommenders, trials, how often they are fitted anew, what is changed."""
 
 from __future__ import annotations
 
@@ -95,42 +95,56 @@ class Extent:
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """How recommenders differ from the paper's."""
     movies: bool = True
+    few: tuple[str, ...] = ()
+    """The recommenders of rules, worlds and cadences, where not all are."""
+
+    def of(self, *names: str) -> dict[str, Any]:
+        """Trials and cadence in the topics, by the first of the names that has its own."""
+        trials, every = (
+            next((known[name] for name in names if name in known), default)
+            for known, default in ((self.trials, 1), (self.cadence, 1))
+        )
+        return {"trials": trials, "retrain": every, "changes": self.topics}
+
+    def some(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are measured."""
+        return [name for name in names if not self.few or name in self.few]
 
 
 _FAST = dict.fromkeys(("Oracle", "TopPop", "Random"), 1)
 
 EXTENTS: Mapping[Size, Extent] = {
     "paper": Extent(
-        cadence={"SGD MF": 5, "Bayes MF": 5, "LLORMA": 10, "AutoRec": 50, "CF-NADE": 50},
-        trials={name: 10 for name in ELEVEN} | {"Bayes MF": 3, "LLORMA": 3, "AutoRec": 2, "CF-NADE": 2},
-        folds={name: 5 for name in ELEVEN},
+        cadence={"EASE": 5, "SGD MF": 5, "Bayes MF": 10, "LLORMA": 10, "AutoRec": 100, "CF-NADE": 100},
+        trials=dict.fromkeys(ELEVEN, 10) | {"SGD MF": 5, "Bayes MF": 3, "LLORMA": 3, "AutoRec": 2, "CF-NADE": 2},
+        folds=dict.fromkeys(ELEVEN, 5),
         others=_FAST
         | {"UserKNN": 5, "ItemKNN": 5, "EASE": 5, "SGD MF": 25, "Bayes MF": 25, "LLORMA": 50}
         | {"AutoRec": 177, "CF-NADE": 266},
         small_trials=10,
-        worlds=10,
+        worlds=8,
         rule_trials=5,
         ladder_trials=3,
-        explored=dict(zip(LOW_DATA, (3, 1), strict=True)),
+        explored=dict(zip(LOW_DATA, (2, 1), strict=True)),
         explore_cadence=10,
     ),
     "quick": Extent(
-        cadence={"UserKNN": 5, "ItemKNN": 10, "EASE": 25, "SGD MF": 25, "Bayes MF": 50, "LLORMA": 50}
+        cadence={"UserKNN": 5, "ItemKNN": 10, "EASE": 25, "SGD MF": 25, "Bayes MF": 100, "LLORMA": 125}
         | {"AutoRec": 250, "CF-NADE": 500},
-        trials={name: 1 for name in ELEVEN} | {"TopPop": 5, "Oracle": 2, "Random": 2},
-        folds={name: 5 for name in ELEVEN} | {"LLORMA": 2, "AutoRec": 1, "CF-NADE": 1},
+        trials=dict.fromkeys(ELEVEN, 1) | {"TopPop": 5},
+        folds=dict.fromkeys(ELEVEN, 5) | {"LLORMA": 2, "AutoRec": 1, "CF-NADE": 1},
         others=_FAST
         | dict.fromkeys(("UserKNN", "ItemKNN", "EASE", "SGD MF", "Bayes MF", "LLORMA"), 25)
-        | dict.fromkeys(("AutoRec", "CF-NADE"), 50),
+        | dict.fromkeys(("AutoRec", "CF-NADE"), 75),
         small_trials=2,
-        worlds=4,
+        worlds=3,
         rule_trials=1,
         ladder_trials=1,
         explored=dict.fromkeys(LOW_DATA, 1),
-        explore_cadence=10,
+        explore_cadence=25,
         elsewhere={"users": 300, "items": 500, "users_per_step": 60, "steps": 150},
-        models={"AutoRec": {}, "CF-NADE": {}},
         movies=False,
+        few=("TopPop", "Random"),
     ),
     "tiny": Extent(
         cadence=dict.fromkeys(set(ELEVEN) - set(_FAST), 10),
@@ -206,17 +220,14 @@ def _topics(extent: Extent) -> Iterator[Experiment]:
     """Figures 1 to 3: the eleven in the authors' world, with the authors' versions and what the paper says instead."""
     for scenario in (DYNAMIC, STATIC):
         for name in ELEVEN:
-            every = extent.cadence.get(name, 1)
-            plain = {"trials": extent.trials[name], "retrain": every, "changes": extent.topics}
-            yield from _runs(extent, scenario, name, "plain", **plain)
+            yield from _runs(extent, scenario, name, "plain", **extent.of(name))
             if name in AUTHORS_OWN and name != "Random":
-                yield from _runs(extent, scenario, AUTHORS_OWN[name], "plain", **plain)
-            if name == "CF-NADE" and scenario == DYNAMIC:
-                yield from _runs(extent, scenario, name, "10 epochs", settings=TEN_EPOCHS, **plain)
-    for name in RULED:
+                yield from _runs(extent, scenario, AUTHORS_OWN[name], "plain", **extent.of(AUTHORS_OWN[name], name))
+    yield from _runs(extent, DYNAMIC, "CF-NADE", "10 epochs", settings=TEN_EPOCHS, **extent.of("CF-NADE"))
+    for name in extent.some(RULED):
         for rule, changes in RULES.items():
             yield from _runs(extent, DYNAMIC, name, rule, extent.rule_trials, changes={**extent.topics, **changes})
-    for name in LADDER:
+    for name in extent.some(LADDER):
         trials = 1 if name == "SGD MF" else extent.ladder_trials
         for every in CADENCES:
             yield from _runs(
@@ -235,9 +246,9 @@ def _offline(extent: Extent) -> Iterator[Experiment]:
         own = {**extent.models.get(name, {}), **settings}
         base = next((plain for plain, theirs in AUTHORS_OWN.items() if theirs == name), name)
         yield from _folds(STATIC, name, how, extent.folds[base], settings=own, changes=extent.topics)
-    wanted = {"scenario": STATIC, "recommender": "LLORMA", "changes": extent.topics, "ratings": 20_000}
-    if not extent.topics:
-        yield Experiment("trained-on-all/llorma", measures.trained_on_all, wanted)
+    for seed in range(0 if extent.topics else min(3, extent.folds["LLORMA"])):
+        wanted = {"scenario": STATIC, "recommender": "LLORMA", "seed": seed, "ratings": 20_000}
+        yield Experiment(f"trained-on-all/llorma/{seed}", measures.trained_on_all, wanted)
 
 
 def _folds(scenario: str, name: str, how: str, folds: int, **rest: Any) -> Iterator[Experiment]:
@@ -253,9 +264,9 @@ def _folds(scenario: str, name: str, how: str, folds: int, **rest: Any) -> Itera
 def _worlds(extent: Extent) -> Iterator[Experiment]:
     """How far numbers move from world to world."""
     for scenario in (DYNAMIC, STATIC):
-        for name in CHEAP:
+        for name in extent.some(CHEAP):
             every = 1 if name in _FAST else 5
-            rest = {"world": "own", "retrain": every, "changes": dict(extent.topics)}
+            rest: dict[str, Any] = {"world": "own", "retrain": every, "changes": dict(extent.topics)}
             yield from _runs(extent, scenario, name, "worlds", extent.worlds, **rest)
 
 
@@ -303,5 +314,5 @@ def _exploration(extent: Extent) -> Iterator[Experiment]:
         size = {**extent.elsewhere, "ratings": extent.elsewhere["users"]} if extent.elsewhere else {}
         for name in EXPLORERS:
             for strategy, explore in STRATEGIES.items():
-                rest = {"explore": explore, "retrain": extent.explore_cadence, "changes": size}
+                rest: dict[str, Any] = {"explore": explore, "retrain": extent.explore_cadence, "changes": size}
                 yield from _runs(extent, scenario, name, strategy, trials, **rest)

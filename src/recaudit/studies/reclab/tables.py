@@ -5,9 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from recaudit.arrays import FloatArray
+from recaudit.report.kit.charts import Figure
 from recaudit.studies import figures
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
-from recaudit.studies.reclab.found import Found, one_more, quantity, rank_correlation, scatter
+from recaudit.studies.reclab import measures
+from recaudit.studies.reclab.found import Found, fitted, one_more, quantity, rank_correlation, scatter
 from recaudit.studies.reclab.plan import (
     AUTHORS_OWN,
     CADENCES,
@@ -30,6 +32,9 @@ _THEIRS = {
 _UNCUT = "predictions as they are, not cut to the scale"
 _ALL_DRAWS = "all draws averaged, from the first, as LibFM does"
 _TEN = "10 epochs, as in the published script"
+_VERSIONS = "with the authors' versions of the recommenders"
+UNCUT = ("Oracle", "LLORMA", "UserKNN", "ItemKNN")
+"""Whose predictions RecLab leaves as they are; LibFM cuts its own, and so does RecLab's AutoRec."""
 _FIGURE = {"dynamic": "Figure 1", "static": "Figures 3 and 8"}
 _PLACE = {"dynamic": DYNAMIC, "static": STATIC}
 
@@ -43,23 +48,21 @@ def _offline_table(found: Found, metric: str, title: str) -> StudyTable:
     rows = []
     for name in ELEVEN:
         variants: dict[str, Quantity | None] = {}
-        if metric == "rmse":
+        if metric == "rmse" and name in UNCUT:
             variants[_UNCUT] = found.offline(STATIC, name, "uncut")
         if name in AUTHORS_OWN:
-            theirs = AUTHORS_OWN[name]
-            variants[_THEIRS[name]] = found.offline(STATIC, theirs, metric)
-            if metric == "rmse":
-                variants[f"{_THEIRS[name]}, and not cut to the scale"] = found.offline(STATIC, theirs, "uncut")
+            variants[_THEIRS[name]] = found.offline(STATIC, AUTHORS_OWN[name], metric)
         if name == "Bayes MF":
             variants[_ALL_DRAWS] = found.offline(STATIC, name, metric, "all draws")
-            if metric == "rmse":
-                variants[f"{_ALL_DRAWS}, and not cut to the scale"] = found.offline(STATIC, name, "uncut", "all draws")
-        printed = Published.number(PRINTED[name][metric])
-        ours = found.offline(STATIC, name, metric)
-        rows.append(StudyRow(name, printed, ours, known(variants), digits=len(printed.text.partition(".")[2])))
+        text = PRINTED[name][metric]
+        digits = len(text.partition(".")[2])
+        error = 0.5 * 10.0**-digits + scatter(found.folds(STATIC, name, metric), measures.FOLDS)
+        printed = found.printed(f"offline/{STATIC}/oracle/plain/0", text, error)
+        rows.append(StudyRow(name, printed, found.offline(STATIC, name, metric), known(variants), digits=digits))
     text = (
         "On the log of topics-static, which the authors' code draws with NumPy's generator and seed 0 and so do we: "
-        "the very same ratings, in other folds. Ours are cut to the scale where they predict ratings."
+        "the very same ratings, in other folds. A printed mean may be off by as much as means over five folds scatter "
+        "here. Ours are cut to the scale where they predict ratings."
     )
     return StudyTable(f"offline-{metric}", f"{title} on the log ({', '.join(_FIGURE.values())})", tuple(rows), text)
 
@@ -68,11 +71,19 @@ def _latent_table(found: Found) -> StudyTable:
     """Mean squared errors in latent-static."""
     rows = []
     for name, text in LATENT_MSE.items():
-        variants = {_UNCUT: _squared(found.folds(LATENT, name, "uncut"))}
+        values = found.folds(LATENT, name, "rmse")
+        variants: dict[str, Quantity | None] = {}
+        if name in UNCUT:
+            variants[_UNCUT] = _squared(found.folds(LATENT, name, "uncut"))
         if name == "Random":
-            variants[_THEIRS[name]] = _squared(found.folds(LATENT, AUTHORS_OWN[name], "uncut"))
+            variants[_THEIRS[name]] = _squared(found.folds(LATENT, AUTHORS_OWN[name], "rmse"))
         rows.append(
-            StudyRow(name, Published.number(text), _squared(found.folds(LATENT, name, "rmse")), known(variants))
+            StudyRow(
+                name,
+                found.printed(f"offline/{LATENT}/oracle/plain/0", text, 0.0005 + scatter(values**2, measures.FOLDS)),
+                _squared(values),
+                known(variants),
+            )
         )
     return StudyTable(
         "latent-mse", "Mean squared errors in latent-static", tuple(rows), "From the authors' logs; five folds."
@@ -102,24 +113,25 @@ def _rating_table(found: Found, where: str) -> StudyTable:
         if name in LADDER and where == "dynamic":
             every = found.every(place, name)
             finer = [n for n in CADENCES if n < every]
-            variants |= {f"fitted every {n} steps": found.rating(place, name, f"every {n}") for n in finer}
+            variants |= {fitted(n): found.rating(place, name, f"every {n}") for n in finer}
         text = PRINTED[name][where]
         exact = READ_OFF if where == "static" else 0.5 * 10.0**-3
-        printed = Published.number(text, exact + scatter(found.by_trial(place, name)))
+        whole = f"{place}/oracle/plain/0"
+        printed = found.printed(whole, text, exact + scatter(found.by_trial(place, name)))
         rows.append(StudyRow(name, printed, found.rating(place, name), known(variants)))
     for metric, title in (("ndcg", "nDCG@20"), ("rmse", "RMSE")):
         rows.append(
             StudyRow(
                 f"rank correlation with {title}",
-                Published.number(SPEARMAN[where][metric]),
+                found.printed(f"{place}/oracle/plain/0", SPEARMAN[where][metric]),
                 _correlation(found, place, metric, theirs=False),
-                known({"with the authors' versions of the recommenders": _correlation(found, place, metric, theirs=True)}),
+                known({_VERSIONS: _correlation(found, place, metric, theirs=True)}),
             )
         )
     text = (
-        "In the authors' own world: their people, items and initial log, which follow from NumPy's seed 0; who is online "
-        "and how ratings scatter is drawn by us. The printed means may be off by what a mean over their 10 trials "
-        "scatters, as ours do."
+        "In the authors' own world: their people, items and initial log, which follow from NumPy's seed 0; who is "
+        "online and how ratings scatter is drawn by us. A printed mean may be off by as much as means over 10 trials "
+        "scatter here."
     )
     if where == "dynamic":
         text += " As the code ran it, which is not what the paper says; rungs of the ladder do what the paper says."
@@ -131,7 +143,7 @@ def _versions(found: Found, place: str, name: str, metric: str, *, theirs: bool)
     """Offline and online values of a recommender, ours or as near to the authors' as we have it."""
     how = "10 epochs" if theirs and name == "CF-NADE" and place == DYNAMIC else "plain"
     version = AUTHORS_OWN.get(name, name) if theirs else name
-    column = "uncut" if theirs and metric == "rmse" else metric
+    column = "uncut" if theirs and metric == "rmse" and name in UNCUT else metric
     draws = "all draws" if theirs and name == "Bayes MF" else "plain"
     return (
         found.folds(STATIC, version, column, draws),
@@ -144,10 +156,15 @@ def _correlation(found: Found, place: str, metric: str, *, theirs: bool) -> Quan
     return rank_correlation([a for a, _ in pairs], [b for _, b in pairs], "11 recommenders; folds and trials")
 
 
-def _charts(found: Found, where: str) -> list[figures.kit.Figure]:
+def _charts(found: Found, where: str) -> list[Figure]:
     place = _PLACE[where]
     points = [
-        {"recommender": name, "ndcg": float(offline.mean()), "rmse": float(error.mean()), "rating": float(online.mean())}
+        {
+            "recommender": name,
+            "ndcg": float(offline.mean()),
+            "rmse": float(error.mean()),
+            "rating": float(online.mean()),
+        }
         for name in ELEVEN
         for offline, online in [_versions(found, place, name, "ndcg", theirs=False)]
         for error in [found.folds(STATIC, name, "rmse")]
@@ -190,7 +207,13 @@ def world_table(found: Found) -> StudyTable:
             note = f"from {values.min():.3f} to {values.max():.3f}" if len(values) else ""
             there = {"in the authors' own world": found.rating(place, name)}
             rows.append(
-                StudyRow(f"{name}, {where}", Published.number(PRINTED[name][where], exact), ours, known(there), note)
+                StudyRow(
+                    f"{name}, {where}",
+                    found.printed(f"{place}/toppop/worlds/0", PRINTED[name][where], exact),
+                    ours,
+                    known(there),
+                    note,
+                )
             )
     text = (
         "Every number of the paper is of one world: one draw of people, items and log. Here each trial has a world of "
@@ -209,13 +232,15 @@ def cadence_table(found: Found) -> StudyTable:
             if rung is not None:
                 low, high = rung.ends
                 lines.append({"every": n, "rating": rung.value, "recommender": name, "lower": low, "upper": high})
-        others = {f"fitted every {n} steps": rung for n, rung in rungs.items() if n != 1}
+        others = {fitted(n): rung for n, rung in rungs.items() if n != 1}
         rows.append(StudyRow(name, Published.nothing("fitted at each step"), rungs[1], known(others)))
     drawn = (
         figures.lines("Mean rating by cadence", pl.DataFrame(lines), "every", "rating", "recommender",
                       x_title="fitted every so many steps", y_title="mean rating", log_x=True),
     ) if lines else ()  # fmt: skip
-    text = "topics-dynamic in the authors' world. The paper fits anew at every step; where we fit less often it is said."
+    text = (
+        "topics-dynamic in the authors' world. The paper fits anew at every step; where we fit less often it is said."
+    )
     return StudyTable("cadence", "How often recommenders are fitted anew", tuple(rows), text, drawn)
 
 

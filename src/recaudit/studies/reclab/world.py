@@ -29,7 +29,7 @@ class ReclabTopics(Topics):
         return _log(self._begun(seed)[0], self, ratings)
 
     def _begun(self, seed: int) -> tuple[np.random.RandomState, TopicsPopulation]:
-        draw = np.random.RandomState(seed)  # noqa: NPY002  theirs
+        draw = np.random.RandomState(seed)
         preferences = draw.uniform(0.5, 5.5, (self.users, self.topics))
         return draw, TopicsPopulation(self, preferences, draw.choice(self.topics, self.items))
 
@@ -47,7 +47,7 @@ class ReclabLatent(Latent):
         return _log(self._begun(seed)[0], self, ratings)
 
     def _begun(self, seed: int) -> tuple[np.random.RandomState, LatentPopulation]:
-        draw = np.random.RandomState(seed)  # noqa: NPY002  theirs
+        draw = np.random.RandomState(seed)
         variance = np.sqrt(0.5 / self.factors) if self.factor_variance is None else self.factor_variance
         user_bias = draw.normal(0, self.user_bias, self.users)
         users = draw.normal(0, np.sqrt(variance), (self.users, self.factors))
@@ -67,6 +67,6 @@ def _log(draw: np.random.RandomState, environment: Environment, ratings: int) ->
 def authors(scenario: str | Scenario) -> Scenario:
     """The scenario in the authors' own world (with seed 0)."""
     known = paper(scenario) if isinstance(scenario, str) else scenario
-    own = {Topics: ReclabTopics, Latent: ReclabLatent}[type(known.environment)]  # type: ignore[index]
+    own = {Topics: ReclabTopics, Latent: ReclabLatent}[type(known.environment)]
     environment = own(**{name: getattr(known.environment, name) for name in type(known.environment).model_fields})
     return Scenario(**dict(known) | {"environment": environment})
