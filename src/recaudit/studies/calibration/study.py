@@ -37,6 +37,7 @@ DATA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """Smaller logs, and settings tuned for them, or for MovieLens 1M where they are parts of it."""
 CHANGES: dict[str, dict[str, Any]] = {
+    "thinned": {"log": {**ONE_MILLION, "kept": 0.75}},
     "weight-0.3": {"model": {**TUNED, "unobserved_weight": 0.3}},
     "regularization-3": {"model": {**TUNED, "regularization": 3.0}},
     "pool-200": {"pool": 200},
@@ -84,6 +85,7 @@ class CalibrationStudy(Study):
         users = 250 if size == "quick" else 1000
         asked = {"log": ONE_MILLION, "held": 0.01, "split": 0, "model": TUNED, "weights": [0.5, 0.9, 0.99]}
         found.append(Experiment("notebook", notebook.overlap, {**asked, "users": users}, of))
+        found.append(Experiment("optimality", measures.optimality, {**asked, "users": users}, of))
         for data in ("ml-1m", "ml-100k", "ml-latest-small", "ml-20m"):
             for shares in (False, True):
                 name = f"titles/{data}{'/shares' if shares else ''}"
@@ -126,6 +128,7 @@ def _tiny() -> list[Experiment]:
         Experiment("table-2/base-2", measures.tradeoff, base | {"base": "2"}),
         *_figures(log, model, [0.0, 0.5, 0.99], (), held=0.05),
         Experiment("notebook", notebook.overlap, asked),
+        Experiment("optimality", measures.optimality, asked),
         Experiment("titles/ml-1m", examples.titles, {"log": log, "first": "Action", "tenth": "Romance"}),
         *_worked(500),
     ]
