@@ -19,7 +19,6 @@ OTHER = {
     "iterations-30": "30 rounds of WALS instead of 10",
 }
 """Changes that the paper excludes: what they move is worth knowing, and explains nothing."""
-_OF_DATA = ("ml-20m", "thinned")
 READ = {
     "kl_0.001": "alpha 0.001 in the metric",
     "kl_0.1": "alpha 0.1 in the metric",
@@ -72,8 +71,7 @@ def ladder(results: Results) -> list[StudyTable]:
             continue
         printed = float(TABLE_2[weight][place]) / (float(TABLE_2[0.0][place]) if of != metric else 1.0)
         data = changed(results, DATA, where, "data")
-        thinned, unsaid = {"thinned": UNSAID["thinned"]}, {k: v for k, v in UNSAID.items() if k not in _OF_DATA}
-        data |= changed(results, thinned, where)
+        unsaid = {name: text for name, text in UNSAID.items() if name != "ml-20m"}
         protocol = changed(results, {**OTHER, **unsaid}, where)
         if metric == "kl":
             protocol |= {

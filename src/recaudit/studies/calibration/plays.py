@@ -23,15 +23,14 @@ _NO_GENRE = "unknown"
 
 
 @lru_cache(maxsize=2)
-def plays(data: str, users: float = 1.0, items: float = 1.0, kept: float = 1.0) -> Interactions:
-    """A log's plays of films with genres, or those of a share of its users and films, or a share of them, at random.
+def plays(data: str, users: float = 1.0, items: float = 1.0) -> Interactions:
+    """A log's plays of films with genres, or those of a share of its users and films, drawn at random.
 
     Who and what has no play left is not in it.
     """
     log = datasets.load(data)
     rows = (log.ratings >= _PLAYED) & _with_genre(log)[log.items]
-    parts = (("users", users, log.users), ("items", items, log.items), ("plays", kept, np.arange(len(log))))
-    for name, share, at in parts:
+    for name, share, at in (("users", users, log.users), ("items", items, log.items)):
         count = int(at.max()) + 1
         rows &= (generator(0, "plays", name).permutation(count) < round(share * count))[at]
     genres = log.categories[GENRE]

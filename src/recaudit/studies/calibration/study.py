@@ -37,7 +37,6 @@ DATA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """Smaller logs, and settings tuned for them, or for MovieLens 1M where they are parts of it."""
 CHANGES: dict[str, dict[str, Any]] = {
-    "thinned": {"log": {**ONE_MILLION, "kept": 0.75}},
     "weight-0.3": {"model": {**TUNED, "unobserved_weight": 0.3}},
     "regularization-3": {"model": {**TUNED, "regularization": 3.0}},
     "pool-200": {"pool": 200},

@@ -20,7 +20,6 @@ from recaudit.studies.study import Results
 NAMES = {"recall": "recall", "kl": "C_KL"}
 UNSAID = {
     "ml-20m": "the paper's data, MovieLens 20M",
-    "thinned": "71 plays a user, as many as the paper's data have, instead of 95",
     "weight-0.3": "unobserved weight 0.3, which is as good for recall@50",
     "regularization-3": "regularisation 3, which is nearly as good for recall@50",
     "pool-200": "the 200 films with the highest scores re-ranked, not all",
@@ -29,7 +28,7 @@ UNSAID = {
     "base-2": "logarithm to base 2",
     "everybody": "the mean over all users, not over test users",
 }
-"""What the paper's data have otherwise, and what it leaves open: settings, candidates, scores, logarithm, users."""
+"""The paper's data, and what the paper leaves open: settings, candidates, scores, logarithm, users."""
 DATA = {
     "ml-100k": "MovieLens 100K",
     "ml-latest-small": "MovieLens latest-small",
