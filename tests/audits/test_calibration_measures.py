@@ -23,7 +23,7 @@ from recaudit.audits.calibration.measures import (
 from recaudit.data import Interactions
 from recaudit.errors import InputError
 from recaudit.policies.calibrated import CalibrationTarget
-from recaudit.solvers.lists.objective import list_distribution, rank_weights
+from recaudit.solvers.lists.objective import CategoryVectors, list_distribution, rank_weights
 from recaudit.studies.calibration.comparators import binomial_diversity, disproportionality
 
 quick = settings(max_examples=100)
@@ -231,7 +231,7 @@ class TestHomogeneity:
         history = np.zeros((1, 40))
         history[0, :romance], history[0, 20 : 20 + action] = 1, 1
         items = np.r_[10 : 10 + listed, 30 : 36 - listed][None]
-        test = Homogeneity(items, sparse.csr_array(history), self.TWO, ["ada"], samples, rng)
+        test = Homogeneity(items, sparse.csr_array(history), CategoryVectors.of(self.TWO), ["ada"], samples, rng)
         statistic, p_value = test(np.arange(1))
         return float(statistic[0]), float(p_value[0])
 
@@ -258,18 +258,20 @@ class TestHomogeneity:
     def test_the_draws_follow_the_id_alone(self) -> None:
         history = sparse.csr_array(np.tile(np.r_[np.ones(4), np.zeros(16), np.ones(6), np.zeros(14)], (2, 1)))
         items = np.tile(np.r_[10:15, 30], (2, 1))
-        _, p_values = Homogeneity(items, history, self.TWO, ["bob", "ada"])(np.arange(2))
+        _, p_values = Homogeneity(items, history, CategoryVectors.of(self.TWO), ["bob", "ada"])(np.arange(2))
         assert p_values[1] == self.one(4, 6, 5)[1]
         assert self.one(4, 6, 5, rng=1) != self.one(4, 6, 5)
 
     def test_without_a_history_or_a_list_nothing_is_tested(self) -> None:
         history = sparse.csr_array(np.array([[0.0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]))
         lists = np.array([[0, 1], [-1, -1], [3, -1], [0, 1]])
-        assert np.isnan(Homogeneity(lists, history, SHARES, range(4))(np.arange(4))).all()
+        assert np.isnan(Homogeneity(lists, history, CategoryVectors.of(SHARES), range(4))(np.arange(4))).all()
 
     def test_items_with_several_genres(self) -> None:
         history = sparse.csr_array(np.array([[1.0, 1.0, 1.0, 0.0]]))
-        statistic, p_value = Homogeneity(np.array([[2, 0, 1]]), history, SHARES, ["ada"])(np.arange(1))
+        statistic, p_value = Homogeneity(np.array([[2, 0, 1]]), history, CategoryVectors.of(SHARES), ["ada"])(
+            np.arange(1)
+        )
         assert statistic[0] == pytest.approx(0, abs=1e-12)
         assert np.isfinite(p_value).all()
 

@@ -223,6 +223,13 @@ class TestTwin:
             assert items == plain_greedy(alone)
 
 
+def test_the_shares_of_some_vectors() -> None:
+    vectors = CategoryVectors.of(sparse.csr_array([[0.5, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]))
+    for chosen in ([2, 0, 1], [1], []):
+        at = np.array(chosen, dtype=np.int64)
+        np.testing.assert_array_equal(vectors.rows(at), vectors.shares().toarray()[at])
+
+
 def test_nobody_to_make_lists_for() -> None:
     vectors = CategoryVectors.of(sparse.csr_array(np.eye(3)))
     nobody = np.zeros((0, 3))

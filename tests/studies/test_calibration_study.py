@@ -66,6 +66,11 @@ class TestDirections:
         missing = report.results["figure-2"].filter(pl.col("what").str.starts_with("missing")).sort("what")
         assert missing["value"][0] > missing["value"][1]
 
+    def test_lists_made_as_a_whole_are_never_below_the_list_by_score(self, report: StudyReport) -> None:
+        found = report.results["optimality"].filter(weight=0.5, what="below")
+        below = dict(found.select("horizon", "value").iter_rows())
+        assert below["prefix"] > below["list"] == 0
+
     def test_the_histogram_counts_everybody_once(self, report: StudyReport) -> None:
         shares = report.results["figure-1"].filter(what="share").group_by("weight").agg(pl.col("value").sum())
         assert shares["value"].to_numpy() == pytest.approx(1)

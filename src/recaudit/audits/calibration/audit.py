@@ -33,7 +33,7 @@ from recaudit.metrics.tables import item_table, list_table, user_table
 from recaudit.policies import AnyListPolicy, Top1
 from recaudit.policies.calibrated import CalibrationTarget
 from recaudit.seeding import derive, keys_of, uniforms
-from recaudit.solvers.lists.objective import list_distribution, rank_weights
+from recaudit.solvers.lists.objective import CategoryVectors, list_distribution, rank_weights
 from recaudit.status import Status
 
 DRAWS = 199
@@ -193,7 +193,8 @@ class Calibration(CalibrationAudit):
         if len(users):
             ones = sparse.csr_array((np.ones(len(data)), data.items, data.indptr), shape=(data.n_users, data.n_items))
             keys = shown.user_ids.gather(users).to_list()
-            work = Homogeneity(shown.lists[users], ones[shown.at[users]], shown.target.shares, keys, DRAWS, context.rng)
+            vectors = CategoryVectors.of(shown.target.shares)
+            work = Homogeneity(shown.lists[users], ones[shown.at[users]], vectors, keys, DRAWS, context.rng)
             parts = context.engine.map(work, blocks(np.arange(len(users)), 64), "list and taste")
             p_value[users] = np.concatenate([part[1] for part in parts])
         return p_value

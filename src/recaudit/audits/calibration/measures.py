@@ -17,7 +17,7 @@ from scipy.special import xlogy
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.seeding import generator
-from recaudit.solvers.lists.objective import SMOOTHING, divergence
+from recaudit.solvers.lists.objective import SMOOTHING, CategoryVectors, divergence
 
 
 def measurable(p: FloatArray, q: FloatArray) -> BoolArray:
@@ -68,8 +68,8 @@ class Homogeneity:
     """(users, n): item positions, -1 where there is none."""
     history: sparse.csr_array
     """(users, items): an entry where the user chose the item, each counting once."""
-    shares: sparse.csr_array
-    """(items, genres): p(g|i); items without any genre do not count."""
+    vectors: CategoryVectors
+    """The items' genres, p(g|i); items without any do not count."""
     keys: Sequence[object]
     """(users,): ids, so that a user's draws follow from `rng` and the id alone."""
     samples: int = 999
@@ -77,7 +77,7 @@ class Homogeneity:
 
     def __call__(self, users: IntArray) -> FloatArray:
         """(2, users): the statistic and its p-value, from 1 / (samples + 1); NaN where one has no items with genres."""
-        has_genre = np.diff(self.shares.indptr) > 0
+        has_genre = (np.diff(self.vectors.indptr) > 0)[self.vectors.vector_of]
         found = np.full((2, len(users)), np.nan)
         for place, user in enumerate(users):
             items, indptr = self.lists[user], self.history.indptr
@@ -89,12 +89,15 @@ class Homogeneity:
 
     def _test(self, shown: IntArray, chosen: IntArray, draw: np.random.Generator) -> tuple[float, float]:
         """The statistic of one user, and its p-value."""
-        pool = self.shares[np.concatenate([shown, chosen])].toarray()
-        kinds, kind = np.unique(pool, axis=0, return_inverse=True)
+        distinct, kind = np.unique(self.vectors.vector_of[np.concatenate([shown, chosen])], return_inverse=True)
+        kinds = self.vectors.rows(distinct)
         kinds = kinds[:, kinds.sum(axis=0) > 0]
-        counts = np.bincount(kind.ravel(), minlength=len(kinds))
+        # In the order of their shares, whatever other items the catalogue has: draws follow from it.
+        order = np.lexsort(kinds.T[::-1])
+        kinds, kind = kinds[order], np.argsort(order)[kind]
+        counts = np.bincount(kind, minlength=len(kinds))
         lists = draw.multivariate_hypergeometric(counts, len(shown), size=self.samples)
-        listed = np.vstack([np.bincount(kind.ravel()[: len(shown)], minlength=len(kinds)), lists]) @ kinds
+        listed = np.vstack([np.bincount(kind[: len(shown)], minlength=len(kinds)), lists]) @ kinds
         pooled = counts @ kinds
         observed = np.stack([listed, np.maximum(pooled - listed, 0)])  # a difference of rounded sums may be below 0
         expected = observed.sum(axis=2, keepdims=True) * pooled / pooled.sum()

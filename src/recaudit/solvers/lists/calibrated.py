@@ -122,7 +122,9 @@ def calibrated_lists(
     due = np.zeros((1, scores.shape[1]), dtype=np.bool_) if must is None else np.ascontiguousarray(must)
     # A share of the history so small that its terms underflow is none.
     users = ListUsers(scores, np.ascontiguousarray(allowed), due, np.where(p < _NEGLIGIBLE, 0.0, p))
-    lists, evaluations = _lists(users, vectors, objective, exchange=horizon == "list" and one_weight)
+    # By score alone, without caps, no exchange helps.
+    exchange = horizon == "list" and one_weight and bool(objective.weights[0] > 0 or (objective.caps < size).any())
+    lists, evaluations = _lists(users, vectors, objective, exchange=exchange)
     relevance, apart, value = _worth(users, vectors, objective, lists)
     certificate = None
     if certify:
@@ -184,14 +186,14 @@ def _objective(
     proper = falling and bool(w[0] > 0 and w[-1] >= 0)
     expected = f"{size} weights, the first above 0, none below 0, none above the one before"
     remedy = "A weight that rises with the rank would make an old gain no bound on a new one."
-    require(proper, "rank_weights", repr(rank_weights), expected, remedy)
+    require(proper, "rank_weights", rank_weights, expected, remedy)
     require(0 < smoothing < 1, "smoothing", smoothing, "alpha above 0 and below 1; the paper has 0.01")
     m = np.ones(genres) if importance is None else np.ascontiguousarray(importance, dtype=np.float64)
     proper = m.shape == (genres,) and bool((np.isfinite(m) & (m >= 0)).all())
-    require(proper, "importance", repr(importance), f"{genres} finite numbers of 0 or more")
+    require(proper, "importance", importance, f"{genres} finite numbers of 0 or more")
     limits = np.full(genres, NO_CAP) if caps is None else np.ascontiguousarray(caps)
     proper = limits.shape == (genres,) and limits.dtype.kind in "iu" and bool((limits >= 0).all())
-    require(proper, "caps", repr(caps), f"{genres} whole numbers of 0 or more")
+    require(proper, "caps", caps, f"{genres} whole numbers of 0 or more")
     horizons = get_args(Horizon)
     require(horizon in horizons, "horizon", repr(horizon), "'prefix' or 'list'", did_you_mean(horizon, horizons))
     totals = np.cumsum(w) if horizon == "prefix" else np.full(size, np.cumsum(w)[-1])

@@ -178,6 +178,15 @@ class CategoryVectors(NamedTuple):
         parts = (self.term_share[self.terms], self.term_genre[self.terms], self.indptr)
         return sparse.csr_array(parts, shape=(self.n_vectors, self.n_genres))
 
+    def rows(self, vectors: IntArray) -> FloatArray:
+        """(len(vectors), genres): p(g|i) of these vectors' items."""
+        counts = self.indptr[vectors + 1] - self.indptr[vectors]
+        ends = np.cumsum(counts)
+        at = self.terms[np.arange(counts.sum()) + np.repeat(self.indptr[vectors] - ends + counts, counts)]
+        found = np.zeros((len(vectors), self.n_genres))
+        found[np.repeat(np.arange(len(vectors)), counts), self.term_genre[at]] = self.term_share[at]
+        return found
+
     def distribution(self, lists: IntArray, weights: FloatArray) -> FloatArray:
         """(users, genres): `list_distribution` of lists of items (users, n), by way of their vectors."""
         of_vectors = np.where(lists >= 0, self.vector_of[np.maximum(lists, 0)], -1).astype(np.int64)

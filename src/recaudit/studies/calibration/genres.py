@@ -132,7 +132,7 @@ def crowding(log: Mapping[str, Any], held: float, split: int, model: Mapping[str
     worst = _worst(shown.apart[0])
     p, means, everybody = shown.p[worst], DrawnMeans(len(worst)), np.arange(len(worst))
     lesser, main = (p > 0) & (p <= LESSER), p.argmax(axis=1)
-    some = lesser.any(axis=1).astype(np.float64)
+    some = np.asarray(lesser.any(axis=1), dtype=np.float64)
     for after, q in zip(("", "_after"), shown.q[:, worst], strict=True):
         missing = np.asarray((lesser & (q == 0)).sum(axis=1) / np.maximum(lesser.sum(axis=1), 1))
         means.add(f"missing{after}", everybody, missing, some)

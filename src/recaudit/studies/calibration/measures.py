@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from recaudit.engines.base import blocks
 from recaudit.models.base import FittedModel
 from recaudit.models.factor.wals import WALS
 from recaudit.policies.calibrated import Calibrated, ScoreTransform
+from recaudit.seeding import generator
 from recaudit.solvers.lists.calibrated import Horizon
 from recaudit.solvers.lists.objective import list_distribution
 from recaudit.studies.calibration.drawing import DrawnMeans, interval
@@ -165,4 +166,30 @@ def grid(
             means = DrawnMeans(len(users))
             means.add("recall", np.arange(len(users)), _hits(inner.test, users, lists) / relevant, np.ones(len(users)))
             rows.append({**settings, "iterations": count, **interval(means.drawn()["recall"]), "users": len(users)})
+    return pl.DataFrame(rows)
+
+
+def optimality(
+    log: Mapping[str, Any], held: float, split: int, model: Mapping[str, Any], weights: Sequence[float], users: int
+) -> pl.DataFrame:
+    """How good lists of 50 are by Equation 6, as a whole, for some users: made by the paper's greedy and by ours.
+
+    "below": the share of lists that are worse than the list by score; "gap": by how much the best may be better.
+    """
+    fit, test = fitted(log, held, split, model)
+    chosen = np.flatnonzero((fit.data.user_counts > 0) & (test.user_counts > 0))
+    chosen = np.sort(generator(0, "optimality").permutation(chosen)[:users])
+    scores, allowed = fit.scores(chosen).numpy(), ~fit.data.seen(chosen)
+    means = DrawnMeans(len(chosen))
+    for horizon in get_args(Horizon):
+        calibrator = Calibrator(Calibrated(horizon=horizon), fit.data)
+        for weight in weights:
+            solved = calibrator.solve(scores, allowed, chosen, LENGTHS[-1], weight=weight, certify=True).certificate
+            assert solved is not None
+            for what, values in (("below", (solved.value < solved.plain).astype(np.float64)), ("gap", solved.gap)):
+                means.add((horizon, weight, what), np.arange(len(chosen)), values, np.ones(len(chosen)))
+    rows = [
+        {"horizon": horizon, "weight": weight, "what": what, **interval(each), "users": len(chosen)}
+        for (horizon, weight, what), each in means.drawn().items()
+    ]
     return pl.DataFrame(rows)

@@ -29,15 +29,15 @@ def plays(data: str, users: float = 1.0, items: float = 1.0) -> Interactions:
     Who and what has no play left is not in it.
     """
     log = datasets.load(data)
-    kept = (log.ratings >= _PLAYED) & _with_genre(log)[log.items]
-    for name, share, count, at in (("users", users, log.n_users, log.users), ("items", items, log.n_items, log.items)):
-        chosen = generator(0, "plays", name).permutation(count) < round(share * count)
-        kept &= chosen[at]
+    rows = (log.ratings >= _PLAYED) & _with_genre(log)[log.items]
+    for name, share, at in (("users", users, log.users), ("items", items, log.items)):
+        count = int(at.max()) + 1
+        rows &= (generator(0, "plays", name).permutation(count) < round(share * count))[at]
     genres = log.categories[GENRE]
     pairs = genres.weights.tocoo()
     names = pl.Series(genres.names, dtype=pl.String)
     frame = pl.DataFrame({"item": log.item_ids.gather(pairs.row), "category": names.gather(pairs.col)})
-    made = Interactions.from_frame(log.subset(kept).frame().select("user", "item"), rating=None)
+    made = Interactions.from_frame(log.subset(rows).frame().select("user", "item"), rating=None)
     frame = frame.filter(pl.col("item").is_in(made.item_ids.implode()), pl.col("category") != _NO_GENRE)
     return made.with_categories(GENRE, frame)
 

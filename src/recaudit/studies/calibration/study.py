@@ -84,6 +84,7 @@ class CalibrationStudy(Study):
         users = 250 if size == "quick" else 1000
         asked = {"log": ONE_MILLION, "held": 0.01, "split": 0, "model": TUNED, "weights": [0.5, 0.9, 0.99]}
         found.append(Experiment("notebook", notebook.overlap, {**asked, "users": users}, of))
+        found.append(Experiment("optimality", measures.optimality, {**asked, "users": users}, of))
         for data in ("ml-1m", "ml-100k", "ml-latest-small", "ml-20m"):
             for shares in (False, True):
                 name = f"titles/{data}{'/shares' if shares else ''}"
@@ -126,6 +127,7 @@ def _tiny() -> list[Experiment]:
         Experiment("table-2/base-2", measures.tradeoff, base | {"base": "2"}),
         *_figures(log, model, [0.0, 0.5, 0.99], (), held=0.05),
         Experiment("notebook", notebook.overlap, asked),
+        Experiment("optimality", measures.optimality, asked),
         Experiment("titles/ml-1m", examples.titles, {"log": log, "first": "Action", "tenth": "Romance"}),
         *_worked(500),
     ]
