@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 
 import altair as alt
 import polars as pl
@@ -12,6 +12,7 @@ from recaudit.report.kit import charts as kit
 _HEIGHT = 220
 _MANY_POINTS, _FEW_POINTS = 60, 30
 """More points are small; fewer have their names beside them."""
+_NOTHING = "There is nothing to draw"
 
 
 def lines(
@@ -32,10 +33,10 @@ def lines(
     `published` has the paper's points by series: drawn as hollow diamonds in the colour of their line.
     """
     banded = {"lower", "upper"} <= set(table.columns)
-    ends = [pl.col("lower", "upper")] if banded else []
-    rows = table.select(
-        pl.col(series).cast(pl.String).alias("name"), pl.col(x).alias("x"), pl.col(y).alias("y"), *ends
-    ).filter(pl.col("y").is_finite())
+    ends = [_number(end) for end in ("lower", "upper")] if banded else []
+    rows = table.select(_text(series, "name"), _number(x, "x", log=log_x), _number(y, "y"), *ends).drop_nulls(
+        ["x", "y"]
+    )
     names = list(dict.fromkeys(rows["name"]))
     base, color = alt.Chart(rows), _colors(names)
     across, up = _axis(alt.X, "x", x_title, log=log_x), _axis(alt.Y, "y", y_title)
@@ -46,14 +47,14 @@ def lines(
     if banded:
         band = base.mark_area(opacity=0.15).encode(across, _axis(alt.Y, "lower", y_title), alt.Y2("upper:Q"), color)
         layers.insert(0, band)
-    theirs = [
-        {"name": name, "x": at, "y": value}
-        for name, points in (published or {}).items()
-        if name in names
-        for at, value in points
-    ]
-    if theirs:
-        drawn = alt.Chart(pl.DataFrame(theirs))
+    printed = [(name, at, value) for name, points in (published or {}).items() if name in names for at, value in points]
+    theirs = (
+        pl.DataFrame(printed, {"name": pl.String, "x": pl.Float64, "y": pl.Float64}, strict=False, orient="row")
+        .select("name", _number("x", log=log_x), _number("y"))
+        .drop_nulls()
+    )
+    if len(theirs):
+        drawn = alt.Chart(theirs)
         layers.append(drawn.mark_point(shape="diamond", filled=False, size=80).encode(across, up, color))
     return kit.figure(heading, _told(heading, rows), _HEIGHT, *layers, note=_with_theirs(theirs, note))
 
@@ -69,20 +70,22 @@ def bars(
     note: str = "",
 ) -> kit.Figure:
     """A bar for each line of the table with its interval (`lower`, `upper`) where there is one; theirs as diamonds."""
-    ends = [pl.col(end) for end in ("lower", "upper") if end in table.columns]
-    theirs = [] if published is None else [pl.col(published).alias("published")]
-    rows = table.select(pl.col(name).cast(pl.String).alias("name"), pl.col(value).alias("value"), *ends, *theirs)
+    ends = [_number(end) for end in ("lower", "upper") if end in table.columns]
+    theirs = [] if published is None else [_number(published, "published")]
+    rows = table.select(_text(name, "name"), _number(value, "value"), *ends, *theirs)
     base, y = alt.Chart(rows), kit.rows_of("name", rows["name"].to_list())
-    layers = [base.mark_bar(height=10, fill=kit.ACCENT, opacity=0.8).encode(alt.X("value:Q", title=title), y)]
+    # Bars are not put on top of each other by their names: some names stop the chart, see `kit.in_series`.
+    bar = alt.X("value:Q", title=title, stack=None)
+    layers = [base.mark_bar(height=10, fill=kit.ACCENT, opacity=0.8).encode(bar, y)]
     if ends:
         layers.append(base.mark_rule(stroke=kit.INK).encode(alt.X("lower:Q", title=title), alt.X2("upper:Q"), y))
     if theirs:
         mark = base.mark_point(shape="diamond", filled=False, size=80, stroke=kit.UP)
         layers.append(mark.encode(alt.X("published:Q", title=title), y))
-    known = rows.filter(pl.col("value").is_finite())
-    said = "; ".join(f"{one}: {number:.3g}" for one, number in known.select("name", "value").iter_rows())
+    known = rows.select("name", "value").drop_nulls()
+    said = "; ".join(f"{one}: {number:.3g}" for one, number in known.iter_rows())
     height = kit.height_of(len(rows))
-    return kit.figure(heading, f"{heading}. {said}.", height, *layers, note=_with_theirs(theirs, note))
+    return kit.figure(heading, f"{heading}. {said or _NOTHING}.", height, *layers, note=_with_theirs(theirs, note))
 
 
 def points(
@@ -100,10 +103,8 @@ def points(
     note: str = "",
 ) -> kit.Figure:
     """A point for each line of the table, coloured by `series`, with its `name` where there are few; no raw logs."""
-    labels = pl.lit("") if name is None else pl.col(name).cast(pl.String)
-    group = pl.lit("") if series is None else pl.col(series).cast(pl.String)
-    rows = table.select(labels.alias("label"), group.alias("name"), pl.col(x).alias("x"), pl.col(y).alias("y"))
-    rows = rows.filter(pl.col("x").is_finite() & pl.col("y").is_finite())
+    labels, group = _text(name, "label"), _text(series, "name")
+    rows = table.select(labels, group, _number(x, "x", log=log_x), _number(y, "y", log=log_y)).drop_nulls()
     base, names = alt.Chart(rows), list(dict.fromkeys(rows["name"]))
     across, up = _axis(alt.X, "x", x_title, log=log_x), _axis(alt.Y, "y", y_title, log=log_y)
     size = 50 if len(rows) <= _MANY_POINTS else 10
@@ -112,6 +113,17 @@ def points(
         layers.append(base.mark_text(align="left", dx=6, dy=-4).encode(across, up, alt.Text("label:N")))
     told = f"{heading}. {len(rows)} points, {y_title} against {x_title}."
     return kit.figure(heading, told, _HEIGHT + 60, *layers, note=note)
+
+
+def _text(column: str | None, name: str) -> pl.Expr:
+    return (pl.lit("") if column is None else pl.col(column).cast(pl.String).fill_null("")).alias(name)
+
+
+def _number(column: str, name: str = "", *, log: bool = False) -> pl.Expr:
+    """A number that an axis has a place for; null for all others."""
+    number = pl.col(column).cast(pl.Float64)
+    drawn = number.is_finite() & (number > 0) if log else number.is_finite()
+    return pl.when(drawn).then(number).alias(name or column)
 
 
 def _axis(channel: type[alt.X] | type[alt.Y], field: str, title: str, *, log: bool = False) -> alt.X | alt.Y:
@@ -127,8 +139,8 @@ def _colors(names: Sequence[str]) -> alt.Color:
     return alt.Color("name:N", scale=scale, legend=keys if len(names) > 1 else None)
 
 
-def _with_theirs(theirs: Sequence[object], note: str) -> str:
-    return f"Diamonds: published. {note}".strip() if theirs else note
+def _with_theirs(theirs: Sized, note: str) -> str:
+    return f"Diamonds: published. {note}".strip() if len(theirs) else note
 
 
 def _told(heading: str, rows: pl.DataFrame) -> str:
@@ -138,4 +150,4 @@ def _told(heading: str, rows: pl.DataFrame) -> str:
         f"{one['name']}: {one['y_first']:.3g} at {one['x_first']:.3g} to {one['y']:.3g} at {one['x']:.3g}"
         for one in rows.group_by("name", maintain_order=True).agg(first, last).iter_rows(named=True)
     )
-    return f"{heading}. {said}."
+    return f"{heading}. {said or _NOTHING}."

@@ -75,23 +75,27 @@ def markdown(report: StudyReport) -> str:
     """The page as Markdown, with pictures in the folder beside it."""
     study, spent = report.study, duration(sum(report.seconds.values()))
     parts = [
-        f"# {study.title}",
-        f"Beside {study.paper}" if study.paper else "",
-        f"    {report.command}",
+        f"# {_plain(study.title)}",
+        f"Beside {_plain(study.paper)}" if study.paper else "",
+        f"    {' '.join(report.command.split())}",
         f"{plural(len(report.results), 'experiment')}, {spent} of one core, recaudit {__version__}.",
         f"**{report.verdict}**",
-        _markdown_list(report.notes),
+        _markdown_list(map(_paragraph, report.notes)),
         _markdown_table(["", "rows", *(mark.value for mark in Agreement)], _outcome(report.tables)),
     ]
     for table in report.tables:
         rows = _markdown_table(_HEADINGS, [_cells(row) for row in table.rows])
-        parts += [f"## {table.title}", table.text, "" if table.is_plain else rows]
+        parts += [f"## {_plain(table.title)}", _paragraph(table.text), "" if table.is_plain else rows]
         parts += [_markdown_figure(table, place, own) for place, own in enumerate(table.figures, start=1)]
         if ladder := _ladder(table):
             parts += ["One change at a time, or all up to one where it begins with *and*:"]
             parts += [_markdown_table(ladder[0], ladder[1:])]
         for plain in table.plain:
-            parts += [f"### {plain.title}", plain.text, _markdown_table(plain.columns, plain.cells())]
+            parts += [
+                f"### {_plain(plain.title)}",
+                _paragraph(plain.text),
+                _markdown_table(plain.columns, plain.cells()),
+            ]
     parts += ["## What the words mean", _markdown_list(f"*{mark}*: {said}" for mark, said in _MARKS.items())]
     parts += ["## Experiments", "<details><summary>Every experiment, its settings and its seconds</summary>"]
     parts += [_markdown_table(("experiment", "settings", "seconds"), _experiments(report)), "</details>"]
@@ -101,6 +105,9 @@ def markdown(report: StudyReport) -> str:
 def latex(caption: str, lines: Sequence[Sequence[str]]) -> str:
     """A table for a paper: booktabs, the first line its heading."""
     head, *body = ([_tex(cell) for cell in line] for line in lines)
+    for line in (head, *body):
+        if line[0].startswith(("[", "*")):  # which would be an argument of the rule or the line end before it
+            line[0] = f"{{}}{line[0]}"
     rows = "\n".join(f"{' & '.join(line)} \\\\" for line in body)
     return (
         f"% {' '.join(caption.split())}; needs \\usepackage{{booktabs}}\n"
@@ -110,9 +117,8 @@ def latex(caption: str, lines: Sequence[Sequence[str]]) -> str:
 
 
 def _cells(row: StudyRow) -> tuple[str, ...]:
-    difference = "" if row.difference is None else f"{row.difference:+.{row.digits}f}"
     over = f" ({row.ours.over})" if row.ours and row.ours.over else ""
-    return row.name, row.published.text, f"{row.told}{over}", difference, row.agreement.value, row.why
+    return row.name, row.published.text, f"{row.told}{over}", row.difference_told, row.agreement.value, row.why
 
 
 def _ladder(table: StudyTable) -> list[tuple[str, ...]]:
@@ -168,12 +174,17 @@ def _experiments(report: StudyReport) -> list[tuple[str, ...]]:
 
 def _markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     shown = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(_in_cell(cell) for cell in line)} |" for line in shown)
+    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in shown)
 
 
-def _in_cell(text: str) -> str:
-    """Text that neither ends its cell nor becomes markup."""
-    return re.sub(r"([\\|*_`\[\]<>])", r"\\\1", " ".join(text.split()))
+def _plain(text: str) -> str:
+    """Text on one line that neither ends its cell nor becomes markup."""
+    return re.sub(r"([\\|*_`~\[\]<>$#]|&(?=#?\w+;))", r"\\\1", " ".join(text.split()))
+
+
+def _paragraph(text: str) -> str:
+    """The same as a line of its own, which is no item of a list either."""
+    return re.sub(r"^(\d+(?=[.)](?:\s|$))|(?=[-+]))(.)", r"\1\\\2", _plain(text))
 
 
 def _markdown_list(lines: Iterable[str]) -> str:
@@ -181,9 +192,9 @@ def _markdown_list(lines: Iterable[str]) -> str:
 
 
 def _markdown_figure(table: StudyTable, place: int, figure: Figure) -> str:
-    note = f"\n\n{figure.note}" if figure.note else ""
-    told = re.sub(r"[\[\]\n]", " ", figure.heading)
-    return f"**{figure.heading}**\n\n![{told}](pictures/{_picture(table, place)}){note}"
+    note = f"\n\n{_paragraph(figure.note)}" if figure.note else ""
+    heading = _plain(figure.heading)
+    return f"**{heading}**\n\n![{heading}](pictures/{_picture(table, place)}){note}"
 
 
 def _picture(table: StudyTable, place: int) -> str:

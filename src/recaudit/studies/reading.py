@@ -14,9 +14,6 @@ import polars as pl
 
 from recaudit.report.kit.charts import Figure
 
-_LARGE = 1e7
-"""From here on a number is told by its size."""
-
 
 class Agreement(StrEnum):
     """How a row stands beside the paper."""
@@ -42,13 +39,18 @@ class Quantity:
     @property
     def ends(self) -> tuple[float, float]:
         """The interval; the number itself where it has none."""
-        known = (self.lower, self.upper)
+        known = (self.lower, self.upper) if self.known else (None, None)
         low, high = (self.value if end is None or not isfinite(end) else end for end in known)
         return low, high
 
+    @property
+    def known(self) -> bool:
+        """Whether it is a number: what overflowed, or was never there, is none."""
+        return isfinite(self.value)
+
     def short(self, digits: int) -> str:
         """The number as a person reads it."""
-        return _written(self.value, digits) if isfinite(self.value) else "none"
+        return _written(self.value, digits) if self.known else "none"
 
     def interval(self, digits: int) -> str:
         """The interval, where there is one."""
@@ -58,10 +60,6 @@ class Quantity:
     def told(self, digits: int) -> str:
         """Both."""
         return f"{self.short(digits)} {self.interval(digits)}".rstrip()
-
-
-def _written(number: float, digits: int) -> str:
-    return f"{number:.{digits}f}" if abs(number) < _LARGE else f"{number:.2g}"
 
 
 @final
@@ -117,6 +115,8 @@ class Published:
     def holds(self, ours: Quantity) -> bool:
         """Whether ours agrees: the two intervals meet, or ours lies inside the region of a direction."""
         low, high = ours.ends
+        if not ours.known:
+            return False
         return self.low <= low and high <= self.high if self.direction else low <= self.high and high >= self.low
 
 
@@ -143,7 +143,7 @@ class StudyRow:
     @property
     def agreement(self) -> Agreement:
         """How it stands: an explanation is a change that was made, and with which the printed number came out."""
-        if self.ours is None or not isfinite(self.ours.value):
+        if self.ours is None or not self.ours.known:
             return Agreement.NOT_MEASURED
         if not self.published.known:
             return Agreement.NOT_PUBLISHED
@@ -154,7 +154,14 @@ class StudyRow:
     @property
     def difference(self) -> float | None:
         """Ours less the printed number."""
-        return None if self.ours is None or self.published.value is None else self.ours.value - self.published.value
+        if self.ours is None or not self.ours.known or self.published.value is None:
+            return None
+        return self.ours.value - self.published.value
+
+    @property
+    def difference_told(self) -> str:
+        """The same as a person reads it; empty where there is none."""
+        return "" if self.difference is None else _written(self.difference, self.digits, "+")
 
     @property
     def told(self) -> str:
@@ -230,6 +237,15 @@ class StudyTable:
     def climbed(self) -> list[StudyRow]:
         """The rows that have a ladder."""
         return [row for row in self.rows if row.variants]
+
+
+_LONG = 1e7
+"""Numbers from here on are written with a power of ten."""
+
+
+def _written(value: float, digits: int, sign: str = "") -> str:
+    """So many digits after the point; a number that rounds to 0 has no minus."""
+    return f"{value:{sign}.{digits}e}" if abs(value) >= _LONG else f"{value:{sign}z.{digits}f}"
 
 
 def counted(tables: Iterable[StudyTable]) -> dict[Agreement, int]:
