@@ -19,15 +19,15 @@ from recaudit.models.baseline.popularity import TopPop
 from recaudit.models.neural.cfnade import (
     CFNADE,
     CFNADEModel,
-    RatingLevels,
     RatingNetwork,
-    RatingTable,
-    RowKind,
+    TensorLearner,
     TrainingStep,
     cost_of,
     costs,
     steps,
 )
+from recaudit.models.neural.cfnade_columns import ColumnLearner, cost_and_slopes
+from recaudit.models.neural.rating_rows import RatingLevels, RatingTable, RowKind, RowSplit
 from recaudit.testing.models import EVERYBODY, ITEMS, USERS, ModelContract, some_ratings
 
 SMALL = CFNADE(hidden=6, epochs=4, batch=8, learning_rate=0.01)
@@ -156,7 +156,7 @@ def test_probabilities_sum_to_one_and_scores_are_their_means(model: CFNADEModel)
 @pytest.mark.parametrize("columns", [5, 301])  # one block of columns, and two of which one is filled up
 def test_the_cost_of_a_step_is_that_of_the_equations(columns: int) -> None:
     network, table = some_network(columns)
-    step = next(steps(table, 3, np.random.default_rng(1), CPU))
+    step = next(steps(table, RowSplit.draw(table, 3, np.random.default_rng(1)), CPU))
     read, told = listed(network, step)
     assert 0 < sum(map(len, read)) < len(table.columns)
     expected = 0.0
@@ -195,7 +195,7 @@ def listed(network: RatingNetwork, step: TrainingStep) -> tuple[list[dict[int, i
 @pytest.mark.parametrize("ordinal", [0.0, 0.4, 1.0])
 def test_gradients_are_finite_differences(ordinal: float) -> None:
     network, table = some_network()
-    step = next(steps(table, 4, np.random.default_rng(1), CPU))
+    step = next(steps(table, RowSplit.draw(table, 4, np.random.default_rng(1)), CPU))
     cost = cost_of(network, step, ordinal)
     cost.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     for weight in network.parameters():
@@ -212,6 +212,59 @@ def test_gradients_are_finite_differences(ordinal: float) -> None:
         np.testing.assert_allclose(weight.grad, differences, atol=1e-7)
 
 
+@pytest.mark.parametrize("ordinal", [0.0, 0.4, 1.0])
+def test_slopes_of_the_costs_are_those_of_automatic_differentiation(ordinal: float) -> None:
+    draw = torch.Generator().manual_seed(0)
+    scores = (3 * torch.randn(12, 5, generator=draw, dtype=torch.float64)).requires_grad_()
+    classes = torch.arange(12) % 5
+    expected = costs(scores, classes, ordinal)
+    expected.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    assert scores.grad is not None
+    slopes = np.empty(5)
+    for row, at in enumerate(classes.tolist()):
+        cost = cost_and_slopes(scores[row].detach().numpy(), at, ordinal, slopes)
+        assert cost == pytest.approx(expected[row].item(), rel=1e-12)
+        np.testing.assert_allclose(slopes, scores.grad[row], atol=1e-12)
+
+
+def test_slopes_of_scores_that_are_far_apart_are_finite() -> None:
+    slopes = np.empty(3)
+    assert math.isfinite(cost_and_slopes(np.array([-500.0, 0.0, 500.0]), 1, 0.5, slopes))
+    assert np.isfinite(slopes).all()
+    assert math.isfinite(cost_and_slopes(np.array([-1e5, 0.0, 1e5]), 0, 0.5, slopes))
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("columns", [17, 301])
+@pytest.mark.parametrize("ordinal", [0.3, 1.0])
+def test_the_fast_steps_are_the_readable_ones(columns: int, ordinal: float) -> None:
+    draw = np.random.default_rng(0)
+    network = RatingNetwork(3, columns, 21)
+    network.draw(0.5, draw)
+    starts = np.append(0, np.cumsum(draw.integers(1, 12, 9)))
+    places = np.concatenate([np.sort(draw.choice(columns, n, replace=False)) for n in np.diff(starts)])
+    table = RatingTable(starts, places, draw.integers(0, 3, len(places)), columns)
+    before = network.by_column()
+    fast = ColumnLearner(before, table, ordinal, 0.01)
+    slow = TensorLearner(network, table, ordinal, 0.01, CPU)
+    for epoch in range(3):
+        split = RowSplit.draw(table, 4, np.random.default_rng(epoch))
+        assert fast.learn(split, 0.01) == pytest.approx(slow.learn(split, 0.01), rel=1e-4)
+    for ours, theirs, first in zip(fast.weights(), slow.weights(), before, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-4)
+        assert np.abs(ours - first).max() > 0.02
+
+
+@pytest.mark.parametrize("columns", [5, 301])
+def test_weights_by_column_are_taken_back(columns: int) -> None:
+    network, other = some_network(columns)[0].float(), RatingNetwork(3, columns, 4)
+    other.take(network.by_column())
+    for weight, taken in zip(network.by_column(), other.by_column(), strict=True):
+        np.testing.assert_array_equal(weight, taken)
+    for level, weight in enumerate(by_column(network, network.V.transpose(1, 2))):
+        np.testing.assert_allclose(other.by_column().V[:, level], weight, atol=1e-6)
+
+
 # ---- how rows are split ------------------------------------------------------------------------------
 
 
@@ -219,7 +272,7 @@ def test_every_rating_is_read_or_predicted_once_an_epoch() -> None:
     network, table = some_network(301)
     expected = sorted((column, at) for column, at in zip(table.columns.tolist(), table.classes.tolist(), strict=True))
     found = []
-    for step in steps(table, 3, np.random.default_rng(4), CPU):
+    for step in steps(table, RowSplit.draw(table, 3, np.random.default_rng(4)), CPU):
         read, told = listed(network, step)
         assert all(told)
         found += [pair for side in (read, told) for row in side for pair in row.items()]
@@ -231,7 +284,7 @@ def test_splits_are_even_and_weights_make_up_for_them() -> None:
     draw = np.random.default_rng(0)
     reads = np.zeros(4)
     for _ in range(400):
-        for step in steps(table, 1, draw, CPU):
+        for step in steps(table, RowSplit.draw(table, 1, draw), CPU):
             told = len(step.predict[0])
             reads[len(step.read[0])] += 1
             np.testing.assert_allclose(step.predict[2], 4 / told)

@@ -6,10 +6,11 @@ its own. So the order is written as vectors: 16 running sums, then their halves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -20,15 +21,28 @@ from recaudit.models.rows import Indices, Singles
 
 LANES = 16
 """Numbers in a vector: a cache line, and the widest registers."""
+_LARGE_PAGE = 2**21
 _ROUNDED_ONCE = ("contract",)
 _INT = ir.IntType(32)
 
 
+def zeros(*shape: int) -> Singles:
+    """Memory that begins on a boundary: a vector's, or a large page's where there are many numbers.
+
+    Rows are read from all over it: with small pages the core would look up where most of them are. From 4 MB on numpy
+    asks the system for large ones.
+    """
+    count = math.prod(shape)
+    boundary = _LARGE_PAGE if 4 * count >= _LARGE_PAGE // 4 else 4 * LANES
+    memory = np.zeros(4 * count + 2 * boundary, dtype=np.uint8)
+    start = -memory.ctypes.data % boundary
+    return memory[start : start + 4 * count].view(np.float32).reshape(shape)
+
+
 def filled_up(rows: Singles) -> Singles:
-    """(..., n) copied to (..., n rounded up to whole vectors), zeros behind; every row begins on a boundary."""
+    """(..., n) copied to (..., n rounded up to whole vectors), zeros behind."""
     *shape, length = rows.shape
-    # torch's memory starts at a cache line, as each row then does.
-    copied = torch.zeros(*shape, -(-length // LANES) * LANES).numpy()
+    copied = zeros(*shape, -(-length // LANES) * LANES)
     copied[..., :length] = rows
     return copied
 

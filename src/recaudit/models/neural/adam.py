@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numba import njit
 
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.rows import Singles
+from recaudit.models.vectors import zeros
 
 
 class AdamStep(NamedTuple):
@@ -30,7 +30,7 @@ class AdamStep(NamedTuple):
 def running_averages(weights: Singles) -> Singles:
     """(..., 2, n) for weights (..., n): of slopes and of their squares, before the first step."""
     *shape, length = weights.shape
-    return torch.zeros(*shape, 2, length).numpy()
+    return zeros(*shape, 2, length)
 
 
 # numpy's way with a division by zero, which is none here: the test for it would keep the loop from using vectors.

@@ -26,7 +26,7 @@ from recaudit.models.checks import check_data, check_device, check_fit, check_ow
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.neural.adam import AdamStep, descend, running_averages
 from recaudit.models.rows import Indices, Singles
-from recaudit.models.vectors import add_rows, dot, filled_up
+from recaudit.models.vectors import add_rows, dot, filled_up, zeros
 from recaudit.seeding import derive, generator
 
 Center = Literal["mean", "none"]
@@ -139,14 +139,14 @@ class SparseLearner:
         self.steps = 0
         self.places = np.zeros(len(columns.indptr) - 1, dtype=np.int64)
         self.errors = np.zeros(len(columns.ratings), np.float32)
-        self.hidden, self.slopes = torch.zeros(2, len(self.places), len(self.learned.mu))
+        self.hidden, self.slopes = zeros(2, len(self.places), len(self.learned.mu))
 
     def step(self, batch: IntArray, share: float, rate: float, seed: int) -> None:
         """Adam, once, on the errors of the items in `batch` and this share of the penalty."""
         hidden, slopes = self.hidden[: len(batch)], self.slopes[: len(batch)]
-        read_items(batch, self.columns, self.learned, hidden.numpy())
-        torch.sigmoid(hidden, out=hidden)
-        found = (hidden.numpy(), slopes.numpy(), self.errors)
+        read_items(batch, self.columns, self.learned, hidden)
+        torch.from_numpy(hidden).sigmoid_()
+        found = (hidden, slopes, self.errors)
         trace_items(batch, self.units, seed, self.dropout, self.columns, self.learned, *found)
         self.steps += 1
         self.places[:] = -1

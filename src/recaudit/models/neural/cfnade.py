@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -15,18 +15,16 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from recaudit.arithmetic import product
-from recaudit.arrays import FloatArray, IntArray
+from recaudit.arrays import IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
-from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
+from recaudit.models.neural.cfnade_columns import ColumnLearner, ColumnWeights
+from recaudit.models.neural.rating_rows import MOST_LEVELS, RatingLevels, RatingTable, RowKind, RowSplit
+from recaudit.models.rows import Singles
 from recaudit.seeding import derive, generator
 
-RowKind = Literal["user", "item"]
-
-MOST_LEVELS = 100
-"""More levels than this are a mistake: each one has weights of its own for every column."""
 _DIVERGED = 10.0
 """Training that ends above this many times the cost of knowing nothing has diverged."""
 
@@ -93,24 +91,21 @@ class CFNADE(Recommender):
     ) -> CFNADEModel:
         """Train the network by Adam; each epoch draws from a seed of its own."""
         check_device(self.device)
-        network, table = network.to(self.device), RatingTable.of(data, self.rows, levels)
-        # The gradient of `regularization * |w|^2`; fused: one pass over the weights, on the CPU as on a GPU.
-        optimizer = torch.optim.Adam(
-            network.parameters(), lr=self.learning_rate, weight_decay=2 * self.regularization, eps=1e-8, fused=True
-        )
-        total = torch.zeros((), device=network.W.device)
+        table = RatingTable.of(data, self.rows, levels)
+        learner: ColumnLearner | TensorLearner
+        if self.device == "cpu":
+            learner = ColumnLearner(network.by_column(), table, self.ordinal, self.regularization)
+        else:
+            learner = TensorLearner(network, table, self.ordinal, self.regularization, torch.device(self.device))
+        total = 0.0
         for epoch in track(range(epochs), "CFNADE", epochs):
-            total.zero_()
-            for step in steps(table, self.batch, generator(rng, "cfnade", "epoch", epoch), network.W.device):
-                optimizer.zero_grad()
-                cost = cost_of(network, step, self.ordinal)
-                cost.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-                optimizer.step()
-                total += step.rows * cost.detach()
+            draw = generator(rng, "cfnade", "epoch", epoch)
+            total = learner.learn(RowSplit.draw(table, self.batch, draw), self.learning_rate)
         network = network.cpu().requires_grad_(False)
+        network.take(learner.weights())
         blank = costs(torch.zeros(network.levels, network.levels), torch.arange(network.levels), self.ordinal).max()
         limit = _DIVERGED * float(blank) * len(table.columns)
-        ended = np.array(float(total) if float(total) <= limit else math.inf)
+        ended = np.array(total if total <= limit else math.inf)
         weights = (weight.numpy() for weight in network.parameters())
         check_fit("learning_rate", self.learning_rate, "Make it smaller.", ended, *weights)
         return CFNADEModel(data, self.rows, levels, network)
@@ -161,60 +156,6 @@ class CFNADEModel(FittedModel):
         return odds / odds.sum(dim=1, keepdim=True)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RatingLevels:
-    """The ratings that CF-NADE tells apart, evenly spaced; any other rating counts as the nearest of them."""
-
-    values: FloatArray
-    """(levels,), ascending."""
-
-    @classmethod
-    def of(cls, scale: tuple[float, float], count: int | None) -> RatingLevels:
-        """That many levels from the lowest rating of the scale to the highest; None: the whole numbers in it."""
-        low, high = scale
-        if low == high:
-            return cls(np.array([low]))
-        if count is not None:
-            return cls(np.linspace(low, high, count))
-        values = np.arange(np.ceil(low), min(np.floor(high), np.ceil(low) + MOST_LEVELS) + 1)
-        if not 2 <= len(values) <= MOST_LEVELS:
-            raise InputError(
-                "levels",
-                received=f"None for ratings in [{low:g}, {high:g}]",
-                expected=f"a scale with 2 to {MOST_LEVELS} whole numbers, or how many levels to round ratings to",
-                remedy="Set levels=10, say.",
-            )
-        return cls(values)
-
-    def classes(self, ratings: FloatArray) -> IntArray:
-        """(ratings,): the place of each rating's level; halfway between two, the upper one."""
-        if len(self.values) == 1:
-            return np.zeros(len(ratings), dtype=np.int64)
-        steps = (ratings - self.values[0]) / (self.values[1] - self.values[0])
-        nearest: FloatArray = np.clip(np.floor(steps + 0.5), 0, len(self.values) - 1)
-        return nearest.astype(np.int64)
-
-
-class RatingTable(NamedTuple):
-    """A log in which each row is a user with the items rated, or an item with the users who rated it."""
-
-    starts: IntArray
-    """(rows + 1,): the ratings of row r are `starts[r]:starts[r + 1]`."""
-    columns: IntArray
-    """(ratings,): the item, or the user, of each rating."""
-    classes: IntArray
-    """(ratings,): the place of its level."""
-    n_columns: int
-
-    @classmethod
-    def of(cls, data: Interactions, rows: RowKind, levels: RatingLevels) -> RatingTable:
-        """The log row by row."""
-        matrix, n_columns = (data.csr, data.n_items) if rows == "user" else (data.csc, data.n_users)
-        places = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
-        return cls(*places, levels.classes(matrix.data), n_columns)
-
-
 def _block_size(columns: int) -> int:
     """Columns are cut into blocks of equal size, at most 256, the last filled up with columns that nobody rates."""
     return -(-columns // -(-columns // 256))
@@ -257,8 +198,34 @@ class RatingNetwork(nn.Module):
 
     def by_level(self, weight: Tensor) -> Tensor:
         """(levels, columns, n), double precision: a stack (levels * blocks, size, n) summed up to each level."""
-        stacked = weight.reshape(self.levels, self.blocks * self.size, -1)
-        return stacked[:, : self.columns].double().cumsum(dim=0)
+        return self._unstacked(weight).double().cumsum(dim=0)
+
+    def by_column(self) -> ColumnWeights:
+        """A copy of all parameters, column by column."""
+
+        def columns_first(weight: Tensor) -> Singles:
+            return self._unstacked(weight.detach()).transpose(0, 1).contiguous().numpy()
+
+        W, V, b = (columns_first(weight) for weight in (self.W, self.V.transpose(1, 2), self.b.transpose(1, 2)))
+        return ColumnWeights(W, V, b[..., 0], self.c.detach().clone().numpy())
+
+    def take(self, weights: ColumnWeights) -> None:
+        """Set all parameters."""
+
+        def stacked(rows: Singles) -> Tensor:
+            filled = torch.zeros(self.blocks * self.size, *rows.shape[1:])
+            filled[: self.columns] = torch.from_numpy(rows)
+            return filled.view(self.blocks, self.size, self.levels, -1).permute(2, 0, 1, 3).flatten(0, 1)
+
+        with torch.no_grad():
+            self.W.copy_(stacked(weights.W))
+            self.V.copy_(stacked(weights.V).transpose(1, 2))
+            self.b.copy_(stacked(weights.b).transpose(1, 2))
+            self.c.copy_(torch.from_numpy(weights.c))
+
+    def _unstacked(self, weight: Tensor) -> Tensor:
+        """(levels, columns, n) of a stack (levels * blocks, size, n)."""
+        return weight.reshape(self.levels, self.blocks * self.size, -1)[:, : self.columns]
 
 
 def costs(scores: Tensor, classes: Tensor, ordinal: float) -> Tensor:
@@ -297,41 +264,49 @@ class TrainingStep(NamedTuple):
     """(n,) each: places, classes and weights."""
 
 
-def steps(table: RatingTable, batch: int, draw: np.random.Generator, device: torch.device) -> Iterator[TrainingStep]:
-    """One pass over the rows that have ratings, in random order, each split at random.
-
-    A row stands for all orders of its ratings at once: with n of its D ratings drawn to be read, n uniform from 0 to
-    D - 1, the cost of predicting the D - n others, times D / (D - n), has the mean of the cost over all orders. All is
-    drawn at once and sent to the device in one go: what is left for a step there are slices.
-    """
-    counts = np.diff(table.starts)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    # The rank of each rating in a random order of its row.
-    shuffled = np.lexsort((draw.random(len(owner)), owner))
-    rank = np.empty(len(owner), dtype=np.int64)
-    rank[shuffled] = np.arange(len(owner)) - table.starts[owner]
-    reads = np.floor(draw.random(len(counts)) * counts).astype(np.int64)
-    predicted = rank >= reads[owner]
-
-    order = draw.permutation(np.flatnonzero(counts))
-    turn = np.zeros(len(counts), dtype=np.int64)
-    turn[order] = np.arange(len(order))
-    group, row = np.divmod(turn[owner], batch)
-    height = np.minimum(batch, len(order) - group * batch)
-    part = 2 * group + predicted
-    sort = np.argsort(part, kind="stable")
-    bounds = np.searchsorted(part[sort], np.arange(2 * -(-len(order) // batch) + 1)).tolist()
+def steps(table: RatingTable, split: RowSplit, device: torch.device) -> Iterator[TrainingStep]:
+    """The steps of one pass. All is sent to the device in one go: what is left for a step there are slices."""
+    parts = split.parts()
+    sort = np.argsort(parts, kind="stable")
+    bounds = np.searchsorted(parts[sort], np.arange(2 * len(split.heights) + 1)).tolist()
     block, column = np.divmod(table.columns, size := _block_size(table.n_columns))
-    places = torch.from_numpy(((block * height + row) * size + column)[sort]).to(device)
+    height = split.heights[split.group]
+    places = torch.from_numpy(((block * height + split.row) * size + column)[sort]).to(device)
     classes = torch.from_numpy(table.classes[sort]).to(device)
-    weights = (counts / np.maximum(counts - reads, 1))[owner][sort].astype(np.float32)
-    weight = torch.from_numpy(weights).to(device)
-    for start, middle, end, first in zip(
-        bounds[:-1:2], bounds[1::2], bounds[2::2], range(0, len(order), batch), strict=True
-    ):
+    weight = torch.from_numpy(split.weight[sort].astype(np.float32)).to(device)
+    for start, middle, end, rows in zip(bounds[:-1:2], bounds[1::2], bounds[2::2], split.heights.tolist(), strict=True):
         read, predict = slice(start, middle), slice(middle, end)
-        rows = min(batch, len(order) - first)
         yield TrainingStep(rows, (places[read], classes[read]), (places[predict], classes[predict], weight[predict]))
+
+
+@final
+class TensorLearner:
+    """Steps by dense tensors on a device: for a GPU, and the readable form of `ColumnLearner`."""
+
+    def __init__(
+        self, network: RatingNetwork, table: RatingTable, ordinal: float, regularization: float, device: torch.device
+    ) -> None:
+        self.network, self.table, self.ordinal = network.to(device), table, ordinal
+        # The gradient of `regularization * |w|^2`; fused: one pass over the weights.
+        self.optimizer = torch.optim.Adam(network.parameters(), weight_decay=2 * regularization, eps=1e-8, fused=True)
+
+    def learn(self, split: RowSplit, rate: float) -> float:
+        """See `ColumnLearner`."""
+        device = self.network.W.device
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        total = torch.zeros((), device=device)
+        for step in steps(self.table, split, device):
+            self.optimizer.zero_grad()
+            cost = cost_of(self.network, step, self.ordinal)
+            cost.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            self.optimizer.step()
+            total += step.rows * cost.detach()
+        return float(total)
+
+    def weights(self) -> ColumnWeights:
+        """What has been learned."""
+        return self.network.cpu().by_column()
 
 
 def cost_of(network: RatingNetwork, step: TrainingStep, ordinal: float) -> Tensor:
