@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from recaudit.studies.agency import claims, measures
 from recaudit.studies.agency.published import BETAS, CURVE, HORIZONS, PAPER
@@ -85,9 +85,9 @@ _SCALES: dict[Size, _Scale] = {
 class AgencyStudy(Study):
     """Tables I to III and Figures 2 to 5."""
 
-    name: ClassVar[str] = "agency"
-    title: ClassVar[str] = "Agency over time"
-    paper: ClassVar[str] = PAPER
+    name = "agency"
+    title = "Agency over time"
+    paper = PAPER
 
     def experiments(self, size: Size) -> list[Experiment]:
         """By model and horizon: each fits its model once, and the recurrent one takes the longest."""

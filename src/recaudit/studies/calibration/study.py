@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from recaudit.studies.calibration import (
     examples,
@@ -55,9 +55,9 @@ CHANGES: dict[str, dict[str, Any]] = {
 class CalibrationStudy(Study):
     """Tables 1 and 2 and Figures 1 to 3 of the paper, and what it says about them."""
 
-    name: ClassVar[str] = "calibration"
-    title: ClassVar[str] = "Calibrated recommendations"
-    paper: ClassVar[str] = "Steck 2018"
+    name = "calibration"
+    title = "Calibrated recommendations"
+    paper = "Steck 2018"
 
     def experiments(self, size: Size) -> list[Experiment]:
         """Table 2 on MovieLens 1M, each change of it, other data, the figures, and the worked examples."""
