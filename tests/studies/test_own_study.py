@@ -150,6 +150,17 @@ class TestNumbers:
         assert row.agreement is Agreement.NOT_MEASURED
         assert row.note
 
+    def test_a_number_that_a_model_does_not_have_is_told(self, folder: Path) -> None:
+        (folder / "base.toml").write_text(BASE.replace('"item-knn"', '"ease"'), encoding="utf-8")
+        text = 'title = "t"\nbase = "base.toml"\nmodels = "EASE"\nrepeat = 2\n'
+        metric = '[[metric]]\naudit = "accuracy"\nname = "rmse"\nnote = "Table 1."\n'
+        change = '[[change]]\nname = "seed"\nset = {seed = 9}\n'
+        report = ra.studies.run(ra.studies.own(written(folder, text + metric + change)), out=folder / "out")
+        [row] = report.tables[0].rows
+        assert row.agreement is Agreement.NOT_MEASURED
+        assert row.note == "Table 1. Not applicable in the base."
+        assert row.variants == {}
+
     def test_an_experiment_travels_to_other_processes(self, folder: Path) -> None:
         one, *_ = ra.studies.own(folder / "study.toml").experiments("quick")
         assert pickle.loads(pickle.dumps(one)).table().equals(one.table())
@@ -346,6 +357,11 @@ class TestMistakes:
     def test_metrics(self, folder: Path, metric: str, told: str) -> None:
         with pytest.raises(ConfigError, match=told):
             ra.studies.own(written(folder, STUDY.replace("[[change]]", f"[[metric]]\n{metric}\n[[change]]", 1)))
+
+    def test_no_two_rungs_are_called_the_same(self, folder: Path) -> None:
+        text = STUDY.replace("twice the factors", "and longer lists") + "cumulative = true\n"
+        with pytest.raises(ConfigError, match=r"change\[1\]\.name: .* a name that nothing else has"):
+            ra.studies.own(written(folder, text))
 
     def test_a_study_needs_a_change(self, folder: Path) -> None:
         with pytest.raises(ConfigError, match=r"at least one \[\[change\]\], or repeat"):

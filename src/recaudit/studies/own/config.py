@@ -202,6 +202,11 @@ class OwnStudyConfiguration(Specification):
         own = self.changes[place].cumulative
         return place - 1 if place and (self.ladder == "cumulative" if own is None else own) else None
 
+    def told(self, place: int) -> str:
+        """What the ladder calls a change: what is made on top of others follows an 'and'."""
+        name = self.changes[place].name
+        return name if self.under(place) is None else f"and {name}"
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The models that are measured."""
@@ -263,9 +268,10 @@ class OwnStudyConfiguration(Specification):
         """Names that are there twice."""
         wrong, seen = [], {BASE.casefold()}
         for place, change in enumerate(self.changes):
-            if change.name.casefold() in seen:
+            names = {change.name.casefold(), self.told(place).casefold()}
+            if names & seen:
                 wrong.append(mistake(("change", place, "name"), change.name, "a name that nothing else has"))
-            seen.add(change.name.casefold())
+            seen |= names
         for place, label in enumerate(self.models):
             if label in self.models[:place]:
                 wrong.append(mistake(("models", place), label, "each model once"))

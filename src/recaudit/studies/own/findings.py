@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import floor, isfinite, log10, sqrt
+from math import floor, isfinite, log10, nan, sqrt
 from typing import Any, final
 
 import numpy as np
@@ -131,7 +131,7 @@ class Findings:
         for place, step in enumerate(self.changes):
             found = step[at].quantity(name)
             if found is not None and step[at].experiment != self._below(place)[at].experiment:
-                variants[self._told(place)] = found
+                variants[self.config.told(place)] = found
         repeated = self._over_seeds(at, name)
         if repeated is not None:
             variants[f"another seed ({len(self.seeds)} tried)"] = repeated
@@ -144,11 +144,6 @@ class Findings:
     def _below(self, place: int) -> Mapping[tuple[str, str], MeasuredAudit]:
         under = self.config.under(place)
         return self.base if under is None else self.changes[under]
-
-    def _told(self, place: int) -> str:
-        """What a rung is called: what is made on top of others follows an 'and'."""
-        name = self.config.changes[place].name
-        return name if self.config.under(place) is None else f"and {name}"
 
     def _note(self, metric: StudyMetric, label: str) -> str:
         found = self.base[label, metric.audit]
@@ -171,16 +166,18 @@ class Findings:
 
     def _over_seeds(self, at: tuple[str, str], metric: str) -> Quantity | None:
         """Where the number of one more seed would lie: the prediction interval of Student's t."""
-        values = self._values(at, metric)
-        if len(values) < 2:
+        values, spread = self._values(at, metric), self._spread(at, metric)
+        if not isfinite(spread):
             return None
         n, mean = len(values), float(np.mean(values))
-        half = self._spread(at, metric) / sqrt(2) * sqrt(1 + 1 / n)
+        half = spread / sqrt(2) * sqrt(1 + 1 / n)
         return Quantity(mean, mean - half, mean + half, f"{n} seeds")
 
     def _spread(self, at: tuple[str, str], metric: str) -> float:
         """By how much the numbers of two seeds differ, at the level of the intervals: t s sqrt(2)."""
         values = self._values(at, metric)
+        if len(values) < 2:
+            return nan
         confidence = self.base[at].settings["asked"]["confidence"]
         return float(stats.t.ppf(0.5 + confidence / 2, len(values) - 1) * np.std(values, ddof=1) * sqrt(2))
 
@@ -242,7 +239,8 @@ class Findings:
         if not frames:
             return
         confidence = next(iter(below.values())).settings["asked"]["confidence"]
-        for row in decided(pl.concat(frames), confidence, "holm").iter_rows(named=True):
+        found = decided(pl.concat(frames).drop_nulls("difference"), confidence, "holm")
+        for row in found.iter_rows(named=True):
             over = f"{row['users']:,} users"
             difference = Quantity(row["difference"], row["lower"], row["upper"], over)
             yield ChangeEffect(place, against, label, row["audit"], row["metric"], difference, row["verdict"])
