@@ -26,6 +26,7 @@ from recaudit.policies.calibrated import Calibrated
 from recaudit.registry import MODELS
 from recaudit.runs import configuration, simulation
 from recaudit.runs.gate import parse_gate
+from recaudit.studies.own.config import parse_own
 
 _AUDITED: dict[str, Any] = {
     "seed": 0,
@@ -45,6 +46,26 @@ _AUDITED: dict[str, Any] = {
         "agency": {"users": 3},
     },
     "engine": {"kind": "threads", "workers": 2},
+}
+_ASKED: dict[str, Any] = {
+    "title": "A question",
+    "base": _AUDITED,
+    "models": ["one"],
+    "ladder": "cumulative",
+    "repeat": 2,
+    "metric": [
+        {"audit": "accuracy", "name": "ndcg", "published": 0.3, "low": 0.1, "high": 0.4},
+        {"audit": "reachability", "name": "lift", "model": "one", "above": 1.0, "claim": "more"},
+    ],
+    "change": [
+        {"name": "one", "set": {"model.one.factors": 3, "audits": {"accuracy": {"k": 3}}}},
+        {
+            "name": "two",
+            "set": {"audits.reachability.policy": {"kind": "top-1"}},
+            "unset": ["audits.reachability.users"],
+        },
+        {"name": "three", "set": {"data.name": "demo", "seed": 4}, "cumulative": False},
+    ],
 }
 _SIMULATED: dict[str, Any] = {
     "seed": 0,
@@ -70,14 +91,17 @@ _GATED: dict[str, Any] = {
 def configurations(draw: random.Random, stage: Stage) -> Case:
     """A TOML file with a wrong value, key or form."""
     parse, whole = draw.choice([
-        (configuration.parse, _AUDITED), (simulation.parse_simulation, _SIMULATED), (_parse_gate, _GATED)
+        (configuration.parse, _AUDITED), (simulation.parse_simulation, _SIMULATED), (_parse_gate, _GATED),
+        (parse_own, _ASKED),
     ])  # fmt: skip
     table = json.loads(json.dumps(whole))
     if parse is configuration.parse and draw.random() < 0.3:
         (stage.folder / "own.csv").write_bytes(stage.data.frame().write_csv().encode())
         columns = {"user": "user", "item": "item", "rating": "rating", "time": "time", "scale": [1, 5]}
         table["data"] = {"file": "own.csv", **columns, "duplicates": "error", "items": "own.csv", "users": "own.csv"}
-    if draw.random() < 0.5 and whole is not _GATED:
+    if draw.random() < 0.5 and whole is _ASKED:
+        table["base"]["model"][0] = _any_model(draw) | {"label": "one"}
+    elif draw.random() < 0.5 and whole is not _GATED and whole is not _ASKED:
         table["model" if "model" in table else "recommender"][0] = _any_model(draw)
     for _ in range(draw.choice([1, 1, 2])):
         _spoil(draw, table)

@@ -23,7 +23,7 @@ from pydantic import (
 from recaudit.errors import did_you_mean
 from recaudit.registry import AUDITS
 from recaudit.runs.configuration import Configuration
-from recaudit.runs.toml_files import read_toml
+from recaudit.runs.toml_files import parse_toml, read_toml
 from recaudit.specification import Number, Place, Specification, mistake, moved, together
 from recaudit.studies.own.changes import LadderRung
 from recaudit.studies.reading import Published
@@ -291,3 +291,8 @@ def _inside(change: int, place: Place) -> Place:
 def read_own(path: str | Path) -> OwnStudyConfiguration:
     """The study in a TOML file; paths in it start at its folder, those of a base file at the folder of that."""
     return read_toml(OwnStudyConfiguration, Path(path))
+
+
+def parse_own(text: str, *, source: str, folder: Path) -> OwnStudyConfiguration:
+    """The study in a TOML text; `source` names it in errors, relative paths start at `folder`."""
+    return parse_toml(OwnStudyConfiguration, text, source=source, folder=folder)
