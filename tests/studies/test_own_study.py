@@ -275,6 +275,12 @@ class TestLadder:
         assert "by seed alone" in again.columns
         assert not set(again["verdict"]) & {"better", "worse", "changed"}
 
+    def test_where_nothing_is_printed_the_ladder_begins_with_ours(self, folder: Path) -> None:
+        ra.studies.run(ra.studies.own(folder / "study.toml"), out=folder / "out")
+        _, ladder = (folder / "out" / "study.md").read_text(encoding="utf-8").split("One change at a time", 1)
+        first = [line.split("|")[1].strip() for line in ladder.splitlines() if line.startswith("|")][:4]
+        assert first == ["", "---", "ours", "twice the factors"]
+
     def test_what_was_set_is_told(self, folder: Path) -> None:
         text = STUDY.replace("set = {audits.exposure.k = 10}", 'unset = "audits.exposure.k"')
         *_, table = ra.studies.run(ra.studies.own(written(folder, text))).tables

@@ -122,7 +122,7 @@ def _cells(row: StudyRow) -> tuple[str, ...]:
 
 
 def _ladder(table: StudyTable) -> list[tuple[str, ...]]:
-    """What each change does: a column for each row that has one, with the printed numbers and ours first."""
+    """What each change does: a column for each row that has one, ours first, and the printed numbers above it."""
     rows = table.climbed
     if not rows:
         return []
@@ -130,7 +130,9 @@ def _ladder(table: StudyTable) -> list[tuple[str, ...]]:
         (change, *(own.told(row.digits) if (own := row.variants.get(change)) else "" for row in rows))
         for change in table.changes
     ]
-    first = [("published", *(row.published.text for row in rows)), ("ours", *(row.told for row in rows))]
+    first = [("ours", *(row.told for row in rows))]
+    if any(row.published.known for row in rows):
+        first.insert(0, ("published", *(row.published.text for row in rows)))
     return [("", *(row.name for row in rows)), *first, *rungs]
 
 
