@@ -21,7 +21,7 @@ def test_the_folder_has_everything(tmp_path: Path) -> None:
     report = carried_out(tmp_path)
     assert report.page == tmp_path / "report.html"
     tables = {path.name for path in (tmp_path / "tables").iterdir()}
-    names = ("table-1", "table-1-ladder", "empty", "below-sums")
+    names = ("table-1", "table-1-ladder", "below-sums")
     assert tables == {f"{name}.{kind}" for name in names for kind in ("csv", "tex")}
     picture = (tmp_path / "pictures" / "table-1-1.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
@@ -60,7 +60,7 @@ def test_a_page_says_what_stands_beside_what(tmp_path: Path, name: str) -> None:
         "7.500",
     ):
         assert said in text
-    assert "0.830 [0.820, 0.840] with: and their model." in text
+    assert "0.830 [0.820, 0.840] with all changes up to: their model." in text
     assert "recaudit study crafted --size quick" in text
     assert "second" in text
 

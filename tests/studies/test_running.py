@@ -132,6 +132,6 @@ class TestAgreement:
         variants = {"box [0, 5]": Quantity(0.8), "and their rates": Quantity(0.5, 0.48, 0.52)}
         row = StudyRow("best", Published.number("0.501"), Quantity(0.86), variants)
         assert row.agreement is Agreement.EXPLAINED
-        assert row.why == "0.500 [0.480, 0.520] with: and their rates."
+        assert row.why == "0.500 [0.480, 0.520] with all changes up to: their rates."
         assert row.difference == pytest.approx(0.359)
         assert StudyRow("best", Published.number("0.6"), Quantity(0.86), variants).agreement is Agreement.OPEN

@@ -116,7 +116,7 @@ def _print_outcome(report: StudyReport) -> None:
     for _ in range(3):
         table.add_column(overflow="fold")
     for own in report.tables:
-        if own.is_plain:
+        if not own.rows:
             continue
         said = [row for row in own.rows if row.agreement in (Agreement.EXPLAINED, Agreement.OPEN)]
         agree = sum(row.agreement is Agreement.AGREES for row in own.rows)

@@ -35,8 +35,9 @@ def files_of(report: StudyReport) -> dict[str, bytes]:
     """Every file for readers, by its name in the study's folder."""
     files = {REPORT: render_study(report), MARKDOWN: markdown(report)}
     for table in report.tables:
-        if not table.is_plain:
-            lines = [_HEADINGS[:-1], *(_cells(row)[:-1] for row in table.rows)]
+        if table.rows:
+            head, *body = _lines(table)
+            lines = [head[:-1], *(line[:-1] for line in body)]
             files[f"tables/{table.name}.csv"] = report.frame().filter(table=table.name).write_csv()
             files[f"tables/{table.name}.tex"] = latex(table.title, lines)
         for plain in table.plain:
@@ -84,8 +85,8 @@ def markdown(report: StudyReport) -> str:
         _markdown_table(["", "rows", *(mark.value for mark in Agreement)], _outcome(report.tables)),
     ]
     for table in report.tables:
-        rows = _markdown_table(_HEADINGS, [_cells(row) for row in table.rows])
-        parts += [f"## {_plain(table.title)}", _paragraph(table.text), "" if table.is_plain else rows]
+        head, *body = _lines(table)
+        parts += [f"## {_plain(table.title)}", _paragraph(table.text), _markdown_table(head, body) if body else ""]
         parts += [_markdown_figure(table, place, own) for place, own in enumerate(table.figures, start=1)]
         if ladder := _ladder(table):
             parts += ["One change at a time, or all up to one where it begins with *and*:"]
@@ -114,6 +115,12 @@ def latex(caption: str, lines: Sequence[Sequence[str]]) -> str:
         f"\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}\n\\toprule\n{' & '.join(head)} \\\\\n\\midrule\n"
         f"{rows}\n\\bottomrule\n\\end{{tabular}}\n"
     )
+
+
+def _lines(table: StudyTable) -> list[tuple[str, ...]]:
+    """The rows as text under their headings; where nothing is printed, without the columns that compare."""
+    lines = [_HEADINGS, *map(_cells, table.rows)]
+    return lines if table.compares else [(name, ours, why) for name, _, ours, _, _, why in lines]
 
 
 def _cells(row: StudyRow) -> tuple[str, ...]:
@@ -154,7 +161,7 @@ def ladder_frame(table: StudyTable) -> pl.DataFrame:
 
 
 def _outcome(tables: Iterable[StudyTable]) -> list[tuple[str, ...]]:
-    """How the rows of each table that has some stand."""
+    """How the rows of each table that compares stand."""
     return [
         (
             table.title,
@@ -162,7 +169,7 @@ def _outcome(tables: Iterable[StudyTable]) -> list[tuple[str, ...]]:
             *(str(sum(row.agreement is mark for row in table.rows)) for mark in Agreement),
         )
         for table in tables
-        if not table.is_plain
+        if table.compares
     ]
 
 

@@ -174,7 +174,8 @@ class StudyRow:
         said = self.note
         if self.agreement is Agreement.EXPLAINED:
             change = self.explaining[0]
-            said = f"{self.variants[change].told(self.digits)} with: {change}. {said}"
+            made = f"all changes up to: {change.removeprefix('and ')}" if change.startswith("and ") else change
+            said = f"{self.variants[change].told(self.digits)} with {made}. {said}"
         return said.strip()
 
 
@@ -224,9 +225,9 @@ class StudyTable:
     """What stands below the rows."""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it stands beside no paper at all."""
-        return bool(self.plain) and not self.rows
+    def compares(self) -> bool:
+        """Whether any of it stands beside something printed; else its rows are numbers of ours, and no more."""
+        return any(row.published.known for row in self.rows)
 
     @property
     def changes(self) -> list[str]:
@@ -249,6 +250,6 @@ def _written(value: float, digits: int, sign: str = "") -> str:
 
 
 def counted(tables: Iterable[StudyTable]) -> dict[Agreement, int]:
-    """How many rows stand how, in the order of the words."""
-    found = Counter(row.agreement for table in tables for row in table.rows)
+    """How many rows stand how, in the order of the words; of tables that compare."""
+    found = Counter(row.agreement for table in tables if table.compares for row in table.rows)
     return {mark: found[mark] for mark in Agreement}

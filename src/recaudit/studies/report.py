@@ -10,6 +10,7 @@ from typing import final
 import polars as pl
 
 from recaudit.folders import REPORT
+from recaudit.report.kit.numbers import plural
 from recaudit.studies.reading import Agreement, StudyTable, counted
 from recaudit.studies.study import Results, Study
 
@@ -95,4 +96,6 @@ class StudyReport:
     def verdict(self) -> str:
         """How many rows stand how, in a sentence."""
         known = [f"{mark} {n}" for mark, n in self.counts.items() if n]
-        return f"{sum(self.counts.values())} rows: {'; '.join(known)}."
+        numbers = sum(len(table.rows) for table in self.tables if not table.compares)
+        beside = f"{sum(self.counts.values())} rows: {'; '.join(known)}." if known else ""
+        return f"{beside} {plural(numbers, 'number')} that no paper has.".strip() if numbers else beside
