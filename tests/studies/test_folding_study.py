@@ -139,6 +139,11 @@ class TestDirections:
         for start in ("Rise of folding", "Fall of folding", "Folding at"):
             assert found(report, "figure-3", start).agreement is Agreement.AGREES
 
+    def test_in_block_worlds_most_folding_is_the_mean_that_all_share(self, report: StudyReport) -> None:
+        row = found(report, "figure-3", "Folding at")
+        assert row.ours is not None
+        assert row.variants[plans.WORLD_CHANGES["centred"][0]].value < row.ours.value / 2
+
     def test_centred_folding_hardly_reacts_to_the_weight(self, report: StudyReport) -> None:
         row = found(report, "centring", "Folding at the largest weight, over that without")
         assert row.ours is not None
