@@ -13,7 +13,7 @@ import pytest
 from recaudit.arrays import FloatArray
 from recaudit.data.interactions import Interactions
 from recaudit.data.synthetic import blocks
-from recaudit.studies import Agreement, Size, StudyReport, StudyRow, run
+from recaudit.studies import Agreement, Results, Size, StudyReport, StudyRow, run
 from recaudit.studies.folding import curves, plans
 from recaudit.studies.folding.forms import Form
 from recaudit.studies.folding.study import FoldingStudy
@@ -139,6 +139,11 @@ class TestDirections:
         for start in ("Rise of folding", "Fall of folding", "Folding at"):
             assert found(report, "figure-3", start).agreement is Agreement.AGREES
 
+    def test_in_block_worlds_most_folding_is_the_mean_that_all_share(self, report: StudyReport) -> None:
+        row = found(report, "figure-3", "Folding at")
+        assert row.ours is not None
+        assert row.variants[plans.WORLD_CHANGES["centred"][0]].value < row.ours.value / 2
+
     def test_centred_folding_hardly_reacts_to_the_weight(self, report: StudyReport) -> None:
         row = found(report, "centring", "Folding at the largest weight, over that without")
         assert row.ours is not None
@@ -168,6 +173,18 @@ class TestDirections:
         claims = [each for each in _figure_4(report) if each.name.endswith("factors")]
         assert row.ours is not None
         assert row.ours.value == sum(claim.agreement is Agreement.AGREES for claim in claims)
+
+
+def test_the_papers_own_data_have_a_table_where_they_are_there(report: StudyReport) -> None:
+    own = {
+        f"10m/{name}/50/0": report.results[f"films/{name}/6/0"].with_columns(factors=pl.lit(50))
+        for name in (plans.AS_READ, plans.NOT_CENTRED)
+    }
+    table = FoldingStudy().tables(Results({**report.results.tables, **own}, size="tiny"))[-1]
+    assert table.name == "figure-4-10m"
+    (row,) = [row for row in table.rows if row.name.startswith("Lowest RMSE")]
+    assert row.ours is not None
+    assert row.ours.value == own["10m/centred/50/0"]["rmse"].min()
 
 
 def _figure_4(report: StudyReport) -> Iterator[StudyRow]:

@@ -59,8 +59,10 @@ class Form:
             rest = data.ratings - mean - f[data.users] - g[data.items]
             model = recommender.fit(replace(data, ratings=rest, scale=(float(rest.min()), float(rest.max()))), rng)
             return replace(model, data=data, user_bias=f, item_bias=g, mean=mean)
-        model = recommender.fit(data, rng)
-        return self._by_count(model, recommender, rng) if self.by_count else model
+        if self.by_count:
+            model = recommender.model_copy(update={"iterations": 1}).fit(data, rng)
+            return self._by_count(model, recommender, rng)
+        return recommender.fit(data, rng)
 
     @staticmethod
     def _by_count(model: FactorModel, recommender: WALS, rng: int) -> FactorModel:

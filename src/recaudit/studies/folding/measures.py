@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recaudit.arrays import FloatArray
+from recaudit.arrays import IntArray
 from recaudit.audits.folding.audit import Folding
 from recaudit.audits.folding.explanations import neighbours
 from recaudit.audits.folding.metric import overshoot
@@ -90,8 +90,8 @@ def ratings(
 
     `folding` is beside the log's (its rank: the paper's 30, or fewer in small logs), `folding_genre` beside genres,
     `folding_15` beside the log's of rank 15, and `folding_unrelated` as if nobody were related to anything. `unrated`
-    and `rated` are the root mean squares of the products of vectors, `likeness` the correlation of cosine and
-    relatedness over unrated pairs.
+    is the root mean square of the products of vectors, `likeness` the correlation of cosine and relatedness, both over
+    unrated pairs.
     """
     train, test = _split(data, seed)
     related = {
@@ -116,8 +116,7 @@ def ratings(
                     **_errors(model, test),
                     **{name: _folding(model, each) for name, each in related.items()},
                     **(_lists(model, related["folding"]) if lists else {}),
-                    "unrated": _size(U, V, who, what),
-                    "rated": _size(U, V, train.users, train.items),
+                    "unrated": float(np.sqrt(np.mean(np.einsum("nf,nf->n", U[who], V[what]) ** 2))),
                     "likeness": float(likeness),
                 }
             )
@@ -210,14 +209,9 @@ def _lists(model: FactorModel, related: Relatedness) -> dict[str, float]:
     return {name: found[name] for name in LISTS}
 
 
-def _unrated(train: Interactions, seed: int) -> tuple[Any, Any]:
+def _unrated(train: Interactions, seed: int) -> tuple[IntArray, IntArray]:
     """(pairs,) users and items, drawn of all pairs that have no rating."""
     draw = generator(derive(seed, "unrated"), "folding")
     who, what = draw.integers(train.n_users, size=_PAIRS), draw.integers(train.n_items, size=_PAIRS)
-    rated = np.isin(who * train.n_items + what, train.users.astype(np.int64) * train.n_items + train.items)
-    return who[~rated], what[~rated]
-
-
-def _size(U: FloatArray, V: FloatArray, who: Any, what: Any) -> float:
-    products = np.einsum("nf,nf->n", U[who], V[what])
-    return float(np.sqrt(np.mean(products**2)))
+    unrated = np.asarray(train.csr[who, what]).ravel() == 0
+    return who[unrated], what[unrated]

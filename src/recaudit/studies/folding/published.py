@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from recaudit.studies.reading import Published
 
+SOME = 0.001
+"""A share that is above 0: it happens, or there is a gain at all."""
+
 MOST_FOLDING = Published.number("0.75")
 """Section 4.1: "the maximum folding value is 0.75"."""
 BEST_FOLDS = Published.above(0.25, '"they lead to F > 0.25" (Section 4.1)')
@@ -14,7 +17,7 @@ WORSE_IN_LOW_DIMENSIONS = Published.above(0, '"more pronounced in lower dimensio
 
 OPPOSED = Published.below(0, '"negative correlation between RMSE and folding"')
 START = Published.above(1.45, '"drops rapidly from 1.5" (Section 4.2)')
-AT_KNEE = Published.number("0.9", error=0.05)
+AT_KNEE = Published.number("0.9")
 """Section 4.2: RMSE "drops rapidly from 1.5 to 0.9 [...]. However, once alpha is below 0.03 [...]"."""
 LITTLE_BEFORE = Published.below(0.5, '"with little increase in folding" (Section 4.2)')
 HEAVY_BELOW = Published.above(2, '"minor improvements in RMSE come at a heavy cost on folding" (Section 4.2)')
@@ -33,12 +36,16 @@ SAME_RANKS = Published.above(0.95, 'l of 15, 30 and 35 "lead to identical conclu
 
 WORSE_ERROR = Published.above(0, '"the solution obtained while ignoring the missing data is quantitatively better"')
 LOWER_COSINES = Published.above(0, '"the cosine measures are higher in the first set" (Section 3.2)')
-MORE_FITTING = Published.above(0, 'the second set "is thus more fitting" (Section 3.2); in Table 1: 8 of 9, 5 of 9')
+COSINES_OF_TABLE_1 = (
+    (0.912, 0.909, 0.897, 0.895, 0.892, 0.890, 0.890, 0.889, 0.888),
+    (0.821, 0.810, 0.780, 0.771, 0.764, 0.761, 0.761, 0.738, 0.735),
+)
+"""Of the 9 nearest ignoring what is missing, and using it."""
+LOWER_BY = Published.number(f"{(sum(COSINES_OF_TABLE_1[0]) - sum(COSINES_OF_TABLE_1[1])) / 9:.3f}")
+MORE_FITTING = Published.above(SOME, 'the second set "is thus more fitting" (Section 3.2); in Table 1: 8 of 9, 5 of 9')
 """Table 1, counted: of the 9 films ignoring what is missing 5 have a genre in common with the film asked about, of
 those using it 8. By the genre Children it is the other way round: 2 and none."""
 
 OVERPREDICTED = Published.above(0, '"the large positive errors are due to folding" (Figure 1 d)')
-SOME = 0.001
-"""A share of worlds that is above 0: it happens."""
 CHILDREN_NEAR_HORROR = Published.above(SOME, '"horror films are close to [...] children" (Figure 2)')
 ACTION_NEAR_JAPANESE = Published.above(SOME, '"closer proximity to Japanese films than action films" (Figure 2)')

@@ -18,7 +18,7 @@ def figure_3(results: Results, plan: plans.Plan) -> StudyTable:
     """Section 4.1's worlds."""
     models = results.under("blocks/")
     changed = {words: results.under(f"changed-blocks/{name}/") for name, (words, _) in plans.WORLD_CHANGES.items()}
-    best, others = plan.factors[min(1, len(plan.factors) - 1)], [k for k in plan.factors if k != plan.factors[1]]
+    best = plan.factors[1]
 
     def row(
         name: str, claim: Published, value: Callable[[pl.DataFrame], float], note: str = "", *, ladder: bool = False
@@ -62,7 +62,8 @@ def figure_3(results: Results, plan: plans.Plan) -> StudyTable:
             published.TEN_FACTORS_ARE_BEST,
             gain("rmse", (k, 0.0), (best, 0.0)),
         )
-        for k in others
+        for k in plan.factors
+        if k != best
     ]
     rows += [
         row(
@@ -82,6 +83,14 @@ def figure_3(results: Results, plan: plans.Plan) -> StudyTable:
             ladder=True,
         )
     )
+    rows.append(
+        row(
+            f"RMSE of {best} factors, weight 0",
+            Published.nothing("not printed"),
+            lambda part: at(part, "rmse", factors=best, weight=0.0),
+            ladder=True,
+        )
+    )
     listed = models.filter(pl.col("spurious_share").is_not_null())
     rows += [
         StudyRow(
@@ -93,9 +102,10 @@ def figure_3(results: Results, plan: plans.Plan) -> StudyTable:
     ]
     drawn = models.group_by("factors", "weight", maintain_order=True).agg(pl.col("rmse", "folding").mean())
     text = (
-        "Section 4.1's worlds, ratings as they are, lambda 0.1, 15 rounds of WALS, relatedness the true blocks. More "
-        "factors fold less over all pairs, and yet show more that is spurious: folding averages over everything, "
-        "lists are the extremes."
+        "Section 4.1's worlds, ratings as they are, lambda 0.1, 15 rounds of WALS, relatedness the true blocks. Less "
+        "their mean (a rung), the same models predict as well and hardly fold: most of what is measured here is the "
+        "direction of the mean, which all vectors share. More factors fold less over all pairs; the share of lists "
+        "that is spurious does not follow, since folding averages over everything and lists are the extremes."
     )
     return StudyTable("figure-3", "Figure 3: block worlds", tuple(rows), text, (tradeoff("Block worlds", drawn),))
 
