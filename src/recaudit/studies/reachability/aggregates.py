@@ -70,9 +70,9 @@ class Reached:
         rows: list[tuple[str, float, float | None]] = [("prevalence", float(prevalence[0]), None)]
         for name, values in self._kinds.items():
             discovery = self.discovery(values)
-            error = np.nanstd(_spearman(experience[drawn], discovery[drawn]), ddof=1)
+            error = _spread(_spearman(experience[drawn], discovery[drawn]))
             rows.append((f"{name} availability", *self._of_items(values, weights)))
-            rows.append((f"{name} discovery", float(_spearman(experience, discovery)[0]), float(error)))
+            rows.append((f"{name} discovery", float(_spearman(experience, discovery)[0]), error))
         schema = {"name": pl.String, "value": pl.Float64, "error": pl.Float64}
         frame = pl.DataFrame(rows, schema=schema, orient="row")
         return frame.select(pl.all(), kind=pl.lit("correlation"))
@@ -99,6 +99,7 @@ class Reached:
             {"kind": "popularity", "name": name, "group": group, "value": np.nanmean(values[:, quarter == group])}
             for name, values in self._kinds.items()
             for group in range(_QUARTERS)
+            if not np.isnan(values[:, quarter == group]).all()
         ]
         return pl.DataFrame(rows)
 
@@ -166,11 +167,19 @@ def _quarters(values: FloatArray) -> IntArray:
 
 def _spearman(x: FloatArray, y: FloatArray) -> FloatArray:
     """(rows,): of the rows of `y` (rows, n) with those of `x`, (n,) or (rows, n); NaN where one does not vary."""
-    first, second = (stats.zscore(stats.rankdata(np.atleast_2d(values), axis=1), axis=1) for values in (x, y))
-    products: FloatArray = (first * second).mean(axis=1)
-    return products
+    first, second = (stats.rankdata(np.atleast_2d(values), axis=1) for values in (x, y))
+    first, second = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (first, second))
+    with np.errstate(invalid="ignore"):
+        scaled: FloatArray = (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    return scaled
 
 
 def _correlated(x: FloatArray, y: FloatArray, again: FloatArray) -> tuple[float, float]:
     """The correlation of x and y (n,), and its standard deviation over the rows of `again` (resamples, n)."""
-    return float(_spearman(x, y)[0]), float(np.nanstd(_spearman(x, again), ddof=1))
+    return float(_spearman(x, y)[0]), _spread(_spearman(x, again))
+
+
+def _spread(replicates: FloatArray) -> float:
+    """Their standard deviation; NaN where there are not two."""
+    known = replicates[np.isfinite(replicates)]
+    return float(known.std(ddof=1)) if len(known) > 1 else float("nan")

@@ -178,6 +178,7 @@ def _errors(plan: _Plan) -> list[Experiment]:
     models = {
         "ml-1m/ours": ("ml-1m", {"kind": "biased-mf"}),
         "ml-1m/libfm": ("ml-1m", LIBFM),
+        "ml-1m/narrow": ("ml-1m", {**LIBFM, "init_std": 0.1}),
         "ml-1m/knn-ours": ("ml-1m", {"kind": "knn", "neighbours": 100, "shrinkage": KNN["shrinkage"]}),
         "ml-1m/knn": ("ml-1m", KNN),
         "lastfm/libfm": ("hetrec-lastfm-2k", LIBFM_LASTFM),
