@@ -62,10 +62,10 @@ class Answers:
     def of(
         self, of: Of, when: When, name: str, beta: float | None, group: str | None = "drawn", *, short: bool = False
     ) -> Rows:
-        """A row a user, of the longest horizon or of the shortest."""
+        """A row a user, of the longest horizon or, where there is another, of the shortest."""
         table = self.results.under(f"{when}/{name}/")
-        if table.is_empty():
-            return table
+        if table.is_empty() or (short and table["k"].n_unique() == 1):
+            return pl.DataFrame()
         where = {"beta": beta, "group": group, "k": table["k"].min() if short else table["k"].max()}
         return only(table, of=of, **{name: value for name, value in where.items() if value is not None})
 
