@@ -44,13 +44,6 @@ FUTURE_LIFTS: tuple[Change, ...] = (
     ("SVD without a penalty, by Algorithm 2", "svd-free-search", FIRST),
     ("SVD without a penalty, by Algorithm 2, at beta = 5", "svd-free-search", SECOND),
 )
-PAST_LIFTS: tuple[Change, ...] = (
-    OTHER_BETA,
-    ("users solved for anew without a penalty, as Equation 7 is printed", "als-free", FIRST),
-    ("and Surprise's SVD with its defaults in place of ALS", "svd-free", FIRST),
-    ("all that, at beta = 5", "svd-free", SECOND),
-)
-LIFTS: dict[When, tuple[Change, ...]] = {"past": PAST_LIFTS, "future": FUTURE_LIFTS}
 
 
 class Answers:
@@ -62,16 +55,12 @@ class Answers:
     def of(
         self, of: Of, when: When, name: str, beta: float | None, group: str | None = "drawn", *, short: bool = False
     ) -> Rows:
-        """A row a user, of the longest horizon or of the shortest."""
+        """A row a user, of the longest horizon or, where there is another, of the shortest."""
         table = self.results.under(f"{when}/{name}/")
-        if table.is_empty():
-            return table
+        if table.is_empty() or (short and table["k"].n_unique() == 1):
+            return pl.DataFrame()
         where = {"beta": beta, "group": group, "k": table["k"].min() if short else table["k"].max()}
         return only(table, of=of, **{name: value for name, value in where.items() if value is not None})
-
-    def lift(self, when: When, group: str = "drawn") -> Found:
-        """The geometric mean lift."""
-        return lambda name, beta: average(self.of("own", when, name, beta, group), "log_lift", np.exp)
 
     def moved(self, when: When, group: str = "drawn", column: str = "instability") -> Found:
         """The mean instability, or a share of pairs."""

@@ -127,7 +127,7 @@ def own_ratings(
             solver=solver,
             candidates=candidates,
             refits=0,
-        ).pairs.filter(pl.col("lift").is_finite())
+        ).pairs.filter(pl.col("lift").is_finite() & (pl.col("lift") > 0))
         for group, items in groups.items():
             of_user = pairs.filter(pl.col("item").is_in(items)).group_by("user", maintain_order=True)
             rows.append(of_user.agg(_lifts()).with_columns(beta=pl.lit(float(beta)), group=pl.lit(group)))
@@ -213,6 +213,7 @@ def access(
     """Exact answers, ascent and questions alone, on the same pairs: a row for each beta, metric and user.
 
     Another's next k items do not depend on their ratings (Algorithm 4), so that those of the future are `NextK(k)`.
+    `as_printed`, of past lifts: the estimate of Section 5.2 as it is printed, see `_same_step`.
     """
     log, found = log_of(data), fitted(data, model, k if when == "past" else 0, seed)
     people, editors = (
@@ -223,21 +224,43 @@ def access(
     rows = []
     for beta in betas:
         shared: dict[str, Any] = {"policy": Softmax(beta=beta), "budget": budget, "rng": seed}
-        own = compare_access(
-            found, log, users=people, targets=targets, actions=Past(k) if when == "past" else Future(k), **shared
-        ).frame.drop_nulls("exact")
-        moved = (
-            compare_access_instability(
-                found, log, viewers=people, editors=editors, edits=Past(k) if when == "past" else NextK(k), **shared
-            )
-            .frame.drop_nulls("exact")
-            .rename({"viewer": "user"})
-        )
+        actions, edits = (Past(k), Past(k)) if when == "past" else (Future(k), NextK(k))
+        own = compare_access(found, log, users=people, targets=targets, actions=actions, **shared).frame
+        moved = compare_access_instability(found, log, viewers=people, editors=editors, edits=edits, **shared).frame
+        own = own.drop_nulls("exact")
+        if when == "past":
+            own = own.with_columns(as_printed_lift=_same_step(found, log, k, beta, own) / own["baseline"])
+        moved = moved.drop_nulls("exact").rename({"viewer": "user"})
         for metric, frame, suffix in (("lift", own, "_lift"), ("instability", moved, "")):
-            found_by = [pl.col(f"{name}{suffix}").mean().alias(name) for name in ("exact", "gradient", "black_box")]
+            methods = [name for name in METHODS if f"{name}{suffix}" in frame.columns]
+            found_by = [pl.col(f"{name}{suffix}").mean().alias(name) for name in methods]
             of_user = frame.group_by("user", maintain_order=True).agg(pl.len().alias("pairs"), *found_by)
             rows.append(of_user.with_columns(beta=pl.lit(float(beta)), metric=pl.lit(metric)))
-    return pl.concat(rows).with_columns(pl.col("user").cast(pl.String))
+    return pl.concat(rows, how="diagonal").with_columns(pl.col("user").cast(pl.String))
+
+
+METHODS = ("exact", "gradient", "black_box", "as_printed")
+
+
+def _same_step(found: FittedModel, log: Interactions, k: int, beta: float, pairs: pl.DataFrame) -> pl.Series:
+    """The best probability of each pair where every step adds the same to all ratings, from those that were given.
+
+    The two-sided difference without its sign and direction is one number above 0 for all ratings alike.
+    """
+    low, high = log.scale
+    actions, best = Past(k), []
+    for (user,), targets in pairs.group_by("user", maintain_order=True):
+        at = log.users_at([user])
+        items = actions.items(found, at, 0, log)
+        acted = items[:, items[0] >= 0]
+        start = actions.unchanged(found, at, acted, log)[0]
+        response = found.respond(int(at[0]), int(at[0]), acted[0])
+        path = [np.minimum(start + step, high) for step in np.linspace(0, high - low, 41)]
+        scores = torch.stack([response.scores(point) for point in path])
+        scores[:, torch.from_numpy(log.history(int(at[0]))[0].astype(np.int64))] = -torch.inf
+        shown = torch.softmax(beta * scores, dim=1).amax(dim=0)
+        best.append(shown[torch.from_numpy(log.items_at(targets["item"]))].numpy())
+    return pl.Series(np.concatenate(best))
 
 
 def algorithm_3(

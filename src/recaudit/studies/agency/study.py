@@ -22,7 +22,7 @@ class _Scale(NamedTuple):
     asked: dict[str, int]
     """Users, targets and editors of matrix factorisation."""
     ahead: int
-    """How many users are followed into the future by the exact solver."""
+    """How many users are followed into the future by the exact solver, over the longest horizon."""
     blocks: int
     """Into how many experiments those are divided."""
     followed: tuple[int, int]
@@ -140,11 +140,12 @@ class _Plan:
         blocks = self.scale.blocks
         made: list[Experiment] = []
         others = self.others | {"betas": BETAS}
+        ahead = self.scale.ahead
         for k in self.scale.horizons:
             tiers = {"tiers": k == self.long}
-            of = blocks if k == self.long else -(-blocks // 4)
+            of, users = (blocks, ahead) if k == self.long else (1, min(ahead, max(40, ahead // 4)))
             for block in range(of):
-                own = self.own | tiers | {"users": self.scale.ahead, "block": [block, of]}
+                own = self.own | tiers | {"users": users, "block": [block, of]}
                 parts: dict[str, Any] = {"own": own} | ({"others": others | tiers} if block == 0 else {})
                 made.append(self._ratings("future", "als", self.als, k, block=block, **parts))
         some, fewest = self.scale.followed
@@ -208,7 +209,9 @@ class _Plan:
         others = {"users": second.past["users"], "editors": second.editors, "betas": BETAS}
         past, future = second.past | {"betas": BETAS}, second.future
         made: list[Experiment] = []
-        for name, model in (("rrn", recurrent), ("mf", {"kind": "als", "factors": second.factors})):
+        mf = {"kind": "als", "factors": second.factors}
+        free = self.svd_free | {"factors": second.factors}
+        for name, model in (("rrn", recurrent), ("mf", mf), ("mf-free", free)):
             for k in ends[::-1]:
                 made.append(
                     self._ratings("past", name, model, k, data=second.data, own=past, others=others, error=True)
