@@ -148,7 +148,7 @@ def _affinities(found: Found) -> StudyRow:
     note = f"before: {min(before):.2f} to {max(before):.2f}" if before else ""
     return StudyRow(
         "topics that people like by more than 4.5 on average after TopPop",
-        Published.number("2"),
+        Published.number("2", 0),
         liked,
         note=note,
         digits=0,
@@ -161,9 +161,8 @@ def _on_all(found: Found) -> StudyRow:
         tested: np.zeros(0) if table.is_empty() else table.filter(tested=tested)["ndcg"].to_numpy()
         for tested in ("others", "known")
     }
-    ours = quantity(
-        values["others"], f"{plural(len(values['others']), 'fit')}, on 20,000 pairs that are not in the log"
-    )
+    fits = plural(len(values["others"]), "fit")
+    ours = one_more(values["others"], f"{fits}, on 20,000 pairs that are not in the log: where one more would lie")
     fold = {"tested on a fifth of the log, which it has seen": quantity(values["known"], "fits")}
     return StudyRow(
         "nDCG@20 of LLORMA on 100,000 ratings", Published.number(LLORMA_ON_ALL), ours, known(fold), digits=4
