@@ -91,7 +91,7 @@ class Extent:
     topics: Mapping[str, Any] = field(default_factory=dict)
     """How the topics differ from the paper's."""
     elsewhere: Mapping[str, Any] = field(default_factory=dict)
-    """How latent-static and the environments with few data differ."""
+    """How latent-static differs, with few data too."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """How recommenders differ from the paper's."""
     movies: bool = True
@@ -131,7 +131,7 @@ EXTENTS: Mapping[Size, Extent] = {
     "quick": Extent(
         cadence={"UserKNN": 5, "ItemKNN": 10, "EASE": 25, "SGD MF": 25, "Bayes MF": 100, "LLORMA": 125}
         | {"AutoRec": 250, "CF-NADE": 500},
-        trials=dict.fromkeys(ELEVEN, 1) | {"TopPop": 5},
+        trials=dict.fromkeys(ELEVEN, 1) | {"TopPop": 3},
         folds=dict.fromkeys(ELEVEN, 5) | {"LLORMA": 2, "AutoRec": 1, "CF-NADE": 1},
         others=_FAST
         | dict.fromkeys(("UserKNN", "ItemKNN", "EASE", "SGD MF", "Bayes MF", "LLORMA"), 25)
@@ -140,8 +140,8 @@ EXTENTS: Mapping[Size, Extent] = {
         worlds=3,
         rule_trials=1,
         ladder_trials=1,
-        explored=dict.fromkeys(LOW_DATA, 1),
-        explore_cadence=25,
+        explored={LOW_DATA[0]: 1},
+        explore_cadence=50,
         elsewhere={"users": 300, "items": 500, "users_per_step": 60, "steps": 150},
         movies=False,
         few=("TopPop", "Random"),
@@ -311,7 +311,9 @@ def _small(scenario: str, name: str, trials: int, settings: Mapping[str, Any], e
 def _exploration(extent: Extent) -> Iterator[Experiment]:
     """Figures 5 and 9: from about one rating a user."""
     for scenario, trials in extent.explored.items():
-        size = {**extent.elsewhere, "ratings": extent.elsewhere["users"]} if extent.elsewhere else {}
+        size = dict(extent.topics if scenario == LOW_DATA[0] else extent.elsewhere)
+        if size:
+            size["ratings"] = size["users"]
         for name in EXPLORERS:
             for strategy, explore in STRATEGIES.items():
                 rest: dict[str, Any] = {"explore": explore, "retrain": extent.explore_cadence, "changes": size}
