@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from recaudit.studies.calibration.published import METRICS, TABLE_2
+from recaudit.studies.calibration.published import METRICS, SIZES, TABLE_2
 from recaudit.studies.calibration.trade_tables import DATA, NAMES, UNSAID, changed, printed_beside_ours, quantity
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
 from recaudit.studies.study import Results
@@ -44,6 +44,28 @@ _SHAPES = (
 )
 
 
+def data(results: Results) -> list[StudyTable]:
+    """How large the paper's data are, and what stands in for them."""
+    if results.size == "tiny":
+        return []
+    found, other = results.get("sizes/ml-20m"), results.get("sizes/ml-1m")
+    rows = []
+    for what, (text, error) in SIZES.items():
+        stands_in = quantity(other, what=what)
+        note = f"MovieLens 1M has {stands_in.value:,.0f}. " if stands_in else ""
+        note += "" if found is not None else f"{results.why_not('sizes/ml-20m')}."
+        rows.append(
+            StudyRow(
+                f"{what} of MovieLens 20M",
+                Published.number(text, error),
+                quantity(found, what=what),
+                note=note,
+                digits=0,
+            )
+        )
+    return [StudyTable("data", "Section 6: the data", tuple(rows))]
+
+
 def ladder(results: Results) -> list[StudyTable]:
     """How far each change of data and of protocol moves the numbers of Table 2, and how many of them it brings out."""
     base = results.get("table-2/ml-1m")
@@ -70,8 +92,8 @@ def ladder(results: Results) -> list[StudyTable]:
         if ours is None:
             continue
         printed = float(TABLE_2[weight][place]) / (float(TABLE_2[0.0][place]) if of != metric else 1.0)
-        data = changed(results, DATA, where, "data")
-        unsaid = {name: text for name, text in UNSAID.items() if name != "ml-20m"}
+        smaller = changed(results, DATA, where, "data")
+        unsaid = {name: text for name, text in UNSAID.items() if not name.startswith("ml-")}
         protocol = changed(results, {**OTHER, **unsaid}, where)
         if metric == "kl":
             protocol |= {
@@ -80,7 +102,7 @@ def ladder(results: Results) -> list[StudyTable]:
                 if (each := quantity(base, **(where | {"metric": name}))) is not None
             }
         moved = [
-            max((abs(one.value - ours.value) for one in each.values()), default=np.nan) for each in (data, protocol)
+            max((abs(one.value - ours.value) for one in each.values()), default=np.nan) for each in (smaller, protocol)
         ]
         note = (
             f"{abs(printed - ours.value):.3f} from the printed {printed:.3f}; data move it by up to {moved[0]:.3f}, "
@@ -92,7 +114,7 @@ def ladder(results: Results) -> list[StudyTable]:
                 f"{name}@{length}, lambda {weight:g}",
                 Published.nothing(f"{printed:.3f}, on MovieLens 20M"),
                 ours,
-                {**data, **protocol},
+                {**smaller, **protocol},
                 note,
             )
         )

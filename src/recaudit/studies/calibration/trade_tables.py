@@ -20,6 +20,7 @@ from recaudit.studies.study import Results
 NAMES = {"recall": "recall", "kl": "C_KL"}
 UNSAID = {
     "ml-20m": "the paper's data, MovieLens 20M",
+    "ml-20m-pool-200": "MovieLens 20M, 200 films re-ranked, the mean over all users",
     "weight-0.3": "unobserved weight 0.3, which is as good for recall@50",
     "regularization-3": "regularisation 3, which is nearly as good for recall@50",
     "pool-200": "the 200 films with the highest scores re-ranked, not all",
@@ -27,6 +28,9 @@ UNSAID = {
     "minmax": "each user's scores put on a scale from 0 to 1",
     "base-2": "logarithm to base 2",
     "everybody": "the mean over all users, not over test users",
+    "pool-200-everybody": "200 films re-ranked, and the mean over all users",
+    "ml-latest-small": "200 films re-ranked, the mean over all users, and MovieLens latest-small: few users of the "
+    "same site as MovieLens 20M, with its later films and genres",
 }
 """The paper's data, and what the paper leaves open: settings, candidates, scores, logarithm, users."""
 DATA = {
