@@ -107,7 +107,7 @@ class CalibrationStudy(Study):
             *trade_tables.trade(results),
             *ladder_tables.ladder(results),
             *figure_tables.figures(results),
-            *ladder_tables.tuning(results, TUNED),
+            *ladder_tables.tuning(results, {name: DATA[name][1] if name in DATA else TUNED for name in GRIDS}),
             *ladder_tables.other_lists(results),
         ]
 
