@@ -224,7 +224,8 @@ class TestTwin:
 
 
 def test_the_shares_of_some_vectors() -> None:
-    vectors = CategoryVectors.of(sparse.csr_array([[0.5, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]))
+    shares = np.array([[0.5, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    vectors = CategoryVectors.of(sparse.csr_array(shares))
     for chosen in ([2, 0, 1], [1], []):
         at = np.array(chosen, dtype=np.int64)
         np.testing.assert_array_equal(vectors.rows(at), vectors.shares().toarray()[at])

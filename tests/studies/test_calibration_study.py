@@ -163,6 +163,13 @@ class TestReading:
         assert {row.agreement for row in found} == {Agreement.EXPLAINED}
         assert found[0].explaining == ["the paper's data, MovieLens 20M"]
 
+    def test_the_settings_taken_are_marked(self) -> None:
+        grid = measures.grid(LOG, 0.05, 0, 0.1, [3.0, 10.0], [10], factors=4)
+        found = rows(StudyReport(CalibrationStudy(), Results({"grid/ml-1m/0.1": grid})), "tuning")
+        notes, best = {name: row.note for name, row in found.items()}, max(grid["value"].to_list())
+        assert notes["ml-1m: unobserved weight 0.1, regularisation 3"] == ""
+        assert notes["ml-1m: unobserved weight 0.1, regularisation 10"] == f"Taken. The best has {best:.3f}."
+
     def test_what_the_paper_excludes_explains_nothing(self) -> None:
         assert {row.agreement for row in self.read(0.1, list=0.0)} == {Agreement.OPEN}
 

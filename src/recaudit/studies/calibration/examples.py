@@ -64,10 +64,18 @@ def titles(
         p = {name: np.sort(counts * share)[::-1] / (counts * share).sum() for name, share in of.items()}
         found.append([p[tenth][0] / p[tenth][9], p[first][0] / p[tenth][9]])
     drawn = np.array(found)
-    return pl.DataFrame([{"which": which, **interval(drawn[:, at])} for at, which in enumerate(("own", "other"))])
+    rows = [{"which": which, **interval(drawn[:, at])} for at, which in enumerate(("own", "other"))]
+    return pl.DataFrame(rows).with_columns(users=pl.lit(data.n_users))
 
 
 _DRAWS = 200
+
+
+def sizes(log: Mapping[str, Any]) -> pl.DataFrame:
+    """Section 6: how many plays, films and users are left."""
+    data = plays(**log)
+    counts = {"plays": len(data), "films": data.n_items, "users": data.n_users}
+    return pl.DataFrame({"what": list(counts), "value": [float(count) for count in counts.values()]})
 
 
 def two_steps(users: int, genres: int, titles_each: int, length: int, draws: int, seed: int) -> pl.DataFrame:

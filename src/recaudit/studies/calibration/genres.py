@@ -59,7 +59,7 @@ def spread(
     """Figure 1: how C_KL@50 is spread over test users at each weight.
 
     "share" of users in each bin from `at` on; the "median"; the "range", the ninth decile beside the first; "nearer",
-    the share of users whose list is nearer to the history than their list by score, less that of those farther away.
+    the share of users whose list is nearer to the history than their list by score.
     """
     apart = _shown(log, held, split, model, weights).apart
     edges = np.linspace(0, np.quantile(apart[0], 0.99), _BINS + 1)
@@ -74,7 +74,7 @@ def spread(
         deciles = np.array([np.quantile(np.repeat(values, each), (0.1, 0.5, 0.9)) for each in draws])
         deciles = np.vstack([np.quantile(values, (0.1, 0.5, 0.9)), deciles])
         means = DrawnMeans(len(values))
-        means.add("nearer", np.arange(len(values)), np.sign(apart[0] - values), np.ones(len(values)))
+        means.add("nearer", np.arange(len(values)), (values < apart[0]).astype(np.float64), np.ones(len(values)))
         found = {"median": deciles[:, 1], "range": deciles[:, 2] / deciles[:, 0], **means.drawn()}
         rows += [{"weight": weight, "what": what, "at": None, **interval(each)} for what, each in found.items()]
     return pl.DataFrame(rows, schema_overrides={"at": pl.Float64}).with_columns(users=pl.lit(apart.shape[1]))

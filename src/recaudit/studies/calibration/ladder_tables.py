@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from recaudit.studies.calibration.published import METRICS, TABLE_2
+from recaudit.studies.calibration.published import METRICS, SIZES, TABLE_2
 from recaudit.studies.calibration.trade_tables import DATA, NAMES, UNSAID, changed, printed_beside_ours, quantity
 from recaudit.studies.reading import Published, Quantity, StudyRow, StudyTable
 from recaudit.studies.study import Results
@@ -44,6 +44,28 @@ _SHAPES = (
 )
 
 
+def data(results: Results) -> list[StudyTable]:
+    """How large the paper's data are, and what stands in for them."""
+    if results.size == "tiny":
+        return []
+    found, other = results.get("sizes/ml-20m"), results.get("sizes/ml-1m")
+    rows = []
+    for what, (text, error) in SIZES.items():
+        stands_in = quantity(other, what=what)
+        note = f"MovieLens 1M has {stands_in.value:,.0f}. " if stands_in else ""
+        note += "" if found is not None else f"{results.why_not('sizes/ml-20m')}."
+        rows.append(
+            StudyRow(
+                f"{what} of MovieLens 20M",
+                Published.number(text, error),
+                quantity(found, what=what),
+                note=note,
+                digits=0,
+            )
+        )
+    return [StudyTable("data", "Section 6: the data", tuple(rows))]
+
+
 def ladder(results: Results) -> list[StudyTable]:
     """How far each change of data and of protocol moves the numbers of Table 2, and how many of them it brings out."""
     base = results.get("table-2/ml-1m")
@@ -70,8 +92,8 @@ def ladder(results: Results) -> list[StudyTable]:
         if ours is None:
             continue
         printed = float(TABLE_2[weight][place]) / (float(TABLE_2[0.0][place]) if of != metric else 1.0)
-        data = changed(results, DATA, where, "data")
-        unsaid = {name: text for name, text in UNSAID.items() if name != "ml-20m"}
+        smaller = changed(results, DATA, where, "data")
+        unsaid = {name: text for name, text in UNSAID.items() if not name.startswith("ml-")}
         protocol = changed(results, {**OTHER, **unsaid}, where)
         if metric == "kl":
             protocol |= {
@@ -80,7 +102,7 @@ def ladder(results: Results) -> list[StudyTable]:
                 if (each := quantity(base, **(where | {"metric": name}))) is not None
             }
         moved = [
-            max((abs(one.value - ours.value) for one in each.values()), default=np.nan) for each in (data, protocol)
+            max((abs(one.value - ours.value) for one in each.values()), default=np.nan) for each in (smaller, protocol)
         ]
         note = (
             f"{abs(printed - ours.value):.3f} from the printed {printed:.3f}; data move it by up to {moved[0]:.3f}, "
@@ -92,7 +114,7 @@ def ladder(results: Results) -> list[StudyTable]:
                 f"{name}@{length}, lambda {weight:g}",
                 Published.nothing(f"{printed:.3f}, on MovieLens 20M"),
                 ours,
-                {**data, **protocol},
+                {**smaller, **protocol},
                 note,
             )
         )
@@ -105,27 +127,22 @@ def ladder(results: Results) -> list[StudyTable]:
     return [StudyTable("ladder", "What moves the numbers of Table 2", tuple(rows), text)]
 
 
-def tuning(results: Results, tuned: Mapping[str, float]) -> list[StudyTable]:
-    """The grid that the settings are from: how far those that were taken are from the best."""
-    grid = results.under("grid/ml-1m")
-    if grid.is_empty():
-        return []
-    best = grid.sort("value", descending=True).row(0, named=True)
-    taken = quantity(grid, **{name: tuned[name] for name in ("unobserved_weight", "regularization", "iterations")})
-    note = f"The best has unobserved weight {best['unobserved_weight']:g}, regularisation {best['regularization']:g}."
-    rows = tuple(
-        StudyRow(
-            f"recall@50, unobserved weight {row['unobserved_weight']:g}, regularisation {row['regularization']:g}",
-            Published.nothing("settings are not printed"),
-            Quantity(row["value"], row["lower"], row["upper"], f"{row['users']:,} users"),
-        )
-        for row in grid.iter_rows(named=True)
-    )
-    first = StudyRow(
-        "recall@50 with the settings that were taken", Published.nothing("settings are not printed"), taken, note=note
-    )
-    text = "MovieLens 1M, a validation split of the training plays, 5% of them; 50 factors, 10 rounds."
-    return [StudyTable("tuning", "The settings, tuned for recall@50", (first, *rows), text)]
+def tuning(results: Results, tuned: Mapping[str, Mapping[str, float]]) -> list[StudyTable]:
+    """The grids that the settings of each data set are from: those that were taken are marked, and the best named."""
+    rows = []
+    for name, settings in tuned.items():
+        grid = results.under(f"grid/{name}/")
+        if grid.is_empty():
+            continue
+        best = grid.sort("value", descending=True).row(0, named=True)
+        for row in grid.iter_rows(named=True):
+            taken = all(row[key] == settings[key] for key in ("unobserved_weight", "regularization", "iterations"))
+            note = f"Taken. The best has {best['value']:.3f}." if taken else ""
+            at = f"unobserved weight {row['unobserved_weight']:g}, regularisation {row['regularization']:g}"
+            ours = Quantity(row["value"], row["lower"], row["upper"], f"{row['users']:,} users")
+            rows.append(StudyRow(f"{name}: {at}", Published.nothing("settings are not printed"), ours, note=note))
+    text = "Recall@50 on a validation split, 5% of the training plays; 50 factors, 10 rounds."
+    return [StudyTable("tuning", "The settings, tuned for recall@50", tuple(rows), text)] if rows else []
 
 
 def other_lists(results: Results) -> list[StudyTable]:

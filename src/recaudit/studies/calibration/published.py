@@ -34,3 +34,7 @@ OVER_REPRESENTED = ("Action", "Adventure", "Crime", "Mystery", "Sci-Fi")
 UNDER_REPRESENTED = ("Documentary", "IMAX", "Musical", "Western")
 """Figure 3, Section 6: "severely underrepresented"; the text that we have lacks what stood between the first two."""
 NO_TEXT = "a plot: in no text that we have"
+SIZES: Mapping[str, tuple[str, float]] = MappingProxyType(
+    {"plays": ("10000000", 500_000), "films": ("21000", 500), "users": ("140000", 5_000)}
+)
+"""Section 6: "about 10 million plays", "about 21k movies and 140k users", and how exact that is."""
