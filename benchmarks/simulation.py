@@ -3,8 +3,8 @@
 RecLab cannot be installed any more; its numbers were measured on a 2-core machine like this one and are given here.
 `python benchmarks/simulation.py [name ...]` measures all recommenders, or those named; `--steps` of them after one to
 warm up. Where the log grows, as it does from 100,000 ratings on, so does the work: see the column at 200,000. One
-thread, as trials have that run side by side: a second one that waits counts as busy. AutoRec and CF-NADE take minutes;
-on a GPU see simulation_gpu.py.
+thread, as trials have that run side by side: a second one that waits counts as busy. What the slower ones must cost:
+neural.py; on a GPU: simulation_gpu.py.
 """
 
 from __future__ import annotations

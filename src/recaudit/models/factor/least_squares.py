@@ -12,7 +12,7 @@ from numba import njit, prange
 
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.engines.parallel import parallel_njit
-from recaudit.models.rows import Indices, Singles, SparseRows
+from recaudit.models.rows import Indices, SparseRows
 
 IN_ORDER = {"contract"}
 """The freedom that the compiler has with sums, in these functions and in those that call them."""
@@ -205,20 +205,3 @@ def solve_items(
                     for k in range(d):
                         slope[pair, k] = y[k]
                         level[pair, k] = c[k] - y[k] * given[at]
-
-
-@njit(fastmath=IN_ORDER, cache=True)
-def vector_sum(values: Singles) -> np.float32:
-    """The sum of `values` (n,), which are lost: one half added to the other, an order that vectors can follow."""
-    count = len(values)
-    while count > 16:
-        half = (count + 1) // 2
-        # A slice, because an index `k + half` that might be negative keeps the compiler from using vectors.
-        rest = values[half:count]
-        for k in range(len(rest)):
-            values[k] += rest[k]
-        count = half
-    total = np.float32(0)
-    for k in range(count):
-        total += values[k]
-    return total

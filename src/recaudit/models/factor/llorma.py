@@ -21,8 +21,9 @@ from recaudit.data.interactions import Interactions
 from recaudit.engines.progress import track
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_data, check_device, check_fit, check_own_model
-from recaudit.models.factor.least_squares import IN_ORDER, vector_sum
+from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.rows import Indices, Singles
+from recaudit.models.vectors import dot, filled_up
 from recaudit.seeding import derive, generator
 
 Kernel = Literal["epanechnikov", "exponential"]
@@ -294,13 +295,15 @@ def pretrain_dense(start: FactorPair, data: Interactions, descent: Descent, *, d
 
 def train(start: FactorPair, data: Interactions, shares: Singles, descent: Descent, batch: int, rng: int) -> FactorPair:
     """The local models, fitted to the predictions that they make together by `shares` (rows, models)."""
-    found = FactorPair(start.P.copy(), start.Q.copy())
-    log = (data.users, data.items, data.ratings.astype(np.float32), shares)
-    P, Q = found.P.reshape(len(found.P), -1), found.Q.reshape(len(found.Q), -1)
+    P, Q = (filled_up(vectors.reshape(len(vectors), -1)) for vectors in start)
+    ratings, rank = data.ratings.astype(np.float32), start.P.shape[2]
     for epoch in track(range(descent.passes), "LLORMA", descent.passes):
         order = generator(rng, "llorma", "order", epoch).permutation(len(shares))
-        _pass_ratings(order, min(batch, len(order)), *log, P, Q, descent)
-    return found
+        # In this order from here on: the cache cannot foresee a random one.
+        log = (data.users[order], data.items[order], ratings[order], shares[order])
+        _pass_ratings(min(batch, len(order)), *log, rank, P, Q, descent)
+    length = start.P[0].size
+    return FactorPair(P[:, :length].reshape(start.P.shape), Q[:, :length].reshape(start.Q.shape))
 
 
 def train_dense(
@@ -364,53 +367,53 @@ def _push_vectors(
             x[k] -= np.float32(rate) * speed[k]
 
 
-@njit(fastmath=IN_ORDER, cache=True)
+@njit(fastmath=IN_ORDER, error_model="numpy", cache=True)
 def _pass_ratings(
-    order: IntArray,
     batch: int,
     users: Indices,
     items: Indices,
     ratings: Singles,
     shares: Singles,
+    rank: int,
     P: Singles,
     Q: Singles,
     descent: Descent,
 ) -> None:
-    """One pass over the ratings in this order, a step of gradient descent for each `batch` of them.
+    """One pass over the ratings as they stand, a step of gradient descent for each `batch` of them.
 
-    P (users, models * rank) and Q (items, models * rank) are the local models' vectors side by side, `shares`
-    (ratings, models) their shares in each prediction. The loss of a batch is the sum of its squared errors and
-    `regularization (|P|^2 + |Q|^2)`.
+    P (users, models * rank) and Q (items, models * rank), filled up to whole vectors, are the local models' vectors
+    side by side, `shares` (ratings, models) their shares in each prediction. The loss of a batch is the sum of its
+    squared errors and `regularization (|P|^2 + |Q|^2)`.
     """
-    models, length, rate = shares.shape[1], P.shape[1], descent.rate
-    rank = length // models
+    length, rate = P.shape[1], descent.rate
     moves_P, moves_Q = np.empty((batch, length), np.float32), np.empty((batch, length), np.float32)
-    share, products = np.empty(length, np.float32), np.empty(length, np.float32)
+    share, weighed = np.zeros(length, np.float32), np.empty(length, np.float32)
     # The penalty shrinks all vectors alike: what they are is `scale` times what is stored.
     scale, shrink = 1.0, 1 - 2 * rate * descent.regularization
-    for start in range(0, len(order), batch):
-        rows = order[start : start + batch]
-        for n in range(len(rows)):
-            row = rows[n]
-            p, q, move_p, move_q = P[users[row]], Q[items[row]], moves_P[n], moves_Q[n]
-            for a in range(models):
+    for start in range(0, len(users), batch):
+        end = min(start + batch, len(users))
+        for row in range(start, end):
+            p, q, move_p, move_q = P[users[row]], Q[items[row]], moves_P[row - start], moves_Q[row - start]
+            for a in range(shares.shape[1]):
                 own = share[a * rank : (a + 1) * rank]
                 for k in range(rank):
                     own[k] = shares[row, a]
             for k in range(length):
-                products[k] = share[k] * p[k] * q[k]
-            error = scale * scale * vector_sum(products) - ratings[row]
+                weighed[k] = share[k] * q[k]
+            error = scale * scale * dot(p, weighed) - ratings[row]
             pull = np.float32(2 * rate / shrink * error)
             for k in range(length):
-                move_p[k] = pull * share[k] * q[k]
+                move_p[k] = pull * weighed[k]
+            for k in range(length):
                 move_q[k] = pull * share[k] * p[k]
-        for n in range(len(rows)):
-            p, q, move_p, move_q = P[users[rows[n]]], Q[items[rows[n]]], moves_P[n], moves_Q[n]
+        for row in range(start, end):
+            p, q, move_p, move_q = P[users[row]], Q[items[row]], moves_P[row - start], moves_Q[row - start]
             for k in range(length):
                 p[k] -= move_p[k]
+            for k in range(length):
                 q[k] -= move_q[k]
         scale *= shrink
-        if scale < 0.5 or start + batch >= len(order):
+        if scale < 0.5 or end == len(users):
             P *= np.float32(scale)
             Q *= np.float32(scale)
             scale = 1.0

@@ -26,10 +26,13 @@ from recaudit.models.checks import check_data, check_device, check_fit, check_ow
 from recaudit.models.factor.least_squares import IN_ORDER
 from recaudit.models.neural.adam import AdamStep, descend, running_averages
 from recaudit.models.rows import Indices, Singles
-from recaudit.models.vectors import add_rows, dot, filled_up, zeros
+from recaudit.models.vectors import LANES, add_rows, dot, zeros
 from recaudit.seeding import derive, generator
 
 Center = Literal["mean", "none"]
+
+_BLOCK = 128
+"""Most hidden units in a block."""
 
 
 @final
@@ -128,22 +131,29 @@ class AutoRecModel(FittedModel):
 
 @final
 class SparseLearner:
-    """Steps on the CPU, at the cost of the ratings that are there. Hidden units are filled up to whole vectors."""
+    """Steps on the CPU, at the cost of the ratings that are there.
+
+    Hidden units are cut into blocks, and each pass goes through one block after the other: the rows of a block, which
+    are read once for each rating, stay in the core's own cache.
+    """
 
     def __init__(self, weights: AutoRecWeights, columns: Columns, regularization: float, dropout: float) -> None:
         self.columns, self.regularization, self.dropout = columns, regularization, dropout
         self.units = len(weights.mu)
         V, mu, W, b = weights
-        self.learned = AutoRecWeights(filled_up(V), filled_up(mu), filled_up(W), b.copy())
-        self.averages = AutoRecWeights(*map(running_averages, self.learned))
+        self.learned = AutoRecWeights(in_blocks(V), in_blocks(mu), in_blocks(W), b.copy())
+        blocks, width = self.learned.mu.shape
+        flat = (self.learned.V.reshape(blocks, -1), self.learned.mu, self.learned.W.reshape(blocks, -1), b)
+        self.averages = AutoRecWeights(*map(running_averages, flat))
         self.steps = 0
         self.places = np.zeros(len(columns.indptr) - 1, dtype=np.int64)
         self.errors = np.zeros(len(columns.ratings), np.float32)
-        self.hidden, self.slopes = zeros(2, len(self.places), len(self.learned.mu))
+        self.memory = zeros(2, blocks * len(self.places) * width)
 
     def step(self, batch: IntArray, share: float, rate: float, seed: int) -> None:
         """Adam, once, on the errors of the items in `batch` and this share of the penalty."""
-        hidden, slopes = self.hidden[: len(batch)], self.slopes[: len(batch)]
+        blocks, width = self.learned.mu.shape
+        hidden, slopes = (part[: blocks * len(batch) * width].reshape(blocks, -1, width) for part in self.memory)
         read_items(batch, self.columns, self.learned, hidden)
         torch.from_numpy(hidden).sigmoid_()
         found = (hidden, slopes, self.errors)
@@ -156,8 +166,26 @@ class SparseLearner:
 
     def weights(self) -> AutoRecWeights:
         """What has been learned."""
-        V, mu, W, b = self.learned
-        return AutoRecWeights(V[:, : self.units].copy(), mu[: self.units].copy(), W[:, : self.units].copy(), b.copy())
+        V, mu, W = (out_of_blocks(blocks, self.units) for blocks in self.learned[:3])
+        return AutoRecWeights(V, mu, W, self.learned.b.copy())
+
+
+def in_blocks(rows: Singles) -> Singles:
+    """(..., units) cut into (blocks, ..., units of one block), filled up with zeros to whole vectors."""
+    *shape, units = rows.shape
+    blocks = -(-units // _BLOCK)
+    width = -(-units // (blocks * LANES)) * LANES
+    filled = np.zeros((*shape, blocks * width), np.float32)
+    filled[..., :units] = rows
+    cut = zeros(blocks, *shape, width)
+    cut[:] = np.moveaxis(filled.reshape(*shape, blocks, width), -2, 0)
+    return cut
+
+
+def out_of_blocks(blocks: Singles, units: int) -> Singles:
+    """What `in_blocks` was made of."""
+    together = np.moveaxis(blocks, 0, -2)
+    return together.reshape(*together.shape[:-2], -1)[..., :units].copy()
 
 
 @final
@@ -280,11 +308,14 @@ class Columns(NamedTuple):
 
 @njit(fastmath=IN_ORDER, cache=True)
 def read_items(batch: IntArray, columns: Columns, weights: AutoRecWeights, entering: Singles) -> None:
-    """Write what enters the hidden layer for the items in `batch`: (batch, units)."""
-    for n in range(len(batch)):
-        own = slice(columns.indptr[batch[n]], columns.indptr[batch[n] + 1])
-        entering[n] = weights.mu
-        add_rows(entering[n], weights.V, columns.users[own], columns.ratings[own])
+    """Write what enters the hidden layer for the items in `batch`: (blocks, batch, units of a block)."""
+    for block in range(len(entering)):
+        for n in range(len(batch)):
+            own = slice(columns.indptr[batch[n]], columns.indptr[batch[n] + 1])
+            total, mu = entering[block, n], weights.mu[block]
+            for k in range(len(total)):
+                total[k] = mu[k]
+            add_rows(total, weights.V[block], columns.users[own], columns.ratings[own])
 
 
 @njit(fastmath=IN_ORDER, cache=True)
@@ -299,33 +330,42 @@ def trace_items(
     slopes: Singles,
     errors: Singles,
 ) -> None:
-    """Predict the ratings of the items in `batch` and trace the errors back to the hidden layer (batch, units).
+    """Predict the ratings of the items in `batch` and trace the errors back to the hidden layer.
 
-    Multiplies `hidden` by what `kept` gives the first `units`, and by 0 behind them. Writes the loss's `slopes` (batch,
-    units) in what enters the hidden layer and, of these items and no others, `errors` (ratings,): predicted less given.
+    Multiplies `hidden` (blocks, batch, units of a block) by what `kept` gives the first `units`, and by 0 behind them.
+    Writes the loss's `slopes`, shaped alike, in what enters the hidden layer and, of these items and no others,
+    `errors` (ratings,): predicted less given.
     """
     dropped, factor = math.ceil(dropout * 2**32), np.float32(1 / (1 - dropout))
-    rise = np.zeros(hidden.shape[1], np.float32)
-    for n in range(len(batch)):
-        item, h, d = batch[n], hidden[n], slopes[n]
-        first = np.uint32(item * units + seed)
-        for k in range(units):
-            x = np.uint32(first + np.uint32(k))
-            x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B))
-            x = np.uint32((x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35))
-            x ^= x >> np.uint32(16)
-            g, by = h[k], factor if x >= dropped else np.float32(0)
-            h[k] = by * g
-            rise[k] = 2 * by * g * (1 - g)
-        h[units:] = 0
-        d[:] = 0
-        start, end = columns.indptr[item], columns.indptr[item + 1]
-        for at in range(start, end):
-            user = columns.users[at]
-            errors[at] = weights.b[user] - columns.ratings[at] + dot(weights.W[user], h)
-        add_rows(d, weights.W, columns.users[start:end], errors[start:end])
-        for k in range(len(d)):
-            d[k] *= rise[k]
+    width = hidden.shape[2]
+    for block in range(len(hidden)):
+        count = min(width, units - block * width)
+        for n in range(len(batch)):
+            item, h, rise = batch[n], hidden[block, n], slopes[block, n]
+            first = np.uint32(item * units + block * width + seed)
+            for k in range(count):
+                x = np.uint32(first + np.uint32(k))
+                x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+                x = np.uint32((x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35))
+                x ^= x >> np.uint32(16)
+                g, by = h[k], factor if x >= dropped else np.float32(0)
+                h[k] = by * g
+                rise[k] = 2 * by * g * (1 - g)
+            h[count:] = 0
+            rise[count:] = 0
+            for at in range(columns.indptr[item], columns.indptr[item + 1]):
+                user = columns.users[at]
+                before = errors[at] if block else weights.b[user] - columns.ratings[at]
+                errors[at] = before + dot(weights.W[block, user], h)
+    total = np.empty(width, np.float32)
+    for block in range(len(hidden)):
+        for n in range(len(batch)):
+            own, d = slice(columns.indptr[batch[n]], columns.indptr[batch[n] + 1]), slopes[block, n]
+            for k in range(width):
+                total[k] = 0
+            add_rows(total, weights.W[block], columns.users[own], errors[own])
+            for k in range(width):
+                d[k] *= total[k]
 
 
 @njit(fastmath=IN_ORDER, cache=True)
@@ -342,27 +382,35 @@ def step_users(
 ) -> None:
     """Sum the loss's slopes in each weight over the items of a batch, and take a step of Adam down them.
 
-    `position` (items,) is an item's row in `hidden` and `hidden_slopes`, -1 where it is not in the batch.
+    `position` (items,) is an item's row in each block of `hidden` and `hidden_slopes`, -1 where it is not in the batch.
     """
-    of_V, of_W = np.empty_like(weights.mu), np.empty_like(weights.mu)
-    of_b, of_mu = np.zeros_like(weights.b), np.zeros_like(weights.mu)
-    most = np.diff(columns.user_indptr).max() + 1
+    users, width = len(weights.b), hidden.shape[2]
+    starts, of_b = np.zeros(users + 1, np.int64), np.zeros(users, np.float32)
+    most = len(errors) + 1
     rows, ratings, slopes = np.empty(most, np.uint32), np.empty(most, np.float32), np.empty(most, np.float32)
-    for u in range(len(of_b)):
-        count = 0
+    count = 0
+    for u in range(users):
         for at in range(columns.user_indptr[u], columns.user_indptr[u + 1]):
             # What is not in the batch is overwritten by the next: no branch to be guessed.
             row, place = position[columns.items[at]], columns.places[at]
             rows[count], ratings[count], slopes[count] = row, columns.ratings[place], 2 * errors[place]
             count += row >= 0
+        starts[u + 1] = count
+        of_b[u] = slopes[starts[u] : count].sum()
+    descend(weights.b, of_b, averages.b, np.float32(0), step)
+    of_V, of_W = np.empty((users, width), np.float32), np.empty((users, width), np.float32)
+    for block in range(len(hidden)):
         of_V[:] = 0
         of_W[:] = 0
-        add_rows(of_V, hidden_slopes, rows[:count], ratings[:count])
-        add_rows(of_W, hidden, rows[:count], slopes[:count])
-        of_b[u] = slopes[:count].sum()
-        descend(weights.V[u], of_V, averages.V[u], pull, step)
-        descend(weights.W[u], of_W, averages.W[u], pull, step)
-    for n in range(len(hidden_slopes)):
-        of_mu += hidden_slopes[n]
-    descend(weights.b, of_b, averages.b, np.float32(0), step)
-    descend(weights.mu, of_mu, averages.mu, np.float32(0), step)
+        for u in range(users):
+            own = slice(starts[u], starts[u + 1])
+            add_rows(of_V[u], hidden_slopes[block], rows[own], ratings[own])
+            add_rows(of_W[u], hidden[block], rows[own], slopes[own])
+        descend(weights.V[block].reshape(-1), of_V.reshape(-1), averages.V[block], pull, step)
+        descend(weights.W[block].reshape(-1), of_W.reshape(-1), averages.W[block], pull, step)
+        of_mu = np.zeros(width, np.float32)
+        for n in range(hidden_slopes.shape[1]):
+            d = hidden_slopes[block, n]
+            for k in range(width):
+                of_mu[k] += d[k]
+        descend(weights.mu[block], of_mu, averages.mu[block], np.float32(0), step)
