@@ -91,7 +91,7 @@ class AgencyStudy(Study):
 
     def experiments(self, size: Size) -> list[Experiment]:
         """By model and horizon: each fits its model once, and the recurrent one takes the longest."""
-        plan = _Plan(_SCALES[size])
+        plan = _AgencyPlan(_SCALES[size])
         return [*plan.two_models(), *plan.future(), *plan.past(), *plan.searches()]
 
     def tables(self, results: Results) -> list[StudyTable]:
@@ -103,7 +103,7 @@ class AgencyStudy(Study):
         return claims.notes(results)
 
 
-class _Plan:
+class _AgencyPlan:
     """The experiments of one size, by when, model and horizon: `future/svd-free/5/0`."""
 
     def __init__(self, scale: _Scale) -> None:

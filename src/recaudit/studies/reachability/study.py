@@ -19,7 +19,7 @@ _SEED = 1
 
 @final
 @dataclass(frozen=True)
-class _Plan:
+class _ReachabilityPlan:
     """How large a size is."""
 
     log: str
@@ -46,10 +46,14 @@ class _Plan:
     news: int = 0
 
 
-_PLANS: Mapping[Size, _Plan] = {
-    "tiny": _Plan("demo", {"factors": 8, "epochs": 30}, 30, 40, 40, 30, 0, 60, (5, 10), 0, others=False),
-    "quick": _Plan("ml-1m", {}, 32, 48, 128, 48, 176, 500, (5, 10, 20), 3, others=True, music=(30, 200), news=200),
-    "paper": _Plan("ml-1m", {}, 32, 176, 600, 176, 176, 500, (5, 10, 20), 12, others=True, music=(100, 500), news=2000),
+_PLANS: Mapping[Size, _ReachabilityPlan] = {
+    "tiny": _ReachabilityPlan("demo", {"factors": 8, "epochs": 30}, 30, 40, 40, 30, 0, 60, (5, 10), 0, others=False),
+    "quick": _ReachabilityPlan(
+        "ml-1m", {}, 32, 48, 128, 48, 176, 500, (5, 10, 20), 3, others=True, music=(30, 200), news=200
+    ),
+    "paper": _ReachabilityPlan(
+        "ml-1m", {}, 32, 176, 600, 176, 176, 500, (5, 10, 20), 12, others=True, music=(100, 500), news=2000
+    ),
 }
 
 
@@ -88,7 +92,7 @@ class ReachabilityStudy(Study):
         return [*said, f"MovieLens 1M: {told}; the paper has 176. Last.fm and MIND are other data, where it is said."]
 
 
-def _audit(name: str, plan: _Plan, model: Mapping[str, Any], **settings: Any) -> Experiment:
+def _audit(name: str, plan: _ReachabilityPlan, model: Mapping[str, Any], **settings: Any) -> Experiment:
     log = settings.pop("log", plan.log)
     usual = {"actions": "next", "k": 10, "beta": 2.0, "box": [0, 5], "users": plan.users, "seed": _SEED}
     factors = plan.small if model["kind"] != "knn" else {}
@@ -102,7 +106,7 @@ def _experiment(
     return Experiment(name, measure, settings, data=known, optional=optional)
 
 
-def _ladder(plan: _Plan) -> list[Experiment]:
+def _ladder(plan: _ReachabilityPlan) -> list[Experiment]:
     """From our protocol to the authors', for the same users from the second rung on."""
     ours = {"kind": "biased-mf", "factors": 64, "epochs": plan.passes, "init_std": 0.1}
     tuned = {name: LIBFM[name] for name in ("factors", "epochs", "learning_rate", "regularization")}
@@ -119,7 +123,7 @@ def _ladder(plan: _Plan) -> list[Experiment]:
     return _climbed("ladder", plan, ours, rungs)
 
 
-def _neighbours(plan: _Plan) -> list[Experiment]:
+def _neighbours(plan: _ReachabilityPlan) -> list[Experiment]:
     """The same for neighbours."""
     ours = {"kind": "knn", "neighbours": 100, "shrinkage": KNN["shrinkage"]}
     return _climbed(
@@ -128,7 +132,10 @@ def _neighbours(plan: _Plan) -> list[Experiment]:
 
 
 def _climbed(
-    name: str, plan: _Plan, ours: Mapping[str, Any], rungs: Mapping[str, tuple[Mapping[str, Any], list[int]]]
+    name: str,
+    plan: _ReachabilityPlan,
+    ours: Mapping[str, Any],
+    rungs: Mapping[str, tuple[Mapping[str, Any], list[int]]],
 ) -> list[Experiment]:
     made = [_audit(f"{name}/ours", plan, ours, box=[1, 5], users=plan.full)]
     return made + [
@@ -137,7 +144,7 @@ def _climbed(
     ]
 
 
-def _spaces(plan: _Plan) -> list[Experiment]:
+def _spaces(plan: _ReachabilityPlan) -> list[Experiment]:
     """The authors' protocol for every action space; for random future items at other betas too."""
     made = [
         _audit(f"{name}/{actions}-{k}/beta-2", plan, model, actions=actions, k=k, targets=plan.targets)
@@ -158,7 +165,7 @@ def _spaces(plan: _Plan) -> list[Experiment]:
     ]
 
 
-def _repeats(plan: _Plan) -> list[Experiment]:
+def _repeats(plan: _ReachabilityPlan) -> list[Experiment]:
     """The authors' protocol over again: another start, other users, other targets."""
     return [
         _audit(f"repeat/{model}-{turn}", plan, settings, targets=plan.targets, users=plan.repeated, seed=100 + turn)
@@ -174,7 +181,7 @@ def _vectors() -> list[Experiment]:
     ]
 
 
-def _errors(plan: _Plan) -> list[Experiment]:
+def _errors(plan: _ReachabilityPlan) -> list[Experiment]:
     models = {
         "ml-1m/ours": ("ml-1m", {"kind": "biased-mf"}),
         "ml-1m/libfm": ("ml-1m", LIBFM),
@@ -189,7 +196,7 @@ def _errors(plan: _Plan) -> list[Experiment]:
     ]
 
 
-def _other_logs(plan: _Plan) -> list[Experiment]:
+def _other_logs(plan: _ReachabilityPlan) -> list[Experiment]:
     """Music and news, where everything but the acted-on items can be shown: what is here, and the paper's own data."""
     users, targets = plan.music
     music = {"model": dict(LIBFM_LASTFM), "users": users, "targets": targets, "shared_targets": True}
@@ -208,7 +215,7 @@ def _other_logs(plan: _Plan) -> list[Experiment]:
     ]
 
 
-def _times(plan: _Plan) -> list[Experiment]:
+def _times(plan: _ReachabilityPlan) -> list[Experiment]:
     films = [("libfm", LIBFM, k) for k in plan.sizes] + [("knn", KNN, k) for k in plan.sizes]
     made = [(f"ml-1m/{name}-{k}", "ml-1m", model, k, 16, "unseen") for name, model, k in films]
     made.append(("lastfm/libfm-10", "hetrec-lastfm-2k", LIBFM_LASTFM, 10, 1, "all"))
