@@ -311,7 +311,7 @@ def _sum_products(row: int, ratings: SparseRows, other_rows: FloatArray, Z: Floa
             products += np.dot(Z[:n].T, Z[:n])
 
 
-@njit(fastmath=IN_ORDER, cache=True)
+@njit(fastmath=IN_ORDER, error_model="numpy", cache=True)
 def _factorise(A: FloatArray) -> None:
     """The lower triangle of A (d + 1, d + 1, lanes): L over z, in place, in every lane; the corner is left alone."""
     d = len(A) - 1
@@ -327,7 +327,7 @@ def _factorise(A: FloatArray) -> None:
                 A[i, j, lane] /= A[j, j, lane]
 
 
-@njit(fastmath=IN_ORDER, cache=True)
+@njit(fastmath=IN_ORDER, error_model="numpy", cache=True)
 def _solve_transposed(A: FloatArray, x: FloatArray) -> None:
     """x (d, lanes) becomes L^-T x, in place, with L the lower triangle of A (d + 1, d + 1, lanes) but its last row."""
     for i in range(len(x) - 1, -1, -1):
