@@ -206,6 +206,7 @@ def _figure_17(results: Results) -> StudyTable:
             rows.append(StudyRow(title, error, ours, ladder, note))
     text = (
         "By the authors' protocol (500 targets a user), for each action space, at beta = 2; the printed numbers are "
-        "those of the table from which the figure is drawn."
+        "those of the table from which the figure is drawn. With fewer users than the paper's, availabilities are less "
+        "exact, and correlate less."
     )
     return StudyTable("figure-17", "Figure 17: popularity and availability by action space", tuple(rows), text)

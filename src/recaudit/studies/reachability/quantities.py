@@ -15,6 +15,8 @@ from recaudit.studies.reading import Published, Quantity
 from recaudit.studies.study import Results
 
 Z = 1.96
+_FEWEST = 6
+"""Repetitions that show how much a number varies."""
 
 
 def correlation(results: Results, name: str, what: str) -> Quantity | None:
@@ -36,15 +38,18 @@ def repeated(results: Results, model: str, what: str) -> FloatArray:
 
 def on_average(repeats: FloatArray) -> Quantity | None:
     """The mean over repetitions."""
-    if len(repeats) < 3:
+    if len(repeats) < _FEWEST:
         return None
     mean, half = float(repeats.mean()), float(2 * repeats.std(ddof=1) / len(repeats) ** 0.5)
     return Quantity(mean, mean - half, mean + half, f"{len(repeats)} repetitions")
 
 
 def as_sampled(text: str, repeats: FloatArray) -> Published:
-    """A printed number that its authors sampled: as exact as ours is over repetitions of their protocol."""
-    if len(repeats) < 3:
+    """A printed number that its authors sampled: as exact as ours is over repetitions of their protocol.
+
+    A handful of them says too little about a spread: then it is as exact as it is printed.
+    """
+    if len(repeats) < _FEWEST:
         return Published.number(text)
     return Published.number(text, error=float(2 * np.std(repeats, ddof=1)))
 

@@ -49,7 +49,7 @@ class _ReachabilityPlan:
 _PLANS: Mapping[Size, _ReachabilityPlan] = {
     "tiny": _ReachabilityPlan("demo", {"factors": 8, "epochs": 30}, 30, 40, 40, 30, 0, 60, (5, 10), 0, others=False),
     "quick": _ReachabilityPlan(
-        "ml-1m", {}, 32, 48, 128, 48, 176, 500, (5, 10, 20), 3, others=True, music=(30, 200), news=200
+        "ml-1m", {}, 32, 128, 128, 48, 176, 500, (5, 10, 20), 6, others=True, music=(30, 200), news=200
     ),
     "paper": _ReachabilityPlan(
         "ml-1m", {}, 32, 176, 600, 176, 176, 500, (5, 10, 20), 12, others=True, music=(100, 500), news=2000

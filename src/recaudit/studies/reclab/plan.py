@@ -115,7 +115,7 @@ _FAST = dict.fromkeys(("Oracle", "TopPop", "Random"), 1)
 
 EXTENTS: Mapping[Size, Extent] = {
     "paper": Extent(
-        cadence={"EASE": 5, "SGD MF": 5, "Bayes MF": 10, "LLORMA": 10, "AutoRec": 100, "CF-NADE": 100},
+        cadence={"EASE": 5, "SGD MF": 5, "Bayes MF": 10, "LLORMA": 10, "AutoRec": 50, "CF-NADE": 25},
         trials=dict.fromkeys(ELEVEN, 10) | {"SGD MF": 5, "Bayes MF": 3, "LLORMA": 3, "AutoRec": 2, "CF-NADE": 2},
         folds=dict.fromkeys(ELEVEN, 5),
         others=_FAST
