@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +10,7 @@ import pytest
 
 from recaudit.engines import Processes
 from recaudit.errors import InputError
-from recaudit.folders import read_manifest
+from recaudit.folders import read_manifest, verify
 from recaudit.studies import Agreement, Experiment, Published, Quantity, Results, Size, Study, StudyRow, StudyTable, run
 
 
@@ -18,6 +19,8 @@ def squares(number: int, log: str) -> pl.DataFrame:
     with Path(log).open("a", encoding="utf-8") as file:
         file.write(f"{number}\n")
     if number < 0:
+        while not list(Path(log).parent.glob("out/experiments/square/?.parquet")):
+            time.sleep(0.01)
         raise ValueError("negative")
     return pl.DataFrame({"number": [number], "square": [float(number**2)]})
 
@@ -66,9 +69,18 @@ class TestResuming:
     def test_an_error_loses_nothing(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
         with pytest.raises(ValueError, match="negative"):
-            run(Squares(log, 1, -2), out=tmp_path / "out")
-        run(Squares(log, 1, 3), out=tmp_path / "out")
-        assert asked(log) == [1, -2, 3]
+            run(Squares(log, 2, -2), out=tmp_path / "out")
+        run(Squares(log, 2, 3), out=tmp_path / "out")
+        assert asked(log) == [2, -2, 3]
+
+    def test_a_killed_run_keeps_what_was_finished_out_of_turn(self, tmp_path: Path) -> None:
+        log, out = tmp_path / "log", tmp_path / "out"
+        with pytest.raises(ValueError, match="negative"):
+            run(Squares(log, -1, 2), out=out, engine=Processes(2))
+        found = run(Squares(log, 1, 2), out=out)
+        assert sorted(asked(log)) == [-1, 1, 2]
+        assert found.frame()["value"].to_list() == [1.0, 4.0]
+        assert verify(out).unknown == ()
 
     def test_a_damaged_table_is_made_again(self, tmp_path: Path) -> None:
         log, out = tmp_path / "log", tmp_path / "out"

@@ -43,6 +43,14 @@ def with_workers(engine: Engine, workers: int, kind: str = "threads") -> Engine:
     return engine if workers == 1 else ENGINES[kind](workers)
 
 
+def far_ahead(engine: Engine, pieces: int) -> Engine:
+    """The engine with workers that never wait for a slow piece: for answers that take no room until they are read."""
+    if not hasattr(engine, "ahead"):
+        return engine
+    changed: Engine = replace(engine, ahead=max(1, pieces))  # type: ignore[type-var]  # as above
+    return changed
+
+
 def blocks(users: IntArray, size: int = BLOCK) -> list[IntArray]:
     """User positions cut into blocks of at most `size`."""
     return [users[start : start + size] for start in range(0, len(users), size)]

@@ -34,10 +34,13 @@ class Serial(Engine):
 class _Workers(Engine, ABC):
     workers: int = 2
     """How many pieces are worked on at a time."""
+    ahead: int = 2
+    """How many pieces for each worker may be under way; their answers wait in memory for the slowest before them."""
 
     def __post_init__(self) -> None:
-        check_argument("workers", self.workers, int)
-        check_count("workers", self.workers)
+        for name in ("workers", "ahead"):
+            check_argument(name, getattr(self, name), int)
+            check_count(name, getattr(self, name))
 
 
 @final
@@ -46,10 +49,10 @@ class Threads(_Workers):
     """Several pieces at a time, in threads: for work that spends its time in torch, numpy or numba."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
-        """The answers in order; at most twice as many pieces as workers are under way."""
+        """The answers in order."""
         with ThreadPoolExecutor(self.workers) as pool:
             steady = partial(_steadily, function)
-            yield from track(_windowed(pool, steady, pieces, 2 * self.workers), label, len(pieces))
+            yield from track(_windowed(pool, steady, pieces, self.ahead * self.workers), label, len(pieces))
 
 
 @final
@@ -67,7 +70,7 @@ class Processes(_Workers):
             with _block_sigint():
                 for _ in range(self.workers):
                     pool.submit(_start)
-            yield from track(_windowed(pool, _run_in_worker, pieces, 2 * self.workers), label, len(pieces))
+            yield from track(_windowed(pool, _run_in_worker, pieces, self.ahead * self.workers), label, len(pieces))
         except BaseException:
             # Nobody waits for their answers any more. (Python 3.14 has a public name for this.)
             for worker in list(pool._processes.values()):

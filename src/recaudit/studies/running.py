@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import polars as pl
 
-from recaudit import lock
+from recaudit import atomic, lock
 from recaudit.data import datasets
 from recaudit.engines import Engine, Serial
-from recaudit.folders import Folder, Manifest, tell_lost, verify
+from recaudit.engines.base import far_ahead
+from recaudit.folders import FileRecord, Folder, Manifest, tell_lost, verify
+from recaudit.folders.verification import cut_links
 from recaudit.registry import STUDIES
 from recaudit.studies.pages import FOLDERS, files_of
 from recaudit.studies.report import StudyReport
@@ -21,6 +25,8 @@ from recaudit.studies.study import Experiment, Results, Size, Study
 from recaudit.version import __version__
 
 _KEPT = "experiments"
+_NOTE = "recaudit"
+"""Under which a table says what it was measured with."""
 
 
 def run(
@@ -40,13 +46,15 @@ def run(
     missing = {one.name: reason for one in planned if (reason := _lacking(one))}
     made = [one for one in planned if one.name not in missing]
     with _kept(None if out is None else Path(out), own, size, fresh=fresh) as journal:
-        to_do = [one for one in made if journal is None or not journal.has(one)]
+        to_do = made if journal is None else journal.left(made)
+        measured = partial(_measured, None if journal is None else journal.folder.path)
+        answers = far_ahead(engine or Serial(), len(to_do)).map(measured, to_do, "experiments")
         found: dict[str, tuple[pl.DataFrame, float]] = {}
-        for one, answer in zip(to_do, (engine or Serial()).map(_timed, to_do, "experiments"), strict=True):
-            if journal is None:
+        for one, answer in zip(to_do, answers, strict=True):
+            if journal is not None:
+                journal.add(one)
+            elif answer is not None:
                 found[one.name] = answer
-            else:
-                journal.add(one, *answer)
         if journal is not None:
             found = {one.name: journal.read(one) for one in made}
         tables = {name: table for name, (table, _) in found.items()}
@@ -58,10 +66,19 @@ def run(
         return report
 
 
-def _timed(experiment: Experiment) -> tuple[pl.DataFrame, float]:
+def _measured(folder: Path | None, experiment: Experiment) -> tuple[pl.DataFrame, float] | None:
+    """The table and how long it took; with a folder, put there at once, whatever is still to come before it."""
     since = time.perf_counter()
     table = experiment.table()
-    return table, round(time.perf_counter() - since, 3)
+    seconds = round(time.perf_counter() - since, 3)
+    if folder is None:
+        return table, seconds
+    name = _file(experiment)
+    cut_links(folder, name)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with atomic.file(folder / name) as aside:
+        table.write_parquet(aside, metadata={_NOTE: json.dumps({"plan": experiment.plan, "seconds": seconds})})
+    return None
 
 
 def _lacking(experiment: Experiment) -> str:
@@ -93,10 +110,20 @@ class _Journal:
         same = noted is not None and noted["plan"] == experiment.plan
         return same and _file(experiment) in self.folder.manifest.files
 
-    def add(self, experiment: Experiment, table: pl.DataFrame, seconds: float) -> None:
-        noted = {**self._noted, experiment.name: {"plan": experiment.plan, "seconds": seconds}}
-        record = {**self.folder.manifest.record, _KEPT: noted}
-        self.folder.put({_file(experiment): table.write_parquet}, record=record)
+    def left(self, experiments: list[Experiment]) -> list[Experiment]:
+        """Those still to be measured. Tables that a killed run had put in place are noted, and others' swept away."""
+        for one in experiments:
+            if not self.has(one) and _written(self.folder.path / _file(one)).get("plan") == one.plan:
+                self.add(one)
+        self.folder.sweep(_KEPT, *FOLDERS)
+        return [one for one in experiments if not self.has(one)]
+
+    def add(self, experiment: Experiment) -> None:
+        """Note a table that is in place."""
+        name, manifest = _file(experiment), self.folder.manifest
+        path = self.folder.path / name
+        record = {**manifest.record, _KEPT: {**self._noted, experiment.name: _written(path)}}
+        self.folder.note(files={**manifest.files, name: FileRecord.of(path)}, record=record)
 
     def complete(self, report: StudyReport) -> None:
         """Write the pages, and note that nothing is left to do."""
@@ -125,8 +152,20 @@ def _kept(path: Path | None, study: Study, size: Size, *, fresh: bool) -> Iterat
         folder.put(
             {}, without=[one.file for one in lost], status="running", record={**folder.manifest.record, "size": size}
         )
-        folder.sweep(_KEPT, *FOLDERS)
+        if fresh:
+            folder.sweep(_KEPT)
         yield _Journal(folder)
+
+
+def _written(path: Path) -> dict[str, Any]:
+    """What a table says of itself; nothing where it is not there, or no table of a study."""
+    if not path.is_file() or path.is_symlink():
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get(_NOTE, "{}"))
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        return {}
+    return found
 
 
 def _file(experiment: Experiment) -> str:
