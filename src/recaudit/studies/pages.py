@@ -25,6 +25,7 @@ _MARKS = {
     Agreement.AGREES: "The two intervals meet, or a claim holds for the whole of ours.",
     Agreement.EXPLAINED: "They do not, but with a change that was made here the printed number comes out.",
     Agreement.OPEN: "They do not, and no change that was tried brings the printed number out.",
+    Agreement.TOO_FEW: "Ours is one draw of what varies: it neither bears a claim nor contradicts a number.",
     Agreement.NOT_PUBLISHED: "There is no printed number.",
     Agreement.NOT_MEASURED: "There is none of ours, for the reason beside it.",
 }

@@ -21,6 +21,7 @@ class Agreement(StrEnum):
     AGREES = "agrees"
     EXPLAINED = "disagrees, explained"
     OPEN = "disagrees, open"
+    TOO_FEW = "too few to tell"
     NOT_PUBLISHED = "not published"
     NOT_MEASURED = "not measured"
 
@@ -35,6 +36,8 @@ class Quantity:
     upper: float | None = None
     over: str = ""
     """What the interval is over, or how many the number stands on: "176 users", "10 trials"."""
+    single: bool = False
+    """Whether it is one draw of what varies, so that nobody knows how far off another would be."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -114,6 +117,8 @@ class Published:
 
     def holds(self, ours: Quantity) -> bool:
         """Whether ours agrees: the two intervals meet, or ours lies inside the region of a direction."""
+        if self.direction and ours.single:
+            return False
         low, high = ours.ends
         if not ours.known:
             return False
@@ -149,7 +154,9 @@ class StudyRow:
             return Agreement.NOT_PUBLISHED
         if self.published.holds(self.ours):
             return Agreement.AGREES
-        return Agreement.EXPLAINED if self.explaining else Agreement.OPEN
+        if self.explaining:
+            return Agreement.EXPLAINED
+        return Agreement.TOO_FEW if self.ours.single else Agreement.OPEN
 
     @property
     def difference(self) -> float | None:

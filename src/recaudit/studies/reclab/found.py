@@ -96,7 +96,7 @@ def quantity(values: FloatArray, over: str) -> Quantity | None:
         return None
     found = interval(values)
     middle, lower, upper = (found[name] for name in ("value", "lower", "upper"))
-    return None if middle is None else Quantity(float(middle), lower, upper, over)
+    return None if middle is None else Quantity(float(middle), lower, upper, over, single=len(values) == 1)
 
 
 def one_more(values: FloatArray, over: str) -> Quantity | None:
