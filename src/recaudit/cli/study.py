@@ -24,6 +24,8 @@ class _SizeName(StrEnum):
 
 OWN = "own"
 """The name of the study that a configuration describes."""
+_FIRST = 3
+"""How many rows of a table are printed that do not agree; the page has all."""
 
 
 @command(interrupted="Interrupted. Run the same command again to resume (without --fresh, which starts over).")
@@ -102,7 +104,7 @@ def _print_studies(*, as_json: bool) -> None:
         return
     table = plain_table("Name", "Study", wide="Study")
     for name, own in STUDIES.items():
-        table.add_row(name, f"{own.title}. {own.paper}")
+        table.add_row(name, f"{own.title}\n{own.paper}")
     table.add_row(OWN, "A question of your own: one change at a time to a configuration (--config).")
     answers().print(table, soft_wrap=False)
 
@@ -123,8 +125,10 @@ def _print_outcome(report: StudyReport) -> None:
         printed = sum(row.published.known for row in own.rows)
         stand = f"{agree} of {printed} agree" if printed else plural(len(own.rows), "number")
         table.add_row(Text(own.title, style="bold"), stand, "")
-        for row in said:
+        for row in sorted(said, key=lambda row: row.agreement is not Agreement.OPEN)[:_FIRST]:
             table.add_row(f"  {row.name}", f"{row.published.text}, here {row.told}", str(row.agreement))
+        if len(said) > _FIRST:
+            table.add_row(f"  and {len(said) - _FIRST} more", "", "")
     for note in report.notes:
         answers().print(Text(note), soft_wrap=False)
     answers().print(table, soft_wrap=False)
