@@ -97,5 +97,5 @@ class StudyReport:
         """How many rows stand how, in a sentence."""
         known = [f"{mark} {n}" for mark, n in self.counts.items() if n]
         numbers = sum(len(table.rows) for table in self.tables if not table.compares)
-        beside = f"{sum(self.counts.values())} rows: {'; '.join(known)}." if known else ""
+        beside = f"{plural(sum(self.counts.values()), 'row')}: {'; '.join(known)}." if known else ""
         return f"{beside} {plural(numbers, 'number')} that no paper has.".strip() if numbers else beside
