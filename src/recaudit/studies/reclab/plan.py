@@ -125,7 +125,7 @@ EXTENTS: Mapping[Size, Extent] = {
         worlds=8,
         rule_trials=5,
         ladder_trials=3,
-        explored=dict(zip(LOW_DATA, (2, 1), strict=True)),
+        explored=dict(zip(LOW_DATA, (6, 3), strict=True)),
         explore_cadence=10,
     ),
     "quick": Extent(
