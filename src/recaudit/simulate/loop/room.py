@@ -33,3 +33,13 @@ def check_room(scenario: Scenario) -> None:
         f"A trial of {environment.users:,} users, {environment.items:,} items and {scenario.ratings:,} ratings",
         environment.smaller,
     )
+
+
+def announced(scenario: Scenario, recommenders: int, trials: int, at_once: int = 1) -> str:
+    """What is to be run in an environment, in words, and the memory of the trials that run at once."""
+    loops = f"{recommenders:,} recommenders x {trials:,} trials x {scenario.steps:,} steps"
+    side_by_side = min(at_once, recommenders * trials)
+    needed = side_by_side * trial_memory(scenario)
+    memory = f"{needed / 2**20:,.0f} MiB" if needed < 2**30 else f"{needed / 2**30:,.1f} GiB"
+    together = f" for {side_by_side} trials at once" if side_by_side > 1 else ""
+    return f"{scenario.name}: {loops}; about {memory} of memory{together}, beside what recommenders take."

@@ -186,14 +186,27 @@ class Population(ABC):
         return data
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that changes, so that a run can resume where it stopped."""
-        return {"clock": np.array(self.clock), **{name: getattr(self, name) for name in self.changing}}
+        """A picture of everything that changes, so that a run can resume where it stopped."""
+        takers = self.takers()
+        if takers is None:
+            rows = {name: getattr(self, name).copy() for name in self.changing}
+        else:
+            rows = {"takers": takers, **{name: getattr(self, name)[takers] for name in self.changing}}
+        return {"clock": np.array(self.clock), **rows}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Be as `state` says."""
+        """People who are as they were at the beginning become as `state` says."""
         self.clock = int(state["clock"])
         for name in self.changing:
-            setattr(self, name, state[name].copy())
+            if "takers" in state:
+                getattr(self, name)[state["takers"]] = state[name]
+            else:
+                setattr(self, name, state[name].copy())
+
+    def takers(self) -> IntArray | None:
+        """(n,): who has taken something since the beginning, where `changing` has a row for each user and only theirs
+        change; None where all of it may have changed."""
+        return None
 
 
 class Environment(Specification, ABC):

@@ -233,6 +233,10 @@ class LatentPopulation(FactorPopulation):
         """No item was taken of late."""
         self.recent[:] = -1
 
+    def takers(self) -> IntArray:
+        """(n,): those who remember something."""
+        return np.flatnonzero(self.recent[:, -1] >= 0)
+
     def drift(self) -> float:
         """`sqrt(mean over u of d_u' (Q'Q / items) d_u)`, with d_u how far the user's vector has moved."""
         if self.settings.affinity == 0:

@@ -134,9 +134,8 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Where things stand, for `restore`."""
-        people = {name: array.copy() for name, array in self.population.state().items()}
         seeds = {"seed": np.array(self.seed, dtype=np.uint64), "initial": np.array(self.initial)}
-        return seeds | {"hidden": self._hidden.keys()} | people
+        return seeds | {"hidden": self._hidden.keys()} | self.population.state()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Observation:
         """Go on from a state; the observation has nothing of the step before in it."""
@@ -146,7 +145,7 @@ class PopulationEnv(gymnasium.Env[Observation, Action]):
             log, people = self._begin(initial)
             people.restore(state)
             hidden = self._restored_pairs(state["hidden"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             received = f"a state that does not fit ({error})"
             raise InputError("state", received=received, expected="what state() of this environment gave") from None
         self.seed, self.initial, self.log, self._population, self._hidden = seed, initial, log, people, hidden

@@ -127,6 +127,10 @@ class TopicsPopulation(Population):
         """No topic was seen of late."""
         self.recent[:], self.when[:] = -1, -1
 
+    def takers(self) -> IntArray:
+        """(n,): those who remember something."""
+        return np.flatnonzero(self.recent[:, -1] >= 0)
+
     def drift(self) -> float:
         """Over all pairs: topics count by how many items they have."""
         if self.settings.affinity == 0:
