@@ -106,9 +106,11 @@ def _gap(values: FloatArray, allowed: BoolArray) -> float:
     """The widest gap that still ties two neighbouring scores."""
     largest = 0.0
     for column in range(len(values)):
-        size = abs(values[column])
-        if allowed[column] and size > largest and size != np.inf:
-            largest = size
+        # Two questions, not one: as one, the compiler makes each turn of the loop wait for the one before.
+        if allowed[column]:
+            size = abs(values[column])
+            if size > largest and size != np.inf:
+                largest = size
     return TIE * largest
 
 

@@ -81,6 +81,7 @@ def simulate(
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
+    from recaudit.simulate.loop.room import announced
     from recaudit.studies.reclab.published import published_beside
 
     folder = out or Path("runs") / config.stem
@@ -89,6 +90,9 @@ def simulate(
         # Trials fit models, whose kernels take all cores: processes share them out, threads would get in their way.
         engine = with_workers(configuration.engine, workers, "processes")
         configuration = configuration.model_copy(update={"engine": engine})
+    for scenario in configuration.environments:
+        sizes = len(configuration.recommenders), configuration.trials, getattr(configuration.engine, "workers", 1)
+        notes().print(announced(scenario, *sizes))
     with shown(notes()):
         result = execute_simulation(configuration, folder, fresh=fresh)
         page = render_simulation(result, published=published_beside(result))
