@@ -20,6 +20,7 @@ import pytest
 import recaudit as ra
 from models.loopback import log, serving, well
 from recaudit import simulate
+from recaudit.cli.doctor import examine
 from recaudit.data.splits import Split
 from recaudit.data.synthetic import World
 from recaudit.engines import Ray, Serial, with_workers
@@ -207,6 +208,7 @@ LOOP = """
 import sys
 import recaudit as ra
 from recaudit import simulate
+from recaudit.cli.doctor import examine
 from recaudit.engines import Ray
 
 kind = simulate.Topics(users=30, items=40, topics=4, users_per_step=10)
@@ -370,6 +372,13 @@ def test_relative_paths_mean_the_same_in_workers(tmp_path: Path, monkeypatch: py
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         Ray(**wrong)
+
+
+def test_doctor_says_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine_room.describe().startswith("a cluster: nodes 2, cores 2, object store 0.2 GiB")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert [problem for problem in examine().problems if "expected a Ray cluster that runs" in problem]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"])

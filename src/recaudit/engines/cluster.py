@@ -8,6 +8,7 @@ import pickle
 import platform
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -150,9 +151,9 @@ def connected(address: str | None) -> Any:
             own = {"include_dashboard": False} if address is None else {}
             try:
                 if address is not None:
-                    _check_address(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+                    _check_address(_noted_address() if address == "auto" else address)
                 ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-            except (OSError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
                 raise InputError(
                     "address",
                     received=f"{address!r} ({str(error).splitlines()[0]})",
@@ -160,6 +161,27 @@ def connected(address: str | None) -> Any:
                     remedy="Start one with 'ray start --head', or leave the address out to use this machine alone.",
                 ) from error
     return ray
+
+
+def describe() -> str:
+    """What `address = "auto"` means on this machine, in words; nothing is started."""
+    try:
+        ray = connected("auto")
+    except InputError:
+        if os.environ.get("RAY_ADDRESS"):
+            raise
+        return "no cluster runs here: without an address, one of this machine's cores is started"
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cores, store = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "object_store_memory"))
+    return f"a cluster: nodes {len(nodes):,}, cores {cores:,.0f}, object store {store / 2**30:,.1f} GiB"
+
+
+def _noted_address() -> str:
+    """Of the cluster that "auto" means, as Ray looks for it: in the environment, and where the last one was noted."""
+    noted = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir())) / "ray" / "ray_current_cluster"
+    with suppress(OSError):
+        return os.environ.get("RAY_ADDRESS") or noted.read_text(encoding="utf-8").strip()
+    return ""
 
 
 def _check_address(address: str) -> None:

@@ -23,7 +23,8 @@ def steadily(function: Callable[[Piece], Answer], piece: Piece) -> Answer:
 
 def own_cores(count: int) -> None:
     """Let kernels that this thread begins use so many cores at most, whatever the machine has."""
-    numba.set_num_threads(max(1, min(count, numba.config.NUMBA_NUM_THREADS)))
+    there = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]  # set when numba is imported
+    numba.set_num_threads(max(1, min(count, there)))
 
 
 def own_process(count: int) -> None:

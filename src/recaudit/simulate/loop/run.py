@@ -162,8 +162,9 @@ def run_loops(
     with kept(root, kind, settings[""] if alone else settings, inside, nested=nested):
         records = (engine or Serial()).map(partial(run_trial, loops, folders), pieces, "trials")
         found = dict(zip(pieces, records, strict=True))
-        for folder in inside if root is not None else ():
-            check_written(root / folder)
+        if root is not None:
+            for folder in inside:
+                check_written(root / folder)
 
     def simulation(name: str) -> Simulation:
         steps, audits = (pl.concat([found[name, trial][table] for trial in range(trials)]) for table in (0, 1))
