@@ -57,8 +57,9 @@ class Ray(Engine):
     workers: int | None = None
     """How many pieces are worked on at a time, each with its share of the cores; one on each core where nothing is
     said."""
-    ahead: int = 2
-    """How many pieces for each worker may be under way; their answers wait in memory for the slowest before them."""
+    ahead: int = 8
+    """How many pieces for each worker may be under way; their answers wait in the object store for the slowest before
+    them. The more workers there are, the slower is the slowest."""
 
     def __post_init__(self) -> None:
         check_argument("address", self.address, str | None)
@@ -147,6 +148,7 @@ def connected(address: str | None) -> Any:
         if not ray.is_initialized():
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of what is started: nothing leaves the machine
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+            os.environ.setdefault("RAY_task_oom_retries", str(_TRIES - 1))  # else for ever
             logging.getLogger("ray").setLevel(logging.ERROR)
             own = {"include_dashboard": False} if address is None else {}
             try:
