@@ -197,6 +197,9 @@ class _Seen:
 class HttpSystem:
     """Asks the service, or the cache; threads may share it, and workers have one each."""
 
+    one_machine: ClassVar[bool] = True
+    """Budget, rate and places are counted in a folder of this machine, which no other shares: engines ask from here."""
+
     service: Http
     data: Interactions = field(repr=False)
     _seen: _Seen = field(default_factory=_Seen, init=False, repr=False)
