@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from recaudit.cli.messages import AsJson, answers, command, notes, plain_table, print_json
+from recaudit.cli.messages import AsJson, OnDevice, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
 
@@ -29,6 +29,7 @@ def audit(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Spread the work; overrides \\[engine]. Never changes a number.")
     ] = None,
+    device: OnDevice = None,
     as_json: AsJson = False,
 ) -> None:
     """Audit recommenders as a configuration says, into a run folder with a report.
@@ -79,6 +80,8 @@ def audit(
     if workers is not None:
         engine = with_workers(configuration.engine, workers)
         configuration = configuration.model_copy(update={"engine": engine})
+    if device is not None:
+        configuration = configuration.model_copy(update={"device": device})
     run = _carry_out(configuration, out or Path("runs") / config.stem, fresh=fresh)
     if as_json:
         print_json(_document(run))
@@ -140,7 +143,10 @@ def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
     from recaudit import report, runs
 
     with shown(notes()):
-        return runs.execute(configuration, out, fresh=fresh, report=report.render)
+        run = runs.execute(configuration, out, fresh=fresh, report=report.render)
+    if run.manifest.computed:
+        notes().print(run.manifest.computed)
+    return run
 
 
 def _print_outcome(run: Run) -> None:

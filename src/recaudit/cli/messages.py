@@ -29,6 +29,14 @@ machine lacks memory, room or permission; Ctrl-C."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead, for programs.")]
 """The option of every command that a program may call."""
 
+OnDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="What computes: cpu, cuda or cuda:1; overrides the configuration.", show_default=False
+    ),
+]
+"""The option of every command that can use a GPU."""
+
 debugging: ContextVar[bool] = ContextVar("recaudit_debugging", default=False)
 """Whether errors come with their traceback (--debug)."""
 

@@ -12,6 +12,7 @@ from recaudit.audits.audit import Subject
 from recaudit.engines import track
 from recaudit.errors import NotSupportedError
 from recaudit.folders import REPORT, check_same, read_manifest
+from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.folder import Journal, Run
 from recaudit.runs.manifest import AuditRecord, DataRecord, ModelRecord, versions
@@ -38,6 +39,7 @@ def execute(config: Configuration, out: str | Path, *, fresh: bool = False, repo
 
 def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None) -> Iterator[None]:
     """The work, pausing after each stage so that progress can be told."""
+    check_device(config.device)
     former = read_manifest(out)
     if former is not None and (not fresh or former.kind != "audit"):
         check_same(out, former, "audit", {"settings": config.hash})
@@ -62,12 +64,13 @@ def _stages(config: Configuration, out: Path, fresh: bool, report: Report | None
             for name, audit in steps.items():
                 if (model.label, name) not in journal.manifest.settled:
                     start = time.perf_counter()
+                    device = "cpu" if audit.idle(fitted) else config.device
                     try:
-                        result = audit.run(subject, rng=config.seed, engine=config.engine)
+                        result = audit.run(subject, rng=config.seed, engine=config.engine, device=device)
                     except NotSupportedError as error:
                         journal.add_skip(model.label, name, str(error))
                     else:
-                        journal.add_step(model.label, name, result, _seconds_since(start))
+                        journal.add_step(model.label, name, result, _seconds_since(start), device)
                 yield
         unreported = report is not None and REPORT not in journal.folder.manifest.files
         if journal.manifest.status != "complete" or unreported:
@@ -85,7 +88,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
         config=config.written,
         config_hash=config.hash,
         data=data,
-        versions=versions(),
+        versions=versions(config.device),
         models=tuple(
             ModelRecord(
                 label=model.label,
@@ -97,6 +100,7 @@ def _new_manifest(config: Configuration, data: DataRecord) -> AuditRecord:
             for model in config.measured
         ),
         audits=tuple(config.audits),
+        device=config.device,
         steps=(),
     )
 
