@@ -25,6 +25,7 @@ from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
 from recaudit.data.lists import may_hold_lists
 from recaudit.engines import Engine, Serial
+from recaudit.engines.base import BLOCK
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, Ratio, aggregate, mean
@@ -66,6 +67,8 @@ class Context:
 
 
 AnyResult = TypeVar("AnyResult", bound=Result)
+_SCORES = 4
+"""Arrays (block, items) at a time: scores, their order, what is allowed, probabilities."""
 CountMetrics = tuple[Sequence[str], Callable[[FloatArray], FloatArray]]
 
 
@@ -108,6 +111,10 @@ class Audit(Called, ABC):
     def check(self, data: Interactions) -> None:
         """That the log offers what the settings name: known before anything is fitted."""
         groupings(data, self.by)
+
+    def memory(self, data: Interactions) -> int:
+        """Bytes that it takes at most beside the log and the model; here, what a block of users' scores does."""
+        return 8 * _SCORES * BLOCK * data.n_items
 
     def idle(self, model: FittedModel | None) -> str:
         """Why another device than the CPU would stand idle, as the end of a sentence; empty where it is used."""

@@ -33,6 +33,8 @@ from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
 
+PAIR_BYTES = 135
+"""That a pair takes at most: 65 in its table, 35 in the matrices, and as much as a column while they are made."""
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
@@ -101,6 +103,11 @@ class Reachability(RuleAudit):
     def resolved_baseline(self) -> Baseline:
         """The baseline, where nothing is said the default for these actions."""
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
+
+    def memory(self, data: Interactions) -> int:
+        """The table of pairs, and the matrices that they are averaged in."""
+        users = self.users if isinstance(self.users, int) else len(self.users or ()) or data.n_users
+        return PAIR_BYTES * min(users, data.n_users) * data.n_items
 
     def _exact(self, model: FittedModel) -> bool:
         """Whether an exact solver answers for known action items."""

@@ -1,0 +1,324 @@
+"""What a run will take, before it starts: every step timed on slices of the log, by the code that will do it.
+
+A step is timed on two slices of users, a small one and one of four times as many, with the whole catalogue. What grows
+with users is then told from what does not: `a + b x` where the time grows no faster than the slice, a power of x where
+it does (pairs of users). A recommender whose fit grows with the catalogue is timed on slices of items instead. Within
+an audit the first pieces of a map are worked out, and the others take as long as those did and give the same answers:
+what follows a map is timed at its full size.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle, islice
+from typing import final
+
+import numpy as np
+
+from recaudit.arrays import IntArray
+from recaudit.audits.audit import Audit, Subject
+from recaudit.audits.samples import resolve_users
+from recaudit.data.interactions import Interactions
+from recaudit.data.splits import Split
+from recaudit.engines import Engine, track
+from recaudit.engines.base import Answer, Piece
+from recaudit.errors import NotSupportedError, RecauditError
+from recaudit.machine import check_memory
+from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.checks import check_device
+from recaudit.runs.configuration import Configuration
+from recaudit.runs.recommenders import Model
+
+FIT = "fit"
+"""The step that makes a model."""
+SLICES = 1 / 64, 1 / 16
+"""Shares of the users that steps are timed on."""
+USERS = (32, 1024), (128, 4096)
+"""The fewest and the most users of each slice."""
+_ITEMS = 1 / 4, 1 / 2
+"""Shares of the items, for fits that grow with the catalogue."""
+_LINEAR = 1.25
+"""A measured power up to this is rounding: time that grows with the slice."""
+_ADVISED = 0.1
+"""A step with a larger share of the whole has something said about what a smaller sample would save."""
+
+
+@final
+@dataclass(frozen=True)
+class StepEstimate:
+    """What one step of one model will take."""
+
+    model: str
+    step: str
+    """An audit's name, or "fit"."""
+    seconds: float | None
+    """None where nothing can be timed beforehand."""
+    memory: int
+    """Bytes beside the log, reckoned from the shapes; 0 for little."""
+    why: str = ""
+    """Why nothing can be timed, or why there will be no answer."""
+
+
+@final
+@dataclass(frozen=True)
+class RunEstimate:
+    """What a run will take, step by step."""
+
+    steps: tuple[StepEstimate, ...]
+    advice: tuple[str, ...]
+    """What a smaller sample would cost and lose."""
+    spent: float
+    """Seconds that the estimate took."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all steps that could be timed."""
+        return sum(step.seconds or 0.0 for step in self.steps)
+
+    @property
+    def memory(self) -> int:
+        """Bytes beside the log that the largest step needs, with the model that it is about."""
+        fitted = {step.model: step.memory for step in self.steps if step.step == FIT}
+        return max(
+            (step.memory + (fitted.get(step.model, 0) if step.step != FIT else 0) for step in self.steps), default=0
+        )
+
+    @property
+    def unknown(self) -> tuple[StepEstimate, ...]:
+        """The steps that could not be timed."""
+        return tuple(step for step in self.steps if step.seconds is None)
+
+
+def estimate(config: Configuration) -> RunEstimate:
+    """What this run will take from the start; the data is read, nothing is written."""
+    check_device(config.device)
+    data, split = config.split.load(config.data, config.seed)
+    for audit in config.audits.values():
+        audit.check(split.train)
+    return estimate_steps(config, data, split)
+
+
+def estimate_steps(
+    config: Configuration, data: Interactions, split: Split, done: Collection[tuple[str, str]] = ()
+) -> RunEstimate:
+    """What is left of the run; `done` are the (model, audit) that need not be done again.
+
+    Memory that the machine does not have is refused here, before anything is asked for.
+    """
+    begun = time.perf_counter()
+    left = {
+        model.label: {name: audit for name, audit in config.steps(model).items() if (model.label, name) not in done}
+        for model in config.measured
+    }
+    models = [model for model in config.measured if left[model.label]]
+    for model in models:
+        _check_room(model, left[model.label], split.train)
+    slices = [_Slice.of(config, data, split, which) for which in (0, 1)]
+    steps: list[StepEstimate] = []
+    for model in track(models, "Estimate", len(models)):
+        steps += _of_model(config, model, left[model.label], split.train, slices)
+    spent = time.perf_counter() - begun
+    return RunEstimate(tuple(steps), tuple(_advice(config, steps, split.train.n_users)), spent)
+
+
+def _check_room(model: Model, audits: dict[str, Audit], train: Interactions) -> None:
+    own = model.recommender.memory(train)
+    for name, audit in audits.items():
+        needed = own + audit.memory(train)
+        remedy = f"Ask about fewer ({audit.drawn[0]} = ...)." if audit.drawn else "Leave out items with few ratings."
+        check_memory(needed, f"{name} of {model.label}", remedy)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Slice:
+    """A part of the run's people."""
+
+    data: Interactions
+    train: Interactions
+    test: Interactions
+
+    @classmethod
+    def of(cls, config: Configuration, data: Interactions, split: Split, which: int) -> _Slice:
+        n, (fewest, most) = data.n_users, USERS[which]
+        drawn = resolve_users(int(np.clip(SLICES[which] * n, fewest, most)), data, config.seed, "estimate")
+        # People who are asked about by name are among them.
+        named = [getattr(audit, name) for audit in config.audits.values() for name in audit.drawn]
+        known = set(data.user_ids)
+        ids = {one for some in named if isinstance(some, tuple) for one in some if one in known}
+        users = np.union1d(drawn, data.users_at(ids)) if ids else drawn
+        return cls(*(people(log, users) for log in (data, *split)))
+
+
+def people(log: Interactions, users: IntArray) -> Interactions:
+    """The log of these users (positions, ascending) alone; the catalogue stays."""
+    counts = log.user_counts[users]
+    rows = np.concatenate([np.arange(log.indptr[user], log.indptr[user + 1]) for user in users])
+    return replace(
+        log,
+        user_ids=log.user_ids.gather(users),
+        indptr=np.concatenate([[0], np.cumsum(counts)]),
+        items=log.items[rows],
+        ratings=log.ratings[rows],
+        times=None if log.times is None else log.times[rows],
+        attributes=log.attributes[users] if log.attributes.height else log.attributes,
+    ).frozen()
+
+
+def catalogue(log: Interactions, items: IntArray) -> Interactions:
+    """The log of these items (positions, ascending) alone; all users stay, and what items are about is left out."""
+    kept = np.isin(log.items, items)
+    cut = log.subset(kept)
+    place = np.searchsorted(items, cut.items).astype(np.int32)
+    return replace(cut, item_ids=log.item_ids.gather(items), items=place, titles=None, category_systems=()).frozen()
+
+
+def _of_model(
+    config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions, slices: Sequence[_Slice]
+) -> Iterator[StepEstimate]:
+    """The fit and the audits of one model; what was made elsewhere cannot be made for fewer people, nor asked twice."""
+    recommender, seed = model.recommender, config.seed
+    room = recommender.memory(train)
+    if recommender.given:
+        why = "what was made elsewhere is not asked before the run"
+        yield from (StepEstimate(model.label, step, None, 0, why) for step in (FIT, *audits))
+        return
+    shares = [each.train.n_users / train.n_users for each in slices]
+    times, fitted = list[float](), list[FittedModel]()
+    for each in slices:
+        seconds, made = _timed(partial(recommender.fit, each.train, rng=seed))
+        times.append(seconds)
+        fitted.append(made)
+    if recommender.grows_with == "items":
+        yield StepEstimate(model.label, FIT, _fit_by_items(recommender, train, seed), room)
+    else:
+        yield StepEstimate(model.label, FIT, grown(shares, times), room)
+    for name, audit in audits.items():
+        memory = audit.memory(train)
+        try:
+            measured = [
+                _audited(config, audit, Subject(own, recommender, each.data, each.test))
+                for own, each in zip(fitted, slices, strict=True)
+            ]
+        except NotSupportedError as error:
+            yield StepEstimate(model.label, name, 0.0, 0, str(error))
+        except RecauditError as error:
+            yield StepEstimate(model.label, name, None, memory, str(error))
+        else:
+            yield StepEstimate(model.label, name, grown(_growth(audit, shares, train.n_users), measured), memory)
+
+
+def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> float:
+    order = np.argsort(-train.item_counts, kind="stable")
+    times = []
+    for share in _ITEMS:
+        # Every second, every fourth by popularity: as dense as the whole.
+        part = catalogue(train, np.sort(order[:: round(1 / share)]))
+        times.append(_timed(partial(recommender.fit, part, rng=seed))[0])
+    return grown(_ITEMS, times, most=3.0)
+
+
+def _audited(config: Configuration, audit: Audit, subject: Subject) -> float:
+    """Seconds of an audit of a slice, its maps worked out in part."""
+    device = "cpu" if audit.idle(subject.model) else config.device
+    sampled = Sampled(config.engine)
+
+    def run(engine: Engine) -> None:
+        _ = audit.run(subject, rng=config.seed, engine=engine, device=device).tables
+
+    try:
+        seconds, _ = _timed(partial(run, sampled), before=sampled.forget)
+    except RecauditError:
+        raise
+    except Exception:  # noqa: BLE001  an audit that checks answers against pieces: it is timed as it is
+        return _timed(partial(run, config.engine))[0]
+    return seconds + sampled.left_out
+
+
+def _timed(work: Callable[[], Answer], before: Callable[[], None] = lambda: None) -> tuple[float, Answer]:
+    """Seconds, the shorter of two where they are short: the first time of anything takes longer."""
+    best = math.inf
+    for _ in range(2):
+        before()
+        start = time.perf_counter()
+        answer = work()
+        seconds = time.perf_counter() - start
+        best = min(best, seconds)
+        if seconds > _LONG:
+            break
+    return best, answer
+
+
+_LONG = 10.0
+"""Seconds beside which compiling and caches do not count."""
+
+
+def grown(shares: Sequence[float], seconds: Sequence[float], most: float = 2.0) -> float:
+    """The time at share 1, of two times at smaller shares; it grows by at most the power `most`."""
+    (small, large), (before, after) = shares, seconds
+    if large <= small or large >= 1:
+        return after
+    power = math.log(max(after, 1e-9) / max(before, 1e-9)) / math.log(large / small)
+    if power > _LINEAR:
+        return float(after * large ** -min(power, most))
+    slope = (after - before) / (large - small)
+    return float(max(after + min(max(slope, 0.0), after / large) * (1 - large), after))
+
+
+def _growth(audit: Audit, shares: Sequence[float], users: int) -> Sequence[float]:
+    """What part of the asked people each slice has: of a sample that a slice is smaller than, else of all."""
+    asked = [getattr(audit, name) for name in audit.drawn]
+    counts = [count for count in asked if isinstance(count, int)]
+    if counts and max(counts) > shares[0] * users:
+        return [min(1.0, share * users / max(counts)) for share in shares]
+    return shares
+
+
+class Sampled(Engine):
+    """Works out the first pieces of every map; the others are counted, and get the answers of those."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.workers: int = getattr(engine, "workers", 1)
+        self.left_out = 0.0
+        """Seconds that the pieces would have taken that were not worked out."""
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.left_out = 0.0
+
+    def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
+        """See `Engine`."""
+        first = pieces[: 3 * self.workers]
+        timed = list(self.engine.map(partial(_with_seconds, function), first))
+        answers = [answer for answer, _ in timed]
+        if left := len(pieces) - len(first):
+            # The first piece of each worker may compile and fill caches.
+            steady = [seconds for _, seconds in timed[self.workers :]]
+            self.left_out += left * sum(steady) / len(steady) / self.workers
+        yield from islice(cycle(answers), len(pieces))
+
+
+def _with_seconds(function: Callable[[Piece], Answer], piece: Piece) -> tuple[Answer, float]:
+    start = time.perf_counter()
+    answer = function(piece)
+    return answer, time.perf_counter() - start
+
+
+def _advice(config: Configuration, steps: Sequence[StepEstimate], users: int) -> Iterator[str]:
+    """For each audit that takes much of the run: what half of the people would save and lose."""
+    total = sum(step.seconds or 0.0 for step in steps)
+    for name, audit in config.audits.items():
+        own = sum(step.seconds or 0.0 for step in steps if step.step == name)
+        counts = {setting: getattr(audit, setting) for setting in audit.drawn}
+        for setting, asked in counts.items():
+            count = users if asked is None else asked
+            if isinstance(count, int) and count > 1 and own > _ADVISED * total:
+                yield (
+                    f"{name}: {setting} = {math.ceil(count / 2)} instead of {count:,} takes about half of its "
+                    f"{own:,.0f} s, and its intervals are wider by a factor of 1.4."
+                )
