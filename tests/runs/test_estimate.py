@@ -134,7 +134,7 @@ class TestTimes:
     def test_what_was_made_elsewhere_is_not_asked(self, tmp_path: Path, many: World) -> None:
         np.savez(tmp_path / "m.npz", P=np.ones((many.data.n_users, 2)), Q=np.ones((many.data.n_items, 2)))
         text = f"[[model]]\nkind = 'factors'\npath = '{tmp_path / 'm.npz'}'\npredicts_ratings = false\n"
-        told = estimate(parsed(CONFIG.replace("[[model]]\nkind = \"slow\"\n", text)))
+        told = estimate(parsed(CONFIG.replace('[[model]]\nkind = "slow"\n', text)))
         assert [step.seconds for step in told.steps] == [None, None]
         assert {step.why for step in told.unknown} == {"what was made elsewhere is not asked before the run"}
 
@@ -206,20 +206,20 @@ class TestSampledMaps:
         sampled = Sampled(engine)
         answers = list(sampled.map(work, list(range(100))))
         assert len(answers) == 100
-        n = 3 * sampled.workers
+        n = sampled.workers
         assert answers[:n] == sorted(worked) == list(range(n))
         assert set(answers) == set(range(n))
-        if sampled.workers == 1:
-            assert sampled.left_out == pytest.approx(97 * 0.5)
+        if n == 1:
+            assert sampled.left_out == pytest.approx(99 * 0.5)
 
     def test_a_short_map_is_worked_out_as_it_is(self) -> None:
         sampled = Sampled(Serial())
-        assert list(sampled.map(slow_piece, [4, 5])) == [4, 5]
+        assert list(sampled.map(slow_piece, [4])) == [4]
         assert list(sampled.map(slow_piece, [])) == []
         assert sampled.left_out == 0
 
     def test_it_travels_to_other_processes(self) -> None:
-        assert list(Sampled(Processes(1)).map(slow_piece, list(range(5)))) == [0, 1, 2, 0, 1]
+        assert list(Sampled(Processes(1)).map(slow_piece, list(range(5)))) == [0] * 5
 
 
 class TestMemory:

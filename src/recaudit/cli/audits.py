@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from recaudit.cli.estimates import WORTH_SAYING, estimate_lines, estimate_table
+from recaudit.cli.estimates import estimate_lines, estimate_table
 from recaudit.cli.messages import AsJson, OnDevice, answers, command, notes, plain_table, print_json
 from recaudit.cli.progress import shown
 from recaudit.errors import InputError
@@ -124,10 +124,11 @@ def report(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run fol
     \b
       recaudit report runs/demo
     """
+    from recaudit.engines import working
     from recaudit.report import write
     from recaudit.runs import Run
 
-    with shown(notes()):
+    with shown(notes()), working("report"):
         path = write(Run.open(folder))
     answers().print(f"Report: {path}")
 
@@ -159,7 +160,9 @@ def _carry_out(configuration: Configuration, out: Path, *, fresh: bool) -> Run:
 
 def _tell(told: RunEstimate) -> None:
     """What a run will take, where it is long enough to be worth saying, to who waits for it."""
-    if told.seconds >= WORTH_SAYING or told.unknown:
+    from recaudit.runs.execution import SHORT
+
+    if told.seconds >= SHORT or told.unknown:
         notes().print(estimate_table(told), soft_wrap=False)
         for line in estimate_lines(told):
             notes().print(line)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from recaudit.runs import RunEstimate
 
-WORTH_SAYING = 60.0
-"""Seconds from which a run says beforehand what it will take."""
 _ROWS, _SHARE = 12, 0.95
 """The longest steps that are shown: at most so many, until they have so much of the whole."""
 
@@ -44,10 +42,10 @@ def estimate_lines(told: RunEstimate) -> Iterator[str]:
 
 
 def _time(seconds: float) -> str:
-    if seconds < 90:  # noqa: PLR2004  a minute and a half: beyond it, seconds say too much
+    if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"  # noqa: PLR2004  likewise
+    return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"
 
 
 def _bytes(count: int) -> str:

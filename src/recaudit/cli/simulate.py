@@ -78,7 +78,7 @@ def simulate(
     if config is None:
         remedy = "'recaudit simulate --help' has one to start from."
         raise InputError("CONFIG", received="nothing", expected="a TOML file", remedy=remedy)
-    from recaudit.engines import with_workers
+    from recaudit.engines import with_workers, working
     from recaudit.folders import REPORT, keep
     from recaudit.report.simulation.page import render_simulation
     from recaudit.runs.simulation import execute_simulation, read_simulation
@@ -94,8 +94,9 @@ def simulate(
         configuration = configuration.model_copy(update={"device": device})
     with shown(notes()):
         result = execute_simulation(configuration, folder, fresh=fresh)
-        page = render_simulation(result, published=published_beside(result))
-        report = keep(folder, REPORT, page.encode())
+        with working("report"):
+            page = render_simulation(result, published=published_beside(result))
+            report = keep(folder, REPORT, page.encode())
     if as_json:
         document = {
             "out": str(folder),

@@ -28,7 +28,7 @@ from recaudit.engines import Engine, track
 from recaudit.engines.base import Answer, Piece
 from recaudit.errors import NotSupportedError, RecauditError
 from recaudit.machine import check_memory
-from recaudit.models.base import FittedModel, Recommender
+from recaudit.models.base import Recommender
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.recommenders import Model
@@ -103,11 +103,16 @@ def estimate(config: Configuration) -> RunEstimate:
 
 
 def estimate_steps(
-    config: Configuration, data: Interactions, split: Split, done: Collection[tuple[str, str]] = ()
+    config: Configuration,
+    data: Interactions,
+    split: Split,
+    done: Collection[tuple[str, str]] = (),
+    enough: float = 0.0,
 ) -> RunEstimate:
     """What is left of the run; `done` are the (model, audit) that need not be done again.
 
-    Memory that the machine does not have is refused here, before anything is asked for.
+    Memory that the machine does not have is refused here, before anything is asked for. A run that takes less than
+    `enough` seconds even if all of its time grows with the users is timed on the small slice alone.
     """
     begun = time.perf_counter()
     left = {
@@ -117,12 +122,20 @@ def estimate_steps(
     models = [model for model in config.measured if left[model.label]]
     for model in models:
         _check_room(model, left[model.label], split.train)
-    slices = [_Slice.of(config, data, split, which) for which in (0, 1)]
-    steps: list[StepEstimate] = []
-    for model in track(models, "Estimate", len(models)):
-        steps += _of_model(config, model, left[model.label], split.train, slices)
+    times = list[list[_Times]]()
+    for which in (0, 1):
+        part = _Slice.of(config, data, split, which)
+        each = track(models, "Estimate", len(models))
+        times.append([_times(config, model, left[model.label], part, which) for model in each])
+        found = [
+            step
+            for model, *own in zip(models, *times, strict=True)
+            for step in _of_model(config, model, left[model.label], split.train, own)
+        ]
+        if sum(step.seconds or 0.0 for step in found) < enough:
+            break
     spent = time.perf_counter() - begun
-    return RunEstimate(tuple(steps), tuple(_advice(config, steps, split.train.n_users)), spent)
+    return RunEstimate(tuple(found), tuple(_advice(config, found, split.train.n_users)), spent)
 
 
 def _check_room(model: Model, audits: dict[str, Audit], train: Interactions) -> None:
@@ -144,8 +157,7 @@ class _Slice:
 
     @classmethod
     def of(cls, config: Configuration, data: Interactions, split: Split, which: int) -> _Slice:
-        n, (fewest, most) = data.n_users, USERS[which]
-        drawn = resolve_users(int(np.clip(SLICES[which] * n, fewest, most)), data, config.seed, "estimate")
+        drawn = resolve_users(_size(data.n_users, which), data, config.seed, "estimate")
         # People who are asked about by name are among them.
         named = [getattr(audit, name) for audit in config.audits.values() for name in audit.drawn]
         known = set(data.user_ids)
@@ -177,39 +189,51 @@ def catalogue(log: Interactions, items: IntArray) -> Interactions:
     return replace(cut, item_ids=log.item_ids.gather(items), items=place, titles=None, category_systems=()).frozen()
 
 
-def _of_model(
-    config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions, slices: Sequence[_Slice]
-) -> Iterator[StepEstimate]:
-    """The fit and the audits of one model; what was made elsewhere cannot be made for fewer people, nor asked twice."""
-    recommender, seed = model.recommender, config.seed
-    room = recommender.memory(train)
-    if recommender.given:
-        why = "what was made elsewhere is not asked before the run"
-        yield from (StepEstimate(model.label, step, None, 0, why) for step in (FIT, *audits))
-        return
-    shares = [each.train.n_users / train.n_users for each in slices]
-    times, fitted = list[float](), list[FittedModel]()
-    for each in slices:
-        seconds, made = _timed(partial(recommender.fit, each.train, rng=seed))
-        times.append(seconds)
-        fitted.append(made)
-    if recommender.grows_with == "items":
-        yield StepEstimate(model.label, FIT, _fit_by_items(recommender, train, seed), room)
-    else:
-        yield StepEstimate(model.label, FIT, grown(shares, times), room)
+_Times = dict[str, float | RecauditError]
+"""Seconds of each step of a model on one slice, or why there are none."""
+
+
+def _times(config: Configuration, model: Model, audits: dict[str, Audit], part: _Slice, which: int) -> _Times:
+    """The fit and the audits of one model on a slice; what was made elsewhere is neither fitted nor asked."""
+    if model.recommender.given:
+        return {}
+    # The first time of anything takes longer, by what is compiled: the small slice is timed again, unless it is long.
+    again = (_COMPILED, _JITTER)[which]
+    seconds, fitted = _timed(partial(model.recommender.fit, part.train, rng=config.seed), again)
+    found: _Times = {FIT: seconds}
     for name, audit in audits.items():
-        memory = audit.memory(train)
         try:
-            measured = [
-                _audited(config, audit, Subject(own, recommender, each.data, each.test))
-                for own, each in zip(fitted, slices, strict=True)
-            ]
-        except NotSupportedError as error:
-            yield StepEstimate(model.label, name, 0.0, 0, str(error))
+            found[name] = _audited(config, audit, Subject(fitted, model.recommender, part.data, part.test), again)
         except RecauditError as error:
-            yield StepEstimate(model.label, name, None, memory, str(error))
+            found[name] = error
+    return found
+
+
+_COMPILED, _JITTER = 10.0, 0.5
+"""Seconds from which work is timed once: beside them compiling, or chance, does not count."""
+
+
+def _of_model(
+    config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions, times: Sequence[_Times]
+) -> Iterator[StepEstimate]:
+    """What the times of one or two slices come to for the whole."""
+    sizes = [{FIT: model.recommender.memory(train)}, {name: audit.memory(train) for name, audit in audits.items()}]
+    for step, memory in {**sizes[0], **sizes[1]}.items():
+        own = [found.get(step, _ELSEWHERE) for found in times]
+        wrong = next((each for each in own if isinstance(each, RecauditError)), None)
+        if isinstance(wrong, NotSupportedError) and wrong is not _ELSEWHERE:
+            yield StepEstimate(model.label, step, 0.0, 0, str(wrong))
+        elif wrong is not None:
+            yield StepEstimate(model.label, step, None, memory, str(wrong))
+        elif step == FIT and model.recommender.grows_with == "items" and len(times) > 1:
+            yield StepEstimate(model.label, step, _fit_by_items(model.recommender, train, config.seed), memory)
         else:
-            yield StepEstimate(model.label, name, grown(_growth(audit, shares, train.n_users), measured), memory)
+            shares = [_share(config, audits.get(step), train.n_users, which) for which in range(len(own))]
+            seconds = [each for each in own if isinstance(each, float)]
+            yield StepEstimate(model.label, step, grown(shares, seconds), memory)
+
+
+_ELSEWHERE = NotSupportedError("what was made elsewhere is not asked before the run")
 
 
 def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> float:
@@ -218,64 +242,68 @@ def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> f
     for share in _ITEMS:
         # Every second, every fourth by popularity: as dense as the whole.
         part = catalogue(train, np.sort(order[:: round(1 / share)]))
-        times.append(_timed(partial(recommender.fit, part, rng=seed))[0])
+        times.append(_timed(partial(recommender.fit, part, rng=seed), _JITTER)[0])
     return grown(_ITEMS, times, most=3.0)
 
 
-def _audited(config: Configuration, audit: Audit, subject: Subject) -> float:
+def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> float:
     """Seconds of an audit of a slice, its maps worked out in part."""
     device = "cpu" if audit.idle(subject.model) else config.device
-    sampled = Sampled(config.engine)
 
-    def run(engine: Engine) -> None:
+    def run(engine: Engine) -> float:
         _ = audit.run(subject, rng=config.seed, engine=engine, device=device).tables
+        return engine.left_out if isinstance(engine, Sampled) else 0.0
 
     try:
-        seconds, _ = _timed(partial(run, sampled), before=sampled.forget)
+        seconds, left_out = _timed(lambda: run(Sampled(config.engine)), again)
     except RecauditError:
         raise
-    except Exception:  # noqa: BLE001  an audit that checks answers against pieces: it is timed as it is
-        return _timed(partial(run, config.engine))[0]
-    return seconds + sampled.left_out
+    except Exception:  # an audit that holds answers against pieces: it is timed as it is
+        seconds, left_out = _timed(partial(run, config.engine), again)
+    return seconds + left_out
 
 
-def _timed(work: Callable[[], Answer], before: Callable[[], None] = lambda: None) -> tuple[float, Answer]:
-    """Seconds, the shorter of two where they are short: the first time of anything takes longer."""
-    best = math.inf
-    for _ in range(2):
-        before()
-        start = time.perf_counter()
-        answer = work()
-        seconds = time.perf_counter() - start
-        best = min(best, seconds)
-        if seconds > _LONG:
-            break
-    return best, answer
-
-
-_LONG = 10.0
-"""Seconds beside which compiling and caches do not count."""
+def _timed(work: Callable[[], Answer], again: float) -> tuple[float, Answer]:
+    """Seconds and the answer; the second time, where the first took less than `again`."""
+    start = time.perf_counter()
+    answer = work()
+    seconds = time.perf_counter() - start
+    if seconds >= again:
+        return seconds, answer
+    start = time.perf_counter()
+    answer = work()
+    return min(seconds, time.perf_counter() - start), answer
 
 
 def grown(shares: Sequence[float], seconds: Sequence[float], most: float = 2.0) -> float:
-    """The time at share 1, of two times at smaller shares; it grows by at most the power `most`."""
-    (small, large), (before, after) = shares, seconds
-    if large <= small or large >= 1:
+    """The time at share 1, of times at smaller shares: of two, or of one, as if all of it grew.
+
+    It grows by at most the power `most`.
+    """
+    large, after = shares[-1], seconds[-1]
+    if large >= 1:
         return after
+    if len(shares) == 1:
+        return after / large
+    small, before = shares[0], seconds[0]
     power = math.log(max(after, 1e-9) / max(before, 1e-9)) / math.log(large / small)
     if power > _LINEAR:
         return float(after * large ** -min(power, most))
-    slope = (after - before) / (large - small)
-    return float(max(after + min(max(slope, 0.0), after / large) * (1 - large), after))
+    slope = min(max(after - before, 0.0) / (large - small), after / large)
+    return after + slope * (1 - large)
 
 
-def _growth(audit: Audit, shares: Sequence[float], users: int) -> Sequence[float]:
-    """What part of the asked people each slice has: of a sample that a slice is smaller than, else of all."""
-    asked = [getattr(audit, name) for name in audit.drawn]
-    counts = [count for count in asked if isinstance(count, int)]
-    if counts and max(counts) > shares[0] * users:
-        return [min(1.0, share * users / max(counts)) for share in shares]
-    return shares
+def _share(config: Configuration, audit: Audit | None, users: int, which: int) -> float:
+    """Which part of the people a slice has: of all, or of those asked about where it is smaller than these."""
+    size = _size(users, which)
+    counts = [getattr(audit, name) for name in audit.drawn] if audit is not None else []
+    asked = max((count for count in counts if isinstance(count, int)), default=0)
+    return min(1.0, size / (min(asked, users) if asked > _size(users, 0) else users))
+
+
+def _size(users: int, which: int) -> int:
+    """How many people are drawn for a slice."""
+    return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
 
 
 class Sampled(Engine):
@@ -287,19 +315,13 @@ class Sampled(Engine):
         self.left_out = 0.0
         """Seconds that the pieces would have taken that were not worked out."""
 
-    def forget(self) -> None:
-        """Begin to count anew."""
-        self.left_out = 0.0
-
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """See `Engine`."""
-        first = pieces[: 3 * self.workers]
+        first = pieces[: self.workers]
         timed = list(self.engine.map(partial(_with_seconds, function), first))
         answers = [answer for answer, _ in timed]
         if left := len(pieces) - len(first):
-            # The first piece of each worker may compile and fill caches.
-            steady = [seconds for _, seconds in timed[self.workers :]]
-            self.left_out += left * sum(steady) / len(steady) / self.workers
+            self.left_out += left * sum(seconds for _, seconds in timed) / len(timed) / self.workers
         yield from islice(cycle(answers), len(pieces))
 
 

@@ -31,6 +31,10 @@ LARGE = 100_000
 """Ratings from which a run says beforehand what it will take: the time of a smaller one is soon known."""
 
 
+SHORT = 60.0
+"""Seconds: of a run that takes no longer nothing more is worked out beforehand."""
+
+
 def execute(
     config: Configuration,
     out: str | Path,
@@ -71,7 +75,7 @@ def _stages(
     with lock.alone(out):
         journal = Journal.begin(out, _new_manifest(config, record), fresh=fresh)
         if before is not None and len(data) >= LARGE and journal.manifest.status != "complete":
-            before(estimate_steps(config, data, Split(train, test), journal.manifest.settled))
+            before(estimate_steps(config, data, Split(train, test), journal.manifest.settled, SHORT))
         yield
         for model in config.measured:
             steps = config.steps(model)
