@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -122,16 +122,13 @@ def estimate_steps(
     models = [model for model in config.measured if left[model.label]]
     for model in models:
         _check_room(model, left[model.label], split.train)
-    times = list[list[_Times]]()
+    timed, known = [_ModelTimes(config, model, left[model.label], split.train) for model in models], set[object]()
+    found: list[StepEstimate] = []
     for which in (0, 1):
         part = _Slice.of(config, data, split, which)
-        each = track(models, "Estimate", len(models))
-        times.append([_times(config, model, left[model.label], part, which) for model in each])
-        found = [
-            step
-            for model, *own in zip(models, *times, strict=True)
-            for step in _of_model(config, model, left[model.label], split.train, own)
-        ]
+        for own in track(timed, "Estimate", len(timed)):
+            own.take(part, known)
+        found = [step for own in timed for step in own.steps()]
         if sum(step.seconds or 0.0 for step in found) < enough:
             break
     spent = time.perf_counter() - begun
@@ -189,51 +186,107 @@ def catalogue(log: Interactions, items: IntArray) -> Interactions:
     return replace(cut, item_ids=log.item_ids.gather(items), items=place, titles=None, category_systems=()).frozen()
 
 
-_Times = dict[str, float | RecauditError]
-"""Seconds of each step of a model on one slice, or why there are none."""
+class _Taken(NamedTuple):
+    """What a step of a slice took, or would have taken with all pieces of its maps."""
+
+    seconds: float
+    outside: float
+    """Of it, outside of maps."""
 
 
-def _times(config: Configuration, model: Model, audits: dict[str, Audit], part: _Slice, which: int) -> _Times:
-    """The fit and the audits of one model on a slice; what was made elsewhere is neither fitted nor asked."""
-    if model.recommender.given:
-        return {}
-    # The first time of anything takes longer, by what is compiled: the small slice is timed again, unless it is long.
-    again = (_COMPILED, _JITTER)[which]
-    seconds, fitted = _timed(partial(model.recommender.fit, part.train, rng=config.seed), again)
-    found: _Times = {FIT: seconds}
-    for name, audit in audits.items():
-        try:
-            found[name] = _audited(config, audit, Subject(fitted, model.recommender, part.data, part.test), again)
-        except RecauditError as error:
-            found[name] = error
-    return found
+@final
+class _ModelTimes:
+    """The times of one model's steps, slice by slice, and what they come to."""
+
+    def __init__(self, config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions) -> None:
+        self.config, self.model, self.audits, self.train = config, model, audits, train
+        self.taken: dict[str, list[_Taken]] = {step: [] for step in (FIT, *audits)}
+        self.refused: dict[str, RecauditError] = {}
+        self.by_items: float | None = None
+
+    def take(self, part: _Slice, known: set[object]) -> None:
+        """Time the fit and the audits; what was made elsewhere is neither fitted nor asked.
+
+        The first time of anything takes longer, by what is compiled: what is not `known` is timed again.
+        """
+        recommender = self.model.recommender
+        if recommender.given:
+            return
+
+        def again(*what: object) -> float:
+            new = what not in known
+            known.add(what)
+            return _COMPILED if new else _JITTER
+
+        fit = partial(recommender.fit, part.train, rng=self.config.seed)
+        seconds, fitted = _timed(fit, again(type(recommender)))
+        self.taken[FIT].append(_Taken(seconds, seconds))
+        if recommender.grows_with == "items" and self.by_items is None:
+            self.by_items = _fit_by_items(recommender, self.train, self.config.seed)
+        subject = Subject(fitted, recommender, part.data, part.test)
+        for name, audit in self.audits.items():
+            if name in self.refused or self._settled(name) is not None:
+                continue
+            try:
+                self.taken[name].append(_audited(self.config, audit, subject, again(name, type(fitted))))
+            except RecauditError as error:
+                self.refused[name] = error
+
+    def steps(self) -> Iterator[StepEstimate]:
+        """What the times so far come to."""
+        memory = {FIT: self.model.recommender.memory(self.train)}
+        memory |= {name: audit.memory(self.train) for name, audit in self.audits.items()}
+        for step, taken in self.taken.items():
+            seconds: float | None = None
+            why = str(self.refused.get(step, ""))
+            if isinstance(self.refused.get(step), NotSupportedError):
+                seconds = 0.0
+            elif self.model.recommender.given:
+                why = "what was made elsewhere is not asked before the run"
+            elif step not in self.refused:
+                seconds = self._seconds(step, taken)
+            yield StepEstimate(self.model.label, step, seconds, memory[step], why)
+
+    def _seconds(self, step: str, taken: Sequence[_Taken]) -> float:
+        users = self.train.n_users
+        if step == FIT and self.by_items is not None:
+            return self.by_items
+        if (settled := self._settled(step)) is not None:
+            return settled
+        asked = self._asked(step)
+        whole = min(asked, users) if asked > _size(users, 0) else users
+        shares = [min(1.0, _size(users, which) / whole) for which in range(len(taken))]
+        return grown(shares, [own.seconds for own in taken])
+
+    def _asked(self, step: str) -> int:
+        """How many people an audit draws; 0 for all."""
+        audit = self.audits.get(step)
+        counts = [] if audit is None else [getattr(audit, name) for name in audit.drawn]
+        return max((count for count in counts if isinstance(count, int)), default=0)
+
+    def _settled(self, step: str) -> float | None:
+        """The time of an audit of a sample that the small slice holds, if all that may grow with the users is little.
+
+        Its maps are over the sample, and take as long in the whole; what is outside of them grows with the users at
+        most.
+        """
+        users, small = self.train.n_users, _size(self.train.n_users, 0)
+        if not self.taken[step] or not 0 < self._asked(step) <= small:
+            return None
+        least, outside = self.taken[step][0]
+        most = least + outside * (users / small - 1)
+        return (least + most) / 2 if most <= _CLOSE * least else None
 
 
-_COMPILED, _JITTER = 10.0, 0.5
+_COMPILED, _JITTER = 10.0, 0.1
 """Seconds from which work is timed once: beside them compiling, or chance, does not count."""
+_CLOSE = 1.6
+"""Bounds on a time that are no further apart need no second slice."""
 
 
-def _of_model(
-    config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions, times: Sequence[_Times]
-) -> Iterator[StepEstimate]:
-    """What the times of one or two slices come to for the whole."""
-    sizes = [{FIT: model.recommender.memory(train)}, {name: audit.memory(train) for name, audit in audits.items()}]
-    for step, memory in {**sizes[0], **sizes[1]}.items():
-        own = [found.get(step, _ELSEWHERE) for found in times]
-        wrong = next((each for each in own if isinstance(each, RecauditError)), None)
-        if isinstance(wrong, NotSupportedError) and wrong is not _ELSEWHERE:
-            yield StepEstimate(model.label, step, 0.0, 0, str(wrong))
-        elif wrong is not None:
-            yield StepEstimate(model.label, step, None, memory, str(wrong))
-        elif step == FIT and model.recommender.grows_with == "items" and len(times) > 1:
-            yield StepEstimate(model.label, step, _fit_by_items(model.recommender, train, config.seed), memory)
-        else:
-            shares = [_share(config, audits.get(step), train.n_users, which) for which in range(len(own))]
-            seconds = [each for each in own if isinstance(each, float)]
-            yield StepEstimate(model.label, step, grown(shares, seconds), memory)
-
-
-_ELSEWHERE = NotSupportedError("what was made elsewhere is not asked before the run")
+def _size(users: int, which: int) -> int:
+    """How many people are drawn for a slice."""
+    return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
 
 
 def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> float:
@@ -246,21 +299,23 @@ def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> f
     return grown(_ITEMS, times, most=3.0)
 
 
-def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> float:
-    """Seconds of an audit of a slice, its maps worked out in part."""
+def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> _Taken:
+    """What an audit of a slice takes, its maps worked out in part."""
     device = "cpu" if audit.idle(subject.model) else config.device
 
-    def run(engine: Engine) -> float:
+    def run(engine: Engine) -> Engine:
         _ = audit.run(subject, rng=config.seed, engine=engine, device=device).tables
-        return engine.left_out if isinstance(engine, Sampled) else 0.0
+        return engine
 
     try:
-        seconds, left_out = _timed(lambda: run(Sampled(config.engine)), again)
+        seconds, engine = _timed(lambda: run(Sampled(config.engine)), again)
     except RecauditError:
         raise
     except Exception:  # an audit that holds answers against pieces: it is timed as it is
-        seconds, left_out = _timed(partial(run, config.engine), again)
-    return seconds + left_out
+        seconds, engine = _timed(partial(run, config.engine), again)
+    if not isinstance(engine, Sampled):
+        return _Taken(seconds, seconds)
+    return _Taken(seconds + engine.left_out, max(0.0, seconds - engine.inside))
 
 
 def _timed(work: Callable[[], Answer], again: float) -> tuple[float, Answer]:
@@ -293,19 +348,6 @@ def grown(shares: Sequence[float], seconds: Sequence[float], most: float = 2.0) 
     return after + slope * (1 - large)
 
 
-def _share(config: Configuration, audit: Audit | None, users: int, which: int) -> float:
-    """Which part of the people a slice has: of all, or of those asked about where it is smaller than these."""
-    size = _size(users, which)
-    counts = [getattr(audit, name) for name in audit.drawn] if audit is not None else []
-    asked = max((count for count in counts if isinstance(count, int)), default=0)
-    return min(1.0, size / (min(asked, users) if asked > _size(users, 0) else users))
-
-
-def _size(users: int, which: int) -> int:
-    """How many people are drawn for a slice."""
-    return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
-
-
 class Sampled(Engine):
     """Works out the first pieces of every map; the others are counted, and get the answers of those."""
 
@@ -314,11 +356,14 @@ class Sampled(Engine):
         self.workers: int = getattr(engine, "workers", 1)
         self.left_out = 0.0
         """Seconds that the pieces would have taken that were not worked out."""
+        self.inside = 0.0
+        """Seconds in maps."""
 
     def map(self, function: Callable[[Piece], Answer], pieces: Sequence[Piece], label: str = "") -> Iterator[Answer]:
         """See `Engine`."""
-        first = pieces[: self.workers]
+        start, first = time.perf_counter(), pieces[: self.workers]
         timed = list(self.engine.map(partial(_with_seconds, function), first))
+        self.inside += time.perf_counter() - start
         answers = [answer for answer, _ in timed]
         if left := len(pieces) - len(first):
             self.left_out += left * sum(seconds for _, seconds in timed) / len(timed) / self.workers
