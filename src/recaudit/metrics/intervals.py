@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from recaudit.arrays import FloatArray, StatusArray
+from recaudit.engines.progress import track
 from recaudit.errors import InputError
 from recaudit.metrics.tables import GROUP_SCHEMA, SUMMARY_SCHEMA
 from recaudit.seeding import generator
@@ -70,7 +71,7 @@ class Bootstrap:
             yield _drawn_once(self.rng, self.samples, n).astype(np.float64)
             return
         draw = generator(self.rng, "bootstrap", n)
-        for start in range(0, self.samples, block):
+        for start in track(range(0, self.samples, block), "intervals", -(-self.samples // block)):
             yield _drawn(draw, min(block, self.samples - start), n).astype(np.float64)
 
     def percentiles(self, replicates: FloatArray) -> FloatArray:

@@ -30,10 +30,16 @@ class Recommender(Specification, ABC):
 
     given: ClassVar[bool] = False
     """Whether `fit` hands over what was made elsewhere, whatever the log: nothing is learned from it."""
+    grows_with: ClassVar[Literal["users", "items"]] = "users"
+    """What the time of a fit grows with first: a slice of it is fitted to say beforehand how long a fit will take."""
 
     @abstractmethod
     def fit(self, data: Interactions, rng: int = 0) -> FittedModel:
         """A model of this log. The same log and seed give the same model, number by number."""
+
+    def memory(self, data: Interactions) -> int:
+        """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item."""
+        return 0
 
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
         """Start from a model that this configuration fitted, now that the log has grown; here, from scratch."""

@@ -20,7 +20,7 @@ from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
-from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
+from recaudit.audits.reachability.solve import SolveActions, SolveFuture, idle_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
@@ -33,6 +33,8 @@ from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
 
+PAIR_BYTES = 135
+"""That a pair takes at most: 65 in its table, 35 in the matrices, and as much as a column while they are made."""
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
@@ -102,6 +104,19 @@ class Reachability(RuleAudit):
         """The baseline, where nothing is said the default for these actions."""
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
 
+    def memory(self, data: Interactions) -> int:
+        """The table of pairs, and the matrices that they are averaged in."""
+        users = self.users if isinstance(self.users, int) else len(self.users or ()) or data.n_users
+        return PAIR_BYTES * min(users, data.n_users) * data.n_items
+
+    def _exact(self, model: FittedModel) -> bool:
+        """Whether an exact solver answers for known action items."""
+        return model.response is AffineResponse and self.solver == "exact" and not isinstance(self.actions, Future)
+
+    def idle(self, model: FittedModel | None) -> str:
+        """See `Audit`."""
+        return idle_device(self.policy, self.actions, self.slate, model is not None and self._exact(model))
+
     def check_loop(self) -> None:
         """See `Audit`; a past needs a model of its own."""
         super().check_loop()
@@ -133,9 +148,7 @@ class Reachability(RuleAudit):
         targets = None if self.targets is None else resolve_items(self.targets, log, rng)
         asked = (self, model, log, targets, rng)
         future, affine = isinstance(self.actions, Future), model.response is AffineResponse
-        exact = affine and self.solver == "exact" and not future
-        check_device(device, self.policy, self.actions, self.slate, exact)
-        if exact:
+        if self._exact(model):
             return SolveActions(*asked, device)
         if model.response is OpaqueResponse:
             return AskFuture(*asked) if future else AskActions(*asked)

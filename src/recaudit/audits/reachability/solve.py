@@ -17,7 +17,6 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.audits.reachability.pairs import Method, ranks_at
 from recaudit.errors import InputError, NotSupportedError
 from recaudit.interventions import Interval, Stars
-from recaudit.models.checks import check_device as check_present
 from recaudit.models.response import AffineResponses
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
@@ -135,21 +134,14 @@ def best_response(policy: Policy, question: Question) -> Solution:
     )
 
 
-def check_device(device: str, policy: Policy, actions: object, slate: int, exact: bool) -> None:
-    """Refuse a device that this machine has not, or that would stand idle; `exact`: whether `best_response` answers."""
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError):
-        raise InputError("device", received=device, expected="'cpu', 'cuda' or 'cuda:0', ...") from None
-    if kind == "cpu":
-        return
-    if not (exact and slate == 1 and isinstance(policy, Softmax)):
-        raise NotSupportedError(
-            f"device={device!r} is used by the exact solver of Softmax, for Interval or Stars ratings and one "
-            f"recommended item. {policy!r} with {actions!r} and slate={slate} is worked out on the CPU: leave device "
-            "out."
-        )
-    check_present(device)
+def idle_device(policy: Policy, actions: object, slate: int, exact: bool) -> str:
+    """Why a device would stand idle, empty where it is used; `exact`: whether `best_response` answers."""
+    if exact and slate == 1 and isinstance(policy, Softmax):
+        return ""
+    return (
+        "is used by the exact solver of Softmax, for Interval or Stars ratings and one recommended item. "
+        f"{policy!r} with {actions!r} and slate={slate} is worked out on the CPU"
+    )
 
 
 def _user_by_user(

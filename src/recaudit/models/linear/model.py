@@ -46,12 +46,18 @@ class EASE(Recommender):
     users and items squared in memory; items squared for the weights.
     """
 
+    grows_with = "items"
+
     regularization: float = Field(default=5000.0, gt=0, allow_inf_nan=False)
     """The weight of the squared weights: it grows with the squared ratings. About 5000 suits stars uncentred,
     a tenth of it stars centred, or a log without ratings, where every entry is 1."""
     center: Center = "none"
     """"none": X holds the ratings, 0 where there is none, and scores only rank. "item": X holds ratings minus
     the item's mean, which is added again to the scores, and scores predict ratings."""
+
+    def memory(self, data: Interactions) -> int:
+        """Three matrices of the users or the items, whichever are fewer."""
+        return 8 * 3 * min(data.n_users, data.n_items) ** 2
 
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
@@ -266,6 +272,8 @@ class SLIM(Recommender):
     Ning and Karypis (2011); coordinate descent, one item at a time. Items squared in memory.
     """
 
+    grows_with = "items"
+
     l1: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     """The weight of the absolute weights: higher, fewer weights differ from 0."""
     l2: float = Field(default=100.0, ge=0, allow_inf_nan=False)
@@ -278,6 +286,10 @@ class SLIM(Recommender):
     """Most rounds over the coordinates of one item; a warning says how many items would have needed more."""
     tolerance: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
     """Where to stop: no weight, moved alone, would move by more than this."""
+
+    def memory(self, data: Interactions) -> int:
+        """Two matrices of the items."""
+        return 8 * 2 * data.n_items**2
 
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Solve a lasso for each item. Nothing is drawn: `rng` has no effect."""
