@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from recaudit import folders
+from recaudit.audits.samples import drawn_words
 from recaudit.errors import InputError, did_you_mean
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean, paired_difference
 from recaudit.metrics.metric import Metric
@@ -216,7 +217,8 @@ class Result:
         }
         said |= {name: value for name, value in self.facts.items() if name in said}
         told = ", ".join(f"{name}={value!r:.80}" for name, value in {**said, "rng": self.rng}.items())
-        notes = [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
+        notes = [drawn_words(self.facts["drawn"])] if "drawn" in self.facts else []
+        notes += [f"{name.replace('_', ' ')}: {self.facts[name]}" for name in _TOLD if self.facts.get(name)]
         return [f"{self.kind} ({told})", *(f"  {line}" for line in [*rule_lines(self.settings), *notes])]
 
     def summary(self) -> str:

@@ -23,7 +23,7 @@ from recaudit.audits.reachability.search import SearchActions, SearchFuture, Sea
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, draw_facts, most_people, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -67,7 +67,8 @@ class Reachability(RuleAudit):
     policy: AnyPolicy = Softmax(beta=2.0)
     """How scores become a recommendation."""
     users: Some | None = None
-    """Whose ratings are free: a count, drawn at random and the same for every model, or ids; all by default."""
+    """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
+    said all, or of those whose pairs with the targets would be more than 25 million so many, drawn by history."""
     targets: Some | None = None
     """The items whose probability is asked about: a count or ids; all candidates by default."""
     candidates: Candidates = "unseen"
@@ -113,13 +114,14 @@ class Reachability(RuleAudit):
         """Solve every pair of the users asked about."""
         rng = context.rng
         model, log = audited(subject, self.actions, rng)
-        users = resolve_users(self.users, log, rng)
         method = self.method(model, log, rng, context.device)
+        most = most_people(log.n_items if method.targets is None else len(method.targets))
+        users = resolve_users(self.users, log, rng, most=most)
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
-        facts |= system_facts(model)
+        facts |= system_facts(model) | draw_facts(self.users, users, log)
         size = USERS if context.device == "cpu" else 16 * USERS
         parts = list(context.engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)
