@@ -48,6 +48,8 @@ GENRES = (
     "War",
     "Western",
 )
+ENOUGH = 0.005
+"""The share of ratings that may be lacking in the end: those who draw what they have already draw no more."""
 LIKING = 4.0
 """How many times likelier an item is taken by those who like its first genre."""
 TRAITS = 8
@@ -102,15 +104,15 @@ def activity(draw: np.random.Generator, share: float, n_items: int) -> NDArray[n
 def taken(draw: np.random.Generator, chances: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """(ratings,): user * items + item, ascending: so many different items for each user, by their chances."""
     n_items = len(chances)
-    alone = counts > n_items // ALONE
+    alone, logs = counts > n_items // ALONE, np.log(chances)
     whole = [  # the largest of Gumbel's draws are a sample without replacement
-        user * n_items + np.argpartition(np.log(chances) + draw.gumbel(size=n_items), -counts[user])[-counts[user] :]
+        user * n_items + np.argpartition(logs + draw.gumbel(size=n_items), -counts[user])[-counts[user] :]
         for user in np.flatnonzero(alone)
     ]
     cumulated = np.cumsum(chances) / chances.sum()
     lacking = np.where(alone, 0, counts)
     found = np.empty(0, dtype=np.int64)
-    while lacking.sum() > len(counts) // 100:
+    while lacking.sum() > ENOUGH * counts.sum():
         users = np.repeat(np.arange(len(counts)), lacking)
         items = np.minimum(np.searchsorted(cumulated, draw.random(len(users))), n_items - 1)
         found = np.unique(np.concatenate([found, users * n_items + items]))

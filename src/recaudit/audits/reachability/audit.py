@@ -24,6 +24,7 @@ from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, draw_facts, most_people, resolve_items, resolve_users
+from recaudit.audits.spill import Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -123,8 +124,7 @@ class Reachability(RuleAudit):
         facts |= rule_facts(self, subject, model, log, context)
         facts |= system_facts(model) | draw_facts(self.users, users, log)
         size = USERS if context.device == "cpu" else 16 * USERS
-        parts = list(context.engine.map(method, blocks(users, size), "reachability"))
-        pairs = pl.concat(parts, rechunk=False)
+        pairs = gathered(context.engine.map(method, blocks(users, size), "reachability"))
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
         return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
@@ -149,15 +149,19 @@ class Reachability(RuleAudit):
 reachability = Verb(Reachability, ReachabilityResult)
 
 
-def worked_example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
+def worked_example(method: Method, pairs: Rows) -> pl.DataFrame:
     """The pair that climbs the most places, with its best action; without columns where none climbs.
 
     The larger best chance decides among equals. Chances that differ by rounding alone are equal, so that the same pair
     is taken on every machine. For all pairs the actions would be many times the size of everything else.
     """
-    climbing = pairs.lazy().filter(pl.col("rank_gain") > 0).with_row_index("row")
+    climbing = lazily(pairs).filter(pl.col("rank_gain") > 0).with_row_index("row")
     rounded = pl.col("value").round_sig_figs(9)
-    best = climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False]).head(1).collect()
+    best = (
+        climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False])
+        .head(1)
+        .collect(engine="streaming")
+    )
     if best.is_empty():
         return pl.DataFrame()
     if method.audit.best_actions:
