@@ -6,9 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import recaudit as ra
+from recaudit.audits.folding import audit as folding
+from recaudit.audits.instability import audit as instability
+from recaudit.audits.reachability import audit as reachability
 from recaudit.audits.reachability.audit import Reachability
-from recaudit.audits.samples import draw_facts, drawn_words, most_people, resolve_users, stratified
+from recaudit.audits.samples import Effort, draw_facts, drawn_words, resolve_users, stratified
 from recaudit.data import Interactions
+from recaudit.interventions import NextK
 from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import Bootstrap, aggregate, mean
 
@@ -61,31 +66,55 @@ def test_means_are_unbiased_and_intervals_cover_what_all_come_to(log: Interactio
     assert np.std(found) < 0.85 * np.std(simple)
 
 
-def test_all_are_asked_unless_they_are_too_many(log: Interactions) -> None:
-    everybody = np.arange(USERS)
-    for some, most in ((None, None), (None, USERS), ("all", 10)):
-        np.testing.assert_array_equal(resolve_users(some, log, 0, most=most), everybody)
-    some = resolve_users(None, log, 0, most=10)
-    assert len(some) == 10
-    np.testing.assert_array_equal(some, resolve_users(None, log, 0, most=10))
-    assert not np.array_equal(some, resolve_users(None, log, 1, most=10))
-    assert len(resolve_users(17, log, 0, most=10)) == 17
+def test_all_are_asked_unless_that_costs_too_much(log: Interactions) -> None:
+    everybody, enough, less = np.arange(USERS), Effort(1, USERS, 40), Effort(1, USERS - 1, 40)
+    for some, effort in ((None, None), (None, enough), ("all", less)):
+        np.testing.assert_array_equal(resolve_users(some, log, 0, effort=effort), everybody)
+    some = resolve_users(None, log, 0, effort=less)
+    assert len(some) == 40
+    np.testing.assert_array_equal(some, resolve_users(None, log, 0, effort=less))
+    assert not np.array_equal(some, resolve_users(None, log, 1, effort=less))
+    assert len(resolve_users(17, log, 0, effort=less)) == 17
 
 
-def test_how_many_follows_from_the_pairs() -> None:
-    assert most_people(59_000) == 423
-    assert most_people(10_000_000) == 200
-    assert most_people(10, 1000) == 200
+@pytest.mark.parametrize(
+    ("users", "each", "asked"), [(100, 10, 100), (101, 10, 50), (101, 5, 101), (101, 100, 30), (20, 1000, 20)]
+)
+def test_how_many_follows_from_what_each_costs(users: int, each: int, asked: int) -> None:
+    assert Effort(each, most=1000, drawn=500).people(users) == asked
 
 
 def test_a_result_says_that_people_were_drawn(log: Interactions) -> None:
-    some = resolve_users(None, log, 0, most=10)
+    some = resolve_users(None, log, 0, effort=Effort(1, 1, 40))
     facts = draw_facts(None, some, log)
-    assert facts == {"drawn": {"users": 10, "of": USERS, "by": "history"}}
-    assert drawn_words(facts["drawn"]).startswith("10 of 203 users were asked about")
-    assert draw_facts(10, some, log) == {}
+    assert facts == {"drawn": {"users": 40, "of": USERS, "by": "history"}}
+    assert drawn_words(facts["drawn"]).startswith("40 of 203 users were asked about")
+    assert draw_facts(40, some, log) == {}
     assert draw_facts(None, np.arange(USERS), log) == {}
 
 
 def test_all_is_a_setting() -> None:
     assert Reachability(users="all").users == "all"
+
+
+def test_audits_draw_where_a_log_is_large(log: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ra.models.ALS(factors=2, iterations=2).fit(log)
+    monkeypatch.setattr(reachability, "_MOST_SCORES", 1)
+    monkeypatch.setattr(reachability, "_DRAWN_SCORES", 1)
+    monkeypatch.setattr(instability, "_MOST_ASKED", 40 * USERS)
+    monkeypatch.setattr(folding, "_MOST_PAIRS", 40 * log.n_items)
+    rest = {"samples": 10, "by": ("history",)}
+    reached = ra.reachability(model, actions=NextK(2), refits=0, targets=3, **rest)
+    moved = ra.instability(model, edits=NextK(2), refits=0, **rest)
+    folded = ra.folding(model, **rest)
+    for result, asked in ((reached, 30), (moved, 40), (folded, 40)):
+        assert result.facts["drawn"] == {"users": asked, "of": USERS, "by": "history"}
+        assert len(result.users) == asked
+        assert f"{asked} of 203 users were asked about" in result.summary()
+    assert len(moved.editors) == USERS
+    everybody = ra.reachability(model, actions=NextK(2), refits=0, targets=3, users="all", **rest)
+    assert len(everybody.users) == USERS
+    assert "drawn" not in everybody.facts
+    # The same people for another model.
+    other = ra.reachability(ra.models.ALS(factors=3).fit(log), actions=NextK(2), refits=0, targets=3, **rest)
+    assert other.users["user"].equals(reached.users["user"])

@@ -8,7 +8,8 @@ over them estimate those over all without bias, and every group of users by hist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -17,32 +18,43 @@ from recaudit.arrays import BoolArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
 from recaudit.metrics.groupings import groupings
+from recaudit.metrics.intervals import FEWEST_USERS
 from recaudit.seeding import Keys, derive, uniforms
 
 SomeIds = int | Iterable[object] | None
 """How many to draw at random, the ids themselves, "all", or None where nothing is said: what `Some | None` holds."""
 EVERYBODY = "all"
-MOST_PAIRS = 25_000_000
-"""Pairs of a user and an item that are asked about where nobody says how many: all those of MovieLens 1M."""
-FEWEST_DRAWN = 200
-"""However many pairs that makes: fewer people say too little about others."""
+
+
+@final
+@dataclass(frozen=True)
+class Effort:
+    """What a question costs, so that nobody who says nothing waits for days."""
+
+    each: int
+    """The cost of a person."""
+    most: int
+    """What may be spent on everybody."""
+    drawn: int
+    """What is spent on those who are drawn, where everybody is too much."""
+
+    def people(self, users: int) -> int:
+        """How many of so many users are asked about: never fewer than a finding stands on, if there are so many."""
+        if users * self.each <= self.most:
+            return users
+        return min(users, max(FEWEST_USERS, self.drawn // self.each))
 
 
 def resolve_users(
-    some: SomeIds, data: Interactions, rng: int, label: str = "users", most: int | None = None
+    some: SomeIds, data: Interactions, rng: int, label: str = "users", effort: Effort | None = None
 ) -> IntArray:
     """The positions of these users, ascending; draws under another `label` are of different people.
 
-    Where nothing is said, everybody or, of more than `most`, so many of them, `stratified`.
+    Where nothing is said everybody, or as many as the `effort` allows, `stratified`.
     """
-    if some is None and most is not None and data.n_users > most:
-        return stratified(data, most, rng, label)
+    if some is None and effort is not None and (count := effort.people(data.n_users)) < data.n_users:
+        return stratified(data, count, rng, label)
     return _resolved(some, data.user_keys, data.users_at, rng, label)
-
-
-def most_people(others: int, pairs: int = MOST_PAIRS) -> int:
-    """How many people are asked about where nothing is said, each together with so many others."""
-    return max(FEWEST_DRAWN, pairs // max(1, others))
 
 
 def stratified(data: Interactions, count: int, rng: int, label: str) -> IntArray:

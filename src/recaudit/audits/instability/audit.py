@@ -18,7 +18,7 @@ from recaudit.audits.reachability.search import refuse_many
 from recaudit.audits.recipe import Distribution, Max, Moved, Others, Recipe
 from recaudit.audits.result import Table
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, draw_facts, most_people, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_users
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError, NotSupportedError
@@ -112,7 +112,7 @@ class Instability(RuleAudit):
             raise NotSupportedError("A limit on changes has no solver for one item. Leave out item, or the limit.")
         grouped = user_groupings(log, self.by)
         editors = resolve_users(self.editors, log, rng, "editors")
-        viewers = resolve_users(self.viewers, log, rng, "viewers", most_people(len(editors), _MOST_ASKED))
+        viewers = resolve_users(self.viewers, log, rng, "viewers", Effort(len(editors), _MOST_ASKED, _MOST_ASKED))
         kept = len(viewers) * len(editors) <= _MOST_PAIRS if self.pairs is None else self.pairs
         if self.best_ratings and not kept:
             expected, remedy = "a row a pair to hold them", "Pass pairs=True, or fewer viewers and editors."

@@ -23,7 +23,7 @@ from recaudit.audits.reachability.search import SearchActions, SearchFuture, Sea
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture, check_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, draw_facts, most_people, resolve_items, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_items, resolve_users
 from recaudit.audits.spill import Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
@@ -36,6 +36,9 @@ from recaudit.specification import Count, Number, Some
 
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
+
+_MOST_SCORES, _DRAWN_SCORES = 10**11, 10**10
+"""Users x targets x items, which is what the time goes by: of everybody, and where some are drawn."""
 
 
 @final
@@ -69,7 +72,8 @@ class Reachability(RuleAudit):
     """How scores become a recommendation."""
     users: Some | None = None
     """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
-    said all, or of those whose pairs with the targets would be more than 25 million so many, drawn by history."""
+    said all, as long as users x targets x items are at most 10^11 (MovieLens 1M); of larger logs so many users that
+    they are 10^10, but at least 30, drawn by history: fewer targets leave room for more users."""
     targets: Some | None = None
     """The items whose probability is asked about: a count or ids; all candidates by default."""
     candidates: Candidates = "unseen"
@@ -116,8 +120,9 @@ class Reachability(RuleAudit):
         rng = context.rng
         model, log = audited(subject, self.actions, rng)
         method = self.method(model, log, rng, context.device)
-        most = most_people(log.n_items if method.targets is None else len(method.targets))
-        users = resolve_users(self.users, log, rng, most=most)
+        targets = log.n_items if method.targets is None else len(method.targets)
+        effort = Effort(targets * log.n_items, _MOST_SCORES, _DRAWN_SCORES)
+        users = resolve_users(self.users, log, rng, effort=effort)
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
