@@ -75,6 +75,7 @@ MODELS
 [audits.calibration]
 [audits.folding]
 [audits.reachability]
+targets = 500
 refits = 0
 [audits.instability]
 refits = 0

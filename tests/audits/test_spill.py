@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import polars as pl
@@ -45,6 +46,7 @@ def test_many_rows_are_in_files_in_their_order(tmp_path: Path) -> None:
     assert_frame_equal(pl.concat(parts), whole)
     users = [set(part["user"]) for part in parts]
     assert sum(map(len, users)) == 7  # no block is in two parts
+    assert_frame_equal(pickle.loads(pickle.dumps(rows)), whole)
     rows.write_parquet(tmp_path / "rows.parquet")
     assert_frame_equal(pl.read_parquet(tmp_path / "rows.parquet"), whole)
 

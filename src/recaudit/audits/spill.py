@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import polars as pl
 
@@ -29,6 +29,9 @@ class SpilledRows:
 
     def __len__(self) -> int:
         return int(self.scan().select(pl.len()).collect().item())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pl.concat, (list(self.parts()),)  # another process gets the rows: the files may be gone by then
 
     def add(self, blocks: list[pl.DataFrame]) -> None:
         """Write some blocks after those that are there."""
