@@ -21,6 +21,7 @@ from recaudit.arguments import check_argument
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.audits.recipe.recipe import Recipe
 from recaudit.audits.result import Result, Table
+from recaudit.audits.spill import Rows, gathered
 from recaudit.audits.spread import resolved
 from recaudit.data.interactions import Interactions
 from recaudit.data.lists import may_hold_lists
@@ -31,7 +32,7 @@ from recaudit.metrics.groupings import groupings
 from recaudit.metrics.intervals import MOST_SAMPLES, Bootstrap, Ratio, aggregate, mean
 from recaudit.metrics.metric import Metric
 from recaudit.metrics.tables import people_table, user_table
-from recaudit.metrics.terms import term_table
+from recaudit.metrics.terms import term_parts
 from recaudit.models.base import FittedModel, Recommender
 from recaudit.models.checks import check_device
 from recaudit.registry import AUDITS
@@ -211,7 +212,7 @@ class Audit(Called, ABC):
         summary, groups = aggregate(ratios, self.bootstrap(rng))
         people = people_table(ids, at, slices)
         kept = [ratio for ratio in ratios if ratio.by not in people.columns]
-        return {"summary": summary, "groups": groups, "terms": partial(term_table, kept, ids), "people": people}
+        return {"summary": summary, "groups": groups, "terms": partial(_terms, kept, ids), "people": people}
 
     def of_counts(self, items: pl.DataFrame) -> CountMetrics:
         """Which of its metrics are made of how often each item is shown, and how, by its table of `items`.
@@ -223,6 +224,11 @@ class Audit(Called, ABC):
     def bootstrap(self, rng: int) -> Bootstrap:
         """How the intervals are made."""
         return Bootstrap(self.confidence, self.samples, rng)
+
+
+def _terms(ratios: list[Ratio], ids: pl.Series) -> Rows:
+    """What each user adds to each number: in files, where that is much."""
+    return gathered(term_parts(ratios, ids))
 
 
 _LISTS = "Or hand in lists that were shown: a pandas, polars or pyarrow data frame, or the path of a file."

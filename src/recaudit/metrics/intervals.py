@@ -39,8 +39,10 @@ _MOST_DRAWS = 20_000_000
 
 def _drawn(draw: np.random.Generator, samples: int, n: int) -> NDArray[np.uint16]:
     """(samples, n): how often each of n users is drawn, n times over."""
-    picks = draw.integers(0, n, (samples, n)) + n * np.arange(samples)[:, None]
-    return np.bincount(picks.ravel(), minlength=samples * n).reshape(samples, n).astype(np.uint16)
+    times = np.empty((samples, n), dtype=np.uint16)
+    for row in times:  # one after the other: what is counted stays in the cache
+        row[:] = np.bincount(draw.integers(0, n, n), minlength=n)
+    return times
 
 
 @lru_cache(maxsize=2)

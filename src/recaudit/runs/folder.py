@@ -150,7 +150,7 @@ class Journal:
     def add_step(self, model: str, audit: str, result: Result, seconds: float, device: str = "cpu") -> None:
         """Write the tables of a step, then note it as finished."""
         where = step_folder(model, audit)
-        tables = {f"{where}/{name}.parquet": table.write_parquet for name, table in result.tables.items()}
+        tables = {f"{where}/{name}.parquet": write for name, write in result.writers.items()}
         step = StepRecord(model=model, audit=audit, settings=result.settings, seconds=seconds, device=device)
         self._put(tables, steps=(*self.manifest.steps, step))
 

@@ -23,7 +23,8 @@ from recaudit.audits.reachability.search import SearchActions, SearchFuture, Sea
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture, idle_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
-from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
+from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_items, resolve_users
+from recaudit.audits.spill import Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
 from recaudit.engines.base import blocks
 from recaudit.errors import InputError
@@ -37,6 +38,9 @@ PAIR_BYTES = 135
 """That a pair takes at most: 65 in its table, 35 in the matrices, and as much as a column while they are made."""
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
+
+_MOST_SCORES, _DRAWN_SCORES = 10**11, 10**10
+"""Users x targets x items, which is what the time goes by: of everybody, and where some are drawn."""
 
 
 @final
@@ -69,7 +73,9 @@ class Reachability(RuleAudit):
     policy: AnyPolicy = Softmax(beta=2.0)
     """How scores become a recommendation."""
     users: Some | None = None
-    """Whose ratings are free: a count, drawn at random and the same for every model, or ids; all by default."""
+    """Whose ratings are free: a count, drawn at random and the same for every model, ids, or "all". Where nothing is
+    said all, as long as users x targets x items are at most 10^11 (MovieLens 1M); of larger logs so many users that
+    they are 10^10, but at least 30, drawn by history: fewer targets leave room for more users."""
     targets: Some | None = None
     """The items whose probability is asked about: a count or ids; all candidates by default."""
     candidates: Candidates = "unseen"
@@ -128,16 +134,17 @@ class Reachability(RuleAudit):
         """Solve every pair of the users asked about."""
         rng = context.rng
         model, log = audited(subject, self.actions, rng)
-        users = resolve_users(self.users, log, rng)
         method = self.method(model, log, rng, context.device)
+        targets = log.n_items if method.targets is None else len(method.targets)
+        effort = Effort(targets * log.n_items, _MOST_SCORES, _DRAWN_SCORES)
+        users = resolve_users(self.users, log, rng, effort=effort)
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
-        facts |= system_facts(model)
+        facts |= system_facts(model) | draw_facts(self.users, users, log)
         size = USERS if context.device == "cpu" else 16 * USERS
-        parts = list(context.engine.map(method, blocks(users, size), "reachability"))
-        pairs = pl.concat(parts, rechunk=False)
+        pairs = gathered(context.engine.map(method, blocks(users, size), "reachability"))
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
         return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)
@@ -160,15 +167,19 @@ class Reachability(RuleAudit):
 reachability = Verb(Reachability, ReachabilityResult)
 
 
-def worked_example(method: Method, pairs: pl.DataFrame) -> pl.DataFrame:
+def worked_example(method: Method, pairs: Rows) -> pl.DataFrame:
     """The pair that climbs the most places, with its best action; without columns where none climbs.
 
     The larger best chance decides among equals. Chances that differ by rounding alone are equal, so that the same pair
     is taken on every machine. For all pairs the actions would be many times the size of everything else.
     """
-    climbing = pairs.lazy().filter(pl.col("rank_gain") > 0).with_row_index("row")
+    climbing = lazily(pairs).filter(pl.col("rank_gain") > 0).with_row_index("row")
     rounded = pl.col("value").round_sig_figs(9)
-    best = climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False]).head(1).collect()
+    best = (
+        climbing.sort(pl.col("rank_gain"), rounded, "row", descending=[True, True, False])
+        .head(1)
+        .collect(engine="streaming")
+    )
     if best.is_empty():
         return pl.DataFrame()
     if method.audit.best_actions:
