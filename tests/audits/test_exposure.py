@@ -31,7 +31,7 @@ def test_gini_known_answers(counts: list[float], expected: float) -> None:
 @pytest.mark.parametrize("unit", [1.0, 0.5, 2.0**21])
 def test_ranks_are_those_of_scipy(unit: float) -> None:
     """Whole numbers are ranked by counting them, others by sorting."""
-    counts = unit * np.random.default_rng(0).poisson(2.0, (3, 400))
+    counts = unit * np.random.default_rng(0).poisson(2.0, (3, 400)).astype(np.float64)
     expected = stats.rankdata(counts, axis=1) - 200.5
     np.testing.assert_array_equal(_centred_ranks(counts), expected)
     np.testing.assert_array_equal(_centred_ranks(np.asfortranarray(counts)), expected)

@@ -82,8 +82,8 @@ class Accuracy(ListAudit):
         parts: list[tuple[IntArray, FloatArray, IntArray]] = []
         failed: dict[int, str] = {}
         known: Ranked | None = None
-        for *part, failures, ranked in context.engine.map(work, pieces, "accuracy"):
-            parts.append(part)
+        for at, told, shown, failures, ranked in context.engine.map(work, pieces, "accuracy"):
+            parts.append((at, told, shown))
             failed |= failures
             known = ranked if known is None or ranked is None else known.joined(ranked)
         rank, predicted, lists = map(np.concatenate, zip(*parts, strict=True))

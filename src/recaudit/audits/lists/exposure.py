@@ -115,7 +115,7 @@ def _gini(ranks: FloatArray, counts: FloatArray) -> FloatArray:
 
 def _summed(left: FloatArray, right: FloatArray) -> FloatArray:
     """(rows,): the sum of products of (rows, items)."""
-    return np.einsum("ri,ri->r", left, right)
+    return np.asarray(np.einsum("ri,ri->r", left, right))
 
 
 def _centred_ranks(counts: FloatArray) -> FloatArray:
