@@ -15,14 +15,24 @@ from torch import Tensor
 from recaudit import models
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
+from recaudit.engines.base import BLOCK
 from recaudit.errors import NotSupportedError
 from recaudit.models.checks import check_action_rows
+from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import ReplayedRollOut, RollOut
 from recaudit.specification import Specification
 
 NO_LIST = -2
 """In place of an item, in every place of a list: nobody knows what the user is shown. An empty list is known."""
+_SCORES = 1 << 22
+"""Scores that are held together, 32 MiB: beyond it the system clears memory anew for every block, which takes longer
+than filling it."""
+
+
+def users_together(n_items: int) -> int:
+    """How many users are scored together, when each has a score of every item: by the size of the catalogue alone."""
+    return max(1, min(BLOCK, _SCORES // max(1, n_items)))
 
 
 class Recommender(Specification, ABC):
@@ -85,6 +95,13 @@ class FittedModel(ABC):
     def scores(self, users: IntArray) -> Tensor:
         """(len(users), items), double precision: the score of every item, seen ones too."""
 
+    def score_vectors(self) -> ScoreVectors | None:
+        """The vectors whose products the scores are, where every item may be shown; None where there are none such.
+
+        Lists of the highest scores are then made without holding everybody's scores of everything.
+        """
+        return None
+
     def may_show(self, scores: Tensor) -> Tensor:
         """(users, items): whether an item of these `scores` (users, items) is ever shown; here every item is."""
         return torch.ones_like(scores, dtype=torch.bool)
@@ -106,11 +123,12 @@ class FittedModel(ABC):
         out = np.empty(len(users))
         distinct, row = np.unique(users, return_inverse=True)
         order = np.argsort(row, kind="stable")
-        ends = np.searchsorted(row[order], np.arange(0, len(distinct) + 256, 256))
+        size = users_together(self.data.n_items)
+        ends = np.searchsorted(row[order], np.arange(0, len(distinct) + size, size))
         for block, (start, end) in enumerate(pairwise(ends)):
             pairs = order[start:end]
-            scores = self.scores(distinct[block * 256 : (block + 1) * 256])
-            out[pairs] = scores[torch.from_numpy(row[pairs] - block * 256), torch.from_numpy(items[pairs])].numpy()
+            scores = self.scores(distinct[block * size : (block + 1) * size])
+            out[pairs] = scores[torch.from_numpy(row[pairs] - block * size), torch.from_numpy(items[pairs])].numpy()
         return out
 
     def with_recommender(self, recommender: Recommender | None) -> Self:

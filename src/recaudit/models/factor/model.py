@@ -17,6 +17,7 @@ from recaudit.errors import InputError
 from recaudit.models.base import FittedModel, Recommender, check_own_edits, makers
 from recaudit.models.checks import check_action_rows, check_actions, check_own_model
 from recaudit.models.factor.least_squares import solve_items
+from recaudit.models.products import ScoreVectors
 from recaudit.models.response import AffineResponse, AffineResponses, EditedItems, Response
 from recaudit.models.rollouts import AlsRollOut, Ridge, RollOut, SgdRollOut, UserVector
 from recaudit.models.rows import SparseRows
@@ -68,6 +69,13 @@ class FactorVectors(FittedModel):
         products = product(self.user_factors[users], self.item_factors)
         level = torch.from_numpy(self.mean + self.user_bias[users])
         return products + level[:, None] + torch.from_numpy(self.item_bias)
+
+    def score_vectors(self) -> ScoreVectors | None:
+        """See `FittedModel`; None for a kind of model that scores in a way of its own, or does not show every item."""
+        own, kind = FactorVectors, type(self)
+        if kind.scores is not own.scores or kind.may_show is not own.may_show:
+            return None
+        return ScoreVectors(self.user_factors, self.item_factors, self.mean + self.user_bias, self.item_bias)
 
     def pair_scores(self, users: IntArray, items: IntArray) -> FloatArray:
         """See `FittedModel`; pair by pair, without everybody's scores of everything."""
