@@ -25,7 +25,8 @@ from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
 from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, resolve_items, resolve_users
 from recaudit.data.interactions import Interactions
-from recaudit.engines.base import blocks
+from recaudit.engines import Serial
+from recaudit.engines.base import blocks, with_workers
 from recaudit.errors import InputError
 from recaudit.interventions import AnyActions, Future, NextK, Past
 from recaudit.models.base import FittedModel, check_response
@@ -35,6 +36,12 @@ from recaudit.specification import Count, Number, Some
 
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
+
+
+_DEVICE_USERS = 256
+"""On an accelerator: millions of pairs, which keep it busy."""
+_DEVICE_THREADS = 4
+"""While one block is solved there, others are made ready for it, or made into rows."""
 
 
 @final
@@ -120,8 +127,10 @@ class Reachability(RuleAudit):
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
         facts |= system_facts(model)
-        size = USERS if context.device == "cpu" else 16 * USERS
-        parts = list(context.engine.map(method, blocks(users, size), "reachability"))
+        size, engine = USERS, context.engine
+        if context.device != "cpu":
+            size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
+        parts = list(engine.map(method, blocks(users, size), "reachability"))
         pairs = pl.concat(parts, rechunk=False)
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)

@@ -21,7 +21,7 @@ from recaudit.models.checks import check_device as check_present
 from recaudit.models.response import AffineResponses
 from recaudit.models.rollouts import RollOut
 from recaudit.policies import EpsilonGreedy, Policy, Power, Softmax, Top1
-from recaudit.ranking import rank_of
+from recaudit.ranking import affine_rank_of, rank_of
 from recaudit.seeding import derive
 from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
@@ -42,11 +42,11 @@ class SolveActions(Method):
         """See `Method`."""
         audit, model = self.audit, self.model
         items, candidates, solvable = self.action_pairs(users)
-        response = model.own_responses(users, items)
+        response = model.own_responses(users, items, self.device)
         limited = users if self.actions.changes is not None else users[:0]
         question = Question(
             response.slope,
-            response.intercept.masked_fill(torch.from_numpy(~candidates), -torch.inf),
+            response.intercept.masked_fill(torch.from_numpy(~candidates).to(self.device), -torch.inf),
             torch.from_numpy(solvable),
             self.ratings,
             self.actions.changes,
@@ -57,7 +57,7 @@ class SolveActions(Method):
         )
         answer = best_response(audit.policy, question)
         before, rank = self._baseline_scores(users, items, response), _ranks_after(question, answer)
-        acted = np.repeat(items, solvable.sum(axis=1), axis=0)
+        acted = np.repeat(items, solvable.sum(axis=1), axis=0) if audit.best_actions else items[:0]
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
@@ -65,18 +65,23 @@ class SolveActions(Method):
             return self.model.scores(users)
         given = self.ratings_before(self.model, users, items)
         assert given is not None
-        return torch.einsum("uik,uk->ui", response.slope, aligned(given)) + response.intercept
+        slope, intercept = (part.cpu() for part in response)
+        return torch.einsum("uik,uk->ui", slope, aligned(given)) + intercept
 
 
 def _ranks_after(question: Question, answer: Solution) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
-    found, start = [np.zeros(0, dtype=np.int64)], 0
-    for user in range(len(question.slope)):
-        slope, intercept, own = question.of_user(user)
-        points = answer.actions[start : start + len(own)]
-        start += len(own)
-        found.append(ranks_at(partial(torch.addmm, intercept, mat2=slope.T.contiguous()), points, own))
-    return np.concatenate(found)
+    ends = question.targets.sum(dim=1).cumsum(0).tolist()
+    starts = [0, *ends[:-1]]
+
+    def of_user(user: int) -> IntArray:
+        points = aligned(answer.actions[starts[user] : ends[user]]).to(question.device)
+        slope, intercept, own = (part.to(question.device) for part in question.of_user(user))
+        return affine_rank_of(slope, intercept, points, own).cpu().numpy()
+
+    users = [user for user in range(len(ends)) if ends[user] > starts[user]]
+    found = run_on_cores(of_user, users, None if question.device == "cpu" else 1)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
 
 @final
@@ -97,7 +102,7 @@ class Question:
     def of_user(self, user: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Slope (candidates, actions) and intercept (candidates,) of a user's candidates, and the targets' places."""
         candidates = torch.isfinite(self.intercept[user]).nonzero()[:, 0]
-        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0])
+        places = torch.searchsorted(candidates, self.targets[user].nonzero()[:, 0].to(candidates.device))
         return self.slope[user, candidates], self.intercept[user, candidates], places
 
 
@@ -165,7 +170,7 @@ def _user_by_user(
 
 def _softmax_stars(beta: float, question: Question, user: int) -> Solution:
     assert isinstance(question.ratings, Stars)
-    slope, intercept, targets = question.of_user(user)
+    slope, intercept, targets = (part.cpu() for part in question.of_user(user))
     values = question.ratings.values
     # A rating that moves no score (fills up for a user with fewer actions) would only multiply the choices.
     moving = (slope != 0).any(dim=0).numpy()
