@@ -26,9 +26,14 @@ from recaudit.seeding import derive
 from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.search import Box
+from recaudit.solvers.softmax.logsumexp import Ragged
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.status import Status
+from recaudit.ties import TIE
+
+_SCORES_ON_DEVICE = 1 << 28
+"""How many are compared together on an accelerator."""
 
 
 @final
@@ -71,17 +76,48 @@ class SolveActions(Method):
 
 def _ranks_after(question: Question, answer: Solution) -> IntArray:
     """(pairs,): the target's rank among the candidates at its own best action."""
-    ends = question.targets.sum(dim=1).cumsum(0).tolist()
+    counts = question.targets.sum(dim=1)
+    ends = counts.cumsum(0).tolist()
     starts = [0, *ends[:-1]]
+    if question.slope.device.type != "cpu":
+        return _ranks_on_device(question, aligned(answer.actions).to(question.device), starts, ends)
 
     def of_user(user: int) -> IntArray:
-        points = aligned(answer.actions[starts[user] : ends[user]]).to(question.device)
-        slope, intercept, own = (part.to(question.device) for part in question.of_user(user))
-        return affine_rank_of(slope, intercept, points, own).cpu().numpy()
+        points = aligned(answer.actions[starts[user] : ends[user]])
+        slope, intercept, own = question.of_user(user)
+        return affine_rank_of(slope, intercept, points, own)
 
-    users = [user for user in range(len(ends)) if ends[user] > starts[user]]
-    found = run_on_cores(of_user, users, None if question.device == "cpu" else 1)
+    found = run_on_cores(of_user, counts.nonzero()[:, 0].tolist())
     return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
+
+def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int], ends: list[int]) -> IntArray:
+    """The same where the scores are, some users at a time; ties, which are rare, are left to `rank_of`."""
+    slope, intercept = question.slope, question.intercept
+    owner, item = question.targets.to(slope.device).nonzero().unbind(dim=1)
+    users, items, _ = slope.shape
+    farthest = max(abs(question.ratings.low), abs(question.ratings.high))
+    sizes = intercept.masked_fill(intercept.isinf(), 0.0).abs() + farthest * slope.abs().sum(dim=2)
+    gap = 2 * TIE * sizes.amax(dim=1)[:, None, None]
+    rank, tied = torch.empty_like(item), torch.empty_like(item, dtype=torch.bool)
+    height = max(1, _SCORES_ON_DEVICE // (items * items))
+    for first in range(0, users, height):
+        block = slice(first, min(first + height, users))
+        pairs = slice(starts[block.start], ends[block.stop - 1])
+        if pairs.start == pairs.stop:
+            continue
+        rows = Ragged(owner[pairs] - first, block.stop - first)
+        scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
+        own = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2))
+        above = (scores > own + gap[block]).sum(dim=2) + 1
+        rank[pairs], tied[pairs] = rows.unpad(above), rows.unpad((scores >= own - gap[block]).sum(dim=2) > above)
+    found = rank.cpu().numpy()
+    for pair in tied.nonzero()[:, 0].tolist():
+        at = intercept[owner[pair]] + slope[owner[pair]] @ points[pair]
+        among = torch.isfinite(at).nonzero()[:, 0]
+        place = torch.searchsorted(among, item[pair : pair + 1])
+        found[pair] = rank_of(at[among].cpu()[None], place.cpu())[0]
+    return found
 
 
 @final

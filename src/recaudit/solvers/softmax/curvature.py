@@ -25,9 +25,12 @@ from __future__ import annotations
 import math
 from typing import final
 
+import numba
+import numpy as np
 import torch
 from torch import Tensor
 
+from recaudit.arrays import FloatArray
 from recaudit.solvers.softmax.box_qp import minimize_box_quadratics
 
 # D, and psi there.
@@ -67,11 +70,7 @@ class Curvature:
         white, wide = self._white[owner], self._wide[owner]
         turned = white.mT @ hessian @ white
         turned.diagonal(dim1=1, dim2=2).add_(~wide)
-        factor, failed = torch.linalg.cholesky_ex(turned)
-        unit = torch.eye(hessian.shape[1], dtype=hessian.dtype, device=hessian.device)
-        inverse = torch.linalg.solve_triangular(factor, unit.expand_as(factor), upper=False)
-        total = self._radius[owner].square() * inverse.square().sum(dim=(1, 2))
-        return torch.where((failed == 0) & torch.isfinite(total), total, torch.inf)
+        return self._radius[owner].square() * _inverse_trace(turned)
 
     def gap(
         self,
@@ -97,3 +96,44 @@ class Curvature:
         depth = (slope * found + slope.abs()).sum(dim=1) - (step * (residual + change / 2)).sum(dim=1)
         least = kept * self._room[owner].clamp(min=0.0).square() / stretch
         return torch.where(4 * depth < least, depth, torch.inf)
+
+
+def _inverse_trace(matrices: Tensor) -> Tensor:
+    """(rows,): the trace of the inverse of each of `matrices` (rows, K, K); infinite where one is not positive."""
+    if matrices.device.type == "cpu":
+        trace = matrices.new_empty(len(matrices))
+        _inverse_traces(matrices.contiguous().numpy(), trace.numpy())
+        return trace
+    factor, failed = torch.linalg.cholesky_ex(matrices)
+    unit = torch.eye(matrices.shape[1], dtype=matrices.dtype, device=matrices.device)
+    inverse = torch.linalg.solve_triangular(factor, unit.expand_as(factor), upper=False)
+    trace = inverse.square().sum(dim=(1, 2))
+    return torch.where((failed == 0) & torch.isfinite(trace), trace, torch.inf)
+
+
+@numba.njit(nogil=True, cache=True)
+def _inverse_traces(matrices: FloatArray, out: FloatArray) -> None:
+    """By a Cholesky factor L: the sum of the squares of its inverse."""
+    rows, size = len(matrices), matrices.shape[1]
+    factor, column = np.zeros((size, size)), np.empty(size)
+    for row in range(rows):
+        A, total = matrices[row], 0.0
+        for i in range(size):
+            for j in range(i + 1):
+                entry = A[i, j]
+                for m in range(j):
+                    entry -= factor[i, m] * factor[j, m]
+                if i > j:
+                    factor[i, j] = entry * factor[j, j]
+                elif entry > 0.0:
+                    factor[i, i] = 1.0 / math.sqrt(entry)  # one over the pivot
+                else:
+                    total, factor[i, i] = np.inf, 0.0
+        for k in range(size):
+            for i in range(k, size):
+                entry = 1.0 if i == k else 0.0
+                for m in range(k, i):
+                    entry -= factor[i, m] * column[m]
+                column[i] = entry * factor[i, i]
+                total += column[i] * column[i]
+        out[row] = total

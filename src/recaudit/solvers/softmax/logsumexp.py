@@ -28,13 +28,9 @@ from recaudit.solvers.softmax.moments import first_moments
 
 # Below this spread of g over the box, exp(S u + t - g(0)) neither overflows nor loses the sum to underflow.
 _SAFE_SPREAD = 500.0
-# Below this one, single precision holds it too.
-_SINGLE_SPREAD = 60.0
 # How many weights a CPU holds at once: 3 MB, which the cache of a core or two keeps.
 _CPU_BLOCK = 400_000
 _DOUBLE = 8
-# In units of the rounding of the second moments, what is added to a Hessian.
-_RIDGE = 16.0
 # An item that is this far below another one on the whole box adds nothing to a sum: exp(-50) is 2e-22.
 _FAR_BELOW = 50.0
 
@@ -127,7 +123,6 @@ class LogSumExp:
         self._mean = torch.bmm(torch.softmax(self.offsets, dim=1).unsqueeze(1), slopes).squeeze(1)  # the gradient at 0
         self._largest = slopes.abs().amax(dim=1)
         self._products: Tensor | None = None
-        self._single_products: Tensor | None = None
         pairs = torch.triu_indices(self.actions, self.actions, device=slopes.device)
         self._pair_rows, self._pair_columns = pairs[0], pairs[1]
         position = torch.empty(self.actions, self.actions, dtype=torch.long, device=slopes.device)
@@ -148,62 +143,51 @@ class LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
         return LogSumExp(Scaled(*(part * factor for part in self._scores)), self._work_bytes)
 
-    def evaluate(
-        self, points: Tensor, owner: Tensor | None = None, *, hessian: bool, single: bool = False
-    ) -> Evaluation:
+    def evaluate(self, points: Tensor, owner: Tensor | None = None, *, hessian: bool) -> Evaluation:
         """g, its gradient and, on request, its Hessian at `points` (rows, K) of the problems `owner` (rows,), or the
-        first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each.
-        With `single` the Hessian may be of single precision: enough to steer by, at half the time."""
+        first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
         if owner is None:
             owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
-        single = single and self.problems == 1 and self.spread <= _SINGLE_SPREAD
-        if points.device.type == "cpu" and self.spread <= _SAFE_SPREAD and (single or not hessian):
-            moments, second = self._in_one_pass(points, owner, hessian)
-            peak, precision = 0.0, torch.finfo(torch.float32).eps
-        else:
-            moments, second, peak = self._in_passes(points, owner, hessian)
-            precision = torch.finfo(torch.float64).eps
+        one_pass = points.device.type == "cpu" and self.spread <= _SAFE_SPREAD and not (hessian and self.problems > 1)
+        how = self._in_one_pass if one_pass else self._in_passes
+        moments, second, peak = how(points, owner, hessian)
         total = moments[:, :1]
         gradient, value = moments[:, 1:] / total, total[:, 0].log() + peak
         if not hessian:
             none = gradient[:0]
             return Evaluation(value, gradient, none[:, :, None].expand(-1, -1, self.actions), none)
         raw = (second / total).index_select(1, self._pair_position).view(-1, self.actions, self.actions)
-        diagonal, off_mean = raw.diagonal(dim1=1, dim2=2).clone(), gradient - self._mean[owner]
-        raw.addcmul_(off_mean[:, :, None], off_mean[:, None, :], value=-1)
-        # What rounding makes of a direction without curvature should not turn down: on the whole it is a few units.
-        ridge = _RIDGE * precision * diagonal
-        raw.diagonal(dim1=1, dim2=2).add_(ridge)
-        return Evaluation(value, gradient, raw, self._doubt(diagonal, owner, precision) + ridge)
+        doubt, off_mean = self._doubt(raw.diagonal(dim1=1, dim2=2), owner), gradient - self._mean[owner]
+        return Evaluation(value, gradient, raw.addcmul_(off_mean[:, :, None], off_mean[:, None, :], value=-1), doubt)
 
-    def _doubt(self, moments: Tensor, owner: Tensor, precision: float) -> Tensor:
+    def _doubt(self, moments: Tensor, owner: Tensor) -> Tensor:
         """(rows, K): by how much rounding moves a Hessian at most, as a diagonal matrix. An entry (k, l) is a sum of
-        N products in the given precision, off by N u sqrt(m_k m_l) with the second `moments` m (rows, K); the scores'
-        rounding moves all weights; and the gradients that are subtracted are off by 2 N u max |S_jk|."""
-        unit, terms = torch.finfo(torch.float64).eps, self.actions * (self.items + self.actions + 16)
-        part = precision * terms + 8 * self.rounding[owner, None]
-        return moments * part + 4 * unit * terms * self._largest[owner].square()
+        N products, off by N u sqrt(m_k m_l) with the second `moments` m (rows, K); the rounding of the scores moves all
+        weights; and the gradients that are subtracted are off by 2 N u max_j |S_jk|."""
+        terms = torch.finfo(moments.dtype).eps * self.actions * (self.items + self.actions + 16)
+        return moments * (terms + 8 * self.rounding[owner, None]) + 4 * terms * self._largest[owner].square()
 
-    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor]:
-        """(rows, 1 + K) and (rows, K (K + 1) / 2): the moments on a CPU, the second ones in single precision."""
-        given = (self._first[:, 1:].numpy(), self._finite_offsets.numpy(), points.contiguous().numpy(), owner.numpy())
-        moments = points.new_empty(len(points), 1 + self.actions)
-        second = points.new_empty(len(points) if hessian else 0, len(self._pair_rows))
-        weights = torch.empty(min(len(second), self._rows_at_once), self.items, dtype=torch.float32)
+    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, float]:
+        """On a CPU, the first moments (rows, 1 + K), the second ones (rows, K (K + 1) / 2) of a single problem, and the
+        exponent that was taken out of them: none."""
+        moments, second = points.new_empty(len(points), 1 + self.actions), points.new_empty(0)
+        slopes, offsets, at, of = (
+            part.numpy() for part in (self._first[:, 1:], self._finite_offsets, points.contiguous(), owner)
+        )
         if not hessian:
-            first_moments(*given, moments.numpy(), weights.numpy())
-            return moments, second
-        if self._single_products is None:
-            self._single_products = self._pairwise(slice(None))[0].T.float()
-        for start in range(0, len(points), self._rows_at_once):
-            part = slice(start, min(start + self._rows_at_once, len(points)))
+            first_moments(slopes, offsets, at, of, moments.numpy(), second.view(0, self.items).numpy())
+            return moments, second, 0.0
+        second, height = points.new_empty(len(points), len(self._pair_rows)), self._rows_at_once
+        weights = self._buffer[: height * self.items].view(height, self.items)
+        for start in range(0, len(points), height):
+            part = slice(start, min(start + height, len(points)))
             some = weights[: part.stop - start]
-            first_moments(*given[:2], given[2][part], given[3][part], moments[part].numpy(), some.numpy())
-            second[part] = some @ self._single_products
-        return moments, second
+            first_moments(slopes, offsets, at[part], of[part], moments[part].numpy(), some.numpy())
+            second[part] = self._second_moments(some.T[None])[0].T
+        return moments, second, 0.0
 
     def _in_passes(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """As `_in_one_pass`, on any device, whatever the spread, in double precision; less the exponent (rows,)."""
+        """As `_in_one_pass`, on any device, for any number of problems and any spread."""
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
         first = block.new_empty(self.problems, 1 + self.actions, rows.width)

@@ -14,7 +14,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from recaudit.arrays import FloatArray, IntArray
 
@@ -75,7 +74,7 @@ def first_moments(
     points: FloatArray,
     owner: IntArray,
     out: FloatArray,
-    weights: NDArray[np.float32],
+    weights: FloatArray,
 ) -> None:
     """out (rows, 1 + K): the sums over items j of w_j and of w_j S_j, w_j = exp(S_j.u + t_j).
 

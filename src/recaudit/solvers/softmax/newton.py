@@ -26,7 +26,7 @@ from recaudit.solvers.softmax.logsumexp import Evaluation, LogSumExp, Ragged
 _WAVES = (64, 512)
 _GOLDEN = 0.6180339887498949
 # s^T H s of a step after which the old Hessian, corrected by the secant, no longer serves.
-_LONG_STEP = 0.03
+_LONG_STEP = 0.1
 # A step that leaves more than this part of the gap calls for a new Hessian.
 _STALLED = 0.2
 # Above this spread of g the problem is first solved, roughly, with every score multiplied by `_COOLING`.
@@ -34,6 +34,10 @@ _WIDE_SPREAD = 300.0
 _COOLING, _COOLINGS = 0.25, 12
 _COOLED_TOL = 0.1
 _COOLED_ROUNDS = 40
+# By how much each known point counts as worse than the one before it.
+_LATER = 1e-11
+# How well a step is solved for, beside what is asked: so well that it is the same step on every machine.
+_INNER = 1e-4
 # The curvature's bound is tried where the model expects at most this many times the gap that is asked for.
 _HOPE = 2.0
 # Levenberg-Marquardt: the first damping after a rejected step, how it grows and falls, when it is dropped.
@@ -71,8 +75,7 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, roun
     missed = (found.gap > tol).nonzero().squeeze(1)
     if len(missed):
         # A borrowed start can lead into a corner that damping does not leave; the centre of the box leads elsewhere.
-        # So can a Hessian of single precision.
-        again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None, single=False)
+        again = _minimize_from(family, slopes[missed], owner[missed], tol[missed], rounds, None)
         found.evaluations[missed] += again.evaluations
         better = again.gap < found.gap[missed]
         for name in ("points", "value", "gap"):
@@ -81,17 +84,9 @@ def minimize(family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, roun
 
 
 def _minimize_from(
-    family: LogSumExp,
-    slopes: Tensor,
-    owner: Tensor,
-    tol: Tensor,
-    rounds: int,
-    warm: Tensor | None,
-    *,
-    single: bool = True,
+    family: LogSumExp, slopes: Tensor, owner: Tensor, tol: Tensor, rounds: int, warm: Tensor | None
 ) -> BoxMinima:
-    """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better;
-    `single`: whether Hessians may be of single precision."""
+    """As `minimize`, from the points `warm` (rows, K) or known points of the same problem, whichever is better."""
     rows = len(slopes)
     found = BoxMinima(torch.empty_like(slopes), slopes.new_empty(rows), slopes.new_empty(rows), torch.zeros_like(owner))
     each, centre = torch.arange(family.problems, device=owner.device), slopes.new_zeros(family.problems, family.actions)
@@ -105,13 +100,14 @@ def _minimize_from(
         targets = _OpenTargets.starting(wave, slopes[wave], tol[wave], pool, nearest)
         if warm is not None:
             targets.try_points(family, warm[wave])
+        targets = targets.without_done(found, solved)
         for _ in range(rounds):
-            targets = targets.without_done(found, solved)
-            targets.aim(family)
-            targets = targets.without_done(found, solved)
+            if len(targets.row):
+                targets.aim(family)
+                targets = targets.without_done(found, solved)
             if not len(targets.row):
                 break
-            targets.step(family, single)
+            targets.step(family)
         _record(found, targets)
     return found
 
@@ -129,16 +125,16 @@ class _Pool(NamedTuple):
     stretch: Tensor
 
     def joined(self, solved: list[_OpenTargets]) -> _Pool:
-        """With the points that were computed for these targets; those taken from the pool are in it already."""
-        parts = (self, *(targets.take((targets.evaluations > 0).nonzero().squeeze(1)) for targets in solved))
-        columns = [torch.cat([getattr(part, name) for part in parts]) for name in self._fields]
+        """With the points that were computed for these targets."""
+        columns = [torch.cat([getattr(part, name) for part in (self, *solved)]) for name in self._fields]
         order = columns[0].argsort(stable=True)
         return _Pool(*(column[order] for column in columns))
 
     def best_for(self, slopes: Tensor, owner: Tensor, family: LogSumExp) -> Tensor:
         """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`."""
         known, rows = Ragged(self.owner, family.problems), Ragged(owner, family.problems)
-        value, points = known.pad(self.value, torch.inf).unsqueeze(1), known.pad(self.u)
+        # Several targets end in the same corner, with Hessians of their own: the first goes first, not what rounding says.
+        value, points = known.pad(self.value + _LATER * known.slot, torch.inf).unsqueeze(1), known.pad(self.u)
         wanted = rows.pad(slopes)
         best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
         height = max(1, family.block // (family.problems * known.width))
@@ -198,18 +194,19 @@ class _OpenTargets:
         return _OpenTargets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
 
     def without_done(self, found: BoxMinima, solved: list[_OpenTargets]) -> _OpenTargets:
-        """Those that are not done; what is known of the others is kept in `found` and `solved`."""
+        """Those that are not done. The others are recorded in `found`, and points that were computed for them kept in
+        `solved`."""
         done = self.gap <= self.tol
         places = done.nonzero().squeeze(1)
         if not len(places):
             return self
-        solved.append(self.take(places))
-        _record(found, solved[-1])
+        _record(found, self, places)
+        solved.append(self.take((done & (self.evaluations > 0)).nonzero().squeeze(1)))
         return self.take((~done).nonzero().squeeze(1))
 
     def try_points(self, family: LogSumExp, points: Tensor) -> None:
         """Move to `points` (rows, K) where they are better."""
-        known, objective, _ = self._evaluate(family, points, torch.ones_like(self.stalled), single=False)
+        known, objective, _ = self._evaluate(family, points, torch.ones_like(self.stalled))
         better = objective < self.objective
         self._move(better, points, known, objective)
         self._renew(family, better.nonzero().squeeze(1), better, points, known)
@@ -218,25 +215,24 @@ class _OpenTargets:
         """Where a damped Newton step leads; where it promises next to nothing, what the curvature says of that."""
         residual = self.gradient - self.slopes
         damping = ridge(self.damping, self.hessian, self.gradient, residual)
-        inner_tol = 0.01 * torch.maximum(self.gap * 0.01, self.tol)
-        self.aimed = minimize_box_quadratics(self.hessian, residual, self.u, damping, inner_tol)
+        self.aimed = minimize_box_quadratics(self.hessian, residual, self.u, damping, _INNER * self.tol)
         step = self.aimed - self.u
         product = torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)
         promised = -(step * (residual + product / 2)).sum(dim=1)
-        near = (promised <= _HOPE * self.tol).nonzero().squeeze(1)
+        near = ((promised <= _HOPE * self.tol) & (self.gap > self.tol)).nonzero().squeeze(1)
         if len(near):
             some = (part.index_select(0, near) for part in (self.owner, self.u, residual, self.anchor, self.curvature))
             gap = family.curvature.gap(*some, self.stretch[near], self.tol[near])
             self.floor[near] = torch.maximum(self.floor[near], self.objective[near] - gap)
 
-    def step(self, family: LogSumExp, single: bool) -> None:
+    def step(self, family: LogSumExp) -> None:
         """One damped Newton step of every target: kept where the objective falls as the model says."""
         residual, open_gap, points = self.gradient - self.slopes, self.gap, self.aimed
         step = points - self.u
         product = torch.bmm(self.hessian, step.unsqueeze(2)).squeeze(2)
         length = (step * product).sum(dim=1)
         renew = (length > _LONG_STEP) | (self.damping > 0) | self.stalled
-        known, objective, gap = self._evaluate(family, points, renew, single)
+        known, objective, gap = self._evaluate(family, points, renew)
 
         predicted = -(step * residual).sum(dim=1) - length / 2
         fall = self.objective - objective
@@ -251,9 +247,7 @@ class _OpenTargets:
         self._renew(family, (accepted & renew).nonzero().squeeze(1), accepted[renew], points, known)
         self._update_hessian(accepted & ~renew & (self.gap > self.tol), change, step, product, length)
 
-    def _evaluate(
-        self, family: LogSumExp, points: Tensor, renew: Tensor, single: bool
-    ) -> tuple[Evaluation, Tensor, Tensor]:
+    def _evaluate(self, family: LogSumExp, points: Tensor, renew: Tensor) -> tuple[Evaluation, Tensor, Tensor]:
         """g and its gradient at `points` (rows, K), the Hessian of those rows that `renew` (rows,) names, the objective
         there and its gap; what they say of the minimum is kept."""
         self.evaluations += 1
@@ -262,7 +256,7 @@ class _OpenTargets:
         for chosen, whole in ((~renew, False), (renew, True)):
             rows = chosen.nonzero().squeeze(1)
             if len(rows):
-                known = family.evaluate(points[rows], self.owner[rows], hessian=whole, single=single)
+                known = family.evaluate(points[rows], self.owner[rows], hessian=whole)
                 value[rows], gradient[rows], hessian, doubt = known
         objective, gap = value - (self.slopes * points).sum(dim=1), _gap(gradient - self.slopes, points)
         self.floor = torch.maximum(self.floor, objective - gap)
@@ -315,9 +309,10 @@ def next_damping(damping: Tensor, accepted: Tensor, ratio: Tensor) -> Tensor:
     return torch.where(accepted, kept, (damping * _GROWTH).clamp(min=_FIRST_DAMPING))
 
 
-def _record(found: BoxMinima, targets: _OpenTargets) -> None:
+def _record(found: BoxMinima, targets: _OpenTargets, places: Tensor | slice = slice(None)) -> None:
+    rows = targets.row[places]
     for known, new in zip(found, (targets.u, targets.objective, targets.gap, targets.evaluations), strict=True):
-        known[targets.row] = new
+        known[rows] = new[places]
 
 
 def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:
