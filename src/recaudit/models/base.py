@@ -148,11 +148,11 @@ class FittedModel(ABC):
         """How the viewer's scores of all items move when the editor rates `items` (positions) anew."""
         raise no_response(self)
 
-    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
+    def own_responses(self, users: IntArray, items: IntArray, device: str = "cpu") -> AffineResponses:
         """How each user's scores move when they rate their own row of `items` (users, actions) anew.
 
         -1 in a row fills up for users with fewer actions. The same numbers as `respond(user, user, ...)`; a model
-        may answer for many users at once.
+        may answer for many users at once, and on the `device` where its answer goes.
         """
         check_affine(self)
         items = check_action_rows(items, self.data.n_items)
@@ -164,7 +164,7 @@ class FittedModel(ABC):
             assert isinstance(response, AffineResponse)
             slope[row][:, torch.from_numpy(acted)] = response.slope
             intercept[row] = response.intercept
-        return AffineResponses(slope, intercept)
+        return AffineResponses(slope.to(device), intercept.to(device))
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
         """The user's scores after rating `items` in turn, each moving the model before the next; here in any order."""

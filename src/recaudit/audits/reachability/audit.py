@@ -26,7 +26,8 @@ from recaudit.audits.rules import RuleAudit, rule_facts
 from recaudit.audits.samples import Baseline, Candidates, Effort, draw_facts, resolve_items, resolve_users
 from recaudit.audits.spill import Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
-from recaudit.engines.base import blocks
+from recaudit.engines import Serial
+from recaudit.engines.base import blocks, with_workers
 from recaudit.errors import InputError
 from recaudit.interventions import AnyActions, Future, NextK, Past
 from recaudit.models.base import FittedModel, check_response
@@ -41,6 +42,10 @@ USERS = 16
 
 _MOST_SCORES, _DRAWN_SCORES = 10**11, 10**10
 """Users x targets x items, which is what the time goes by: of everybody, and where some are drawn."""
+_DEVICE_USERS = 256
+"""On an accelerator: millions of pairs, which keep it busy."""
+_DEVICE_THREADS = 4
+"""While one block is solved there, others are made ready for it, or made into rows."""
 
 
 @final
@@ -143,8 +148,10 @@ class Reachability(RuleAudit):
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}
         facts |= rule_facts(self, subject, model, log, context)
         facts |= system_facts(model) | draw_facts(self.users, users, log)
-        size = USERS if context.device == "cpu" else 16 * USERS
-        pairs = gathered(context.engine.map(method, blocks(users, size), "reachability"))
+        size, engine = USERS, context.engine
+        if context.device != "cpu":
+            size, engine = _DEVICE_USERS, with_workers(engine, _DEVICE_THREADS) if engine == Serial() else engine
+        pairs = gathered(engine.map(method, blocks(users, size), "reachability"))
         spent = isinstance(method, AskMethod) and not self.best_actions  # its budget: the system is not asked again
         example = None if spent else lambda: worked_example(method, pairs)
         return ReachabilityResult.of(self, log, users, pairs, rng=rng, facts=facts, example=example)

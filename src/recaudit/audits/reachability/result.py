@@ -124,20 +124,33 @@ def _spearman(x: pl.Series, y: pl.Series) -> float | None:
 
 def matrices(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, *columns: str) -> list[FloatArray]:
     """(users, items) each: the columns of these pairs, NaN where there is none; `users` and `items` are ids."""
-    row, column = (
-        pairs[name].replace_strict(ids, np.arange(len(ids)), return_dtype=pl.Int32).to_numpy()
-        for name, ids in (("user", users), ("item", items))
-    )
-    found = [np.full((len(users), len(items)), np.nan) for _ in columns]
-    for name, matrix in zip(columns, found, strict=True):
-        matrix[row, column] = pairs[name].to_numpy()
+    return _spread_out(_places(pairs, users, items), (len(users), len(items)), (pairs[name] for name in columns))
+
+
+def _places(pairs: pl.DataFrame, users: pl.Series, items: pl.Series) -> IntArray:
+    """(pairs,): where each pair is in a matrix of these users and items, row by row."""
+    # Users come in runs, of which each is looked up once.
+    runs = pairs["user"].rle().struct.unnest()
+    row = runs["value"].replace_strict(users, np.arange(len(users)), return_dtype=pl.Int64).to_numpy()
+    column = pairs["item"].replace_strict(items, np.arange(len(items)), return_dtype=pl.Int64).to_numpy()
+    return np.repeat(row * len(items), runs["len"].to_numpy()) + column
+
+
+def _spread_out(places: IntArray, shape: tuple[int, int], columns: Iterable[pl.Series]) -> list[FloatArray]:
+    """Matrices of this shape with the columns at their places, NaN elsewhere."""
+    found = []
+    for column in columns:
+        matrix = np.full(shape, np.nan)
+        matrix.reshape(-1)[places] = column.to_numpy()
+        found.append(matrix)
     return found
 
 
 def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Status) -> BoolArray:
     """(users, items): True at the pairs that have this status."""
-    some = pairs.filter(pl.col("status") == status.value).select("user", "item", mark=1.0)
-    return ~np.isnan(matrices(some, users, items, "mark")[0])
+    marks, some = np.zeros((len(users), len(items)), dtype=bool), pairs.filter(pl.col("status") == status.value)
+    marks.reshape(-1)[_places(some, users, items)] = True
+    return marks
 
 
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -263,8 +276,9 @@ class _Matrices:
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
-        known, ids = answered(pairs), (log.user_ids.gather(users), log.item_ids)
-        self.value, self.baseline, self.lift = matrices(known, *ids, "value", "baseline", "lift")
+        ids, shape = (log.user_ids.gather(users), log.item_ids), (len(users), log.n_items)
+        known, names = answered(pairs), ("value", "baseline", "lift")
+        self.value, self.baseline, self.lift = _spread_out(_places(known, *ids), shape, (known[name] for name in names))
         self.known = ~np.isnan(self.value)
         self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
         own = known.select("user", "candidates").unique("user")

@@ -10,7 +10,7 @@ import torch
 from pydantic import InstanceOf
 from torch import Tensor
 
-from recaudit.arithmetic import product
+from recaudit.arithmetic import aligned, product
 from recaudit.arrays import FloatArray, IntArray
 from recaudit.data.interactions import Interactions
 from recaudit.errors import InputError
@@ -121,11 +121,13 @@ class FoldInModel(FactorVectors):
         block = self.own_responses(np.array([viewer]), items[None, :])
         return AffineResponse(items, block.slope[0], block.intercept[0])
 
-    def own_responses(self, users: IntArray, items: IntArray) -> AffineResponses:
+    def own_responses(self, users: IntArray, items: IntArray, device: str = "cpu") -> AffineResponses:
         """One product with the item vectors for the whole block: `s = Q (M a + m) + g + mu + f_u`."""
-        return self._own_responses(users, items, self.update)
+        return self._own_responses(users, items, self.update, device)
 
-    def _own_responses(self, users: IntArray, items: IntArray, update: UpdateRule) -> AffineResponses:
+    def _own_responses(
+        self, users: IntArray, items: IntArray, update: UpdateRule, device: str = "cpu"
+    ) -> AffineResponses:
         items = check_action_rows(items, self.data.n_items)
         actions, factors = items.shape[1], self.item_factors.shape[1]
         moved = np.zeros((len(users), actions + 1, factors))
@@ -150,12 +152,12 @@ class FoldInModel(FactorVectors):
             moved[row, -1], moved[row, acted] = level[:factors], matrix[:factors].T
             if len(level) > factors:
                 bias[row, -1], bias[row, acted] = level[-1], matrix[-1]
-        vectors = moved.reshape(-1, factors)
-        scores = product(vectors, self.item_factors).reshape(len(users), actions + 1, -1)
+        vectors, others = (aligned(part).to(device) for part in (moved.reshape(-1, factors), self.item_factors))
+        scores = product(vectors, others).reshape(len(users), actions + 1, -1)
         slope, level_of = scores[:, :-1].transpose(1, 2), torch.from_numpy(self.mean + bias[:, -1])[:, None]
         if bias[:, :-1].any():
-            slope = slope + torch.from_numpy(bias[:, None, :-1])
-        return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)))
+            slope = slope + torch.from_numpy(bias[:, None, :-1]).to(device)
+        return AffineResponses(slope, scores[:, -1] + (level_of + torch.from_numpy(self.item_bias)).to(device))
 
     def respond_in_turn(self, user: int, items: IntArray) -> AffineResponse:
         """See `FittedModel`; gradient steps are taken from where the step before led."""
