@@ -99,6 +99,9 @@ class Reachability(RuleAudit):
     """Certified, or for every model gradient ascent, a lower bound: the method of paper 001, for comparison."""
     budget: Count = 200
     """Queries that a pair may take, of a system that can only be asked."""
+    sequences: Count = 10_000
+    """Where the items depend on the ratings (future): how many sequences of them the exact solvers follow at a step,
+    for a user. Beyond, answers are bounded, from both sides."""
     best_actions: bool = False
     """Whether rows have the acted-on items and the ratings that reach the value."""
     threshold: Annotated[Number, Field(ge=0)] | None = None

@@ -260,8 +260,6 @@ class SolveFuture(Method):
     sequence leads to the value: neither items nor a rank are reported.
     """
 
-    max_sequences: int = 2000  # of items, followed at each step; what is left out makes an answer bounded
-    max_star_sequences: int = 10_000  # that are tried, where ratings are stars
     ascent: AscentSettings = field(default_factory=AscentSettings)  # its seed follows from `rng`
     sampling: DrawSettings = field(default_factory=DrawSettings)  # how much is computed in full where items are drawn
 
@@ -323,19 +321,20 @@ class SolveFuture(Method):
         problem = RollOutProblem(start, shown, candidates, targets, k, ratings.low, ratings.high)
         ascent = replace(self.ascent, rng=derive(self.rng, "future", self.log.user_ids[user]))
         if not self._follows_top:
-            follows = self.future.follows
+            follows, sampling = self.future.follows, replace(self.sampling, max_sequences=audit.sequences)
             if k == 1 and isinstance(policy, Softmax) and audit.solver == "exact":
-                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, self.sampling)
-            return trajectories.ascend_after_draws(problem, follows, policy, ascent, self.sampling)
+                return trajectories.maximize_one_draw(problem, follows, policy.beta, audit.tolerance, sampling)
+            return trajectories.ascend_after_draws(problem, follows, policy, ascent, sampling)
         if isinstance(ratings, Stars):
-            values, most = ratings.values, self.max_star_sequences
-            return trajectories.maximize_after_stars(problem, policy, values, audit.tolerance, max_sequences=most)
+            return trajectories.maximize_after_stars(
+                problem, policy, ratings.values, audit.tolerance, sequences=audit.sequences
+            )
         if audit.solver == "gradient":
             return trajectories.ascend_after_top1(problem, policy, ascent)
         if isinstance(policy, Softmax):
-            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, max_cells=self.max_sequences)
+            return trajectories.maximize_after_top1(problem, policy.beta, audit.tolerance, sequences=audit.sequences)
         epsilon = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
-        return trajectories.reach_top_after_top1(problem, epsilon, max_cells=self.max_sequences)
+        return trajectories.reach_top_after_top1(problem, epsilon, sequences=audit.sequences)
 
 
 def _ranks_after_rollouts(
