@@ -35,8 +35,8 @@ GOALS = {"TopPop": 100, "ItemKNN": 100, "UserKNN": 100, "EASE": 100, "SGD MF": 2
 
 SIZE: dict[str, Any] = {"users": 1_000_000, "items": 20_000, "users_per_step": 1000, "ratings": 10_000_000}
 LARGE: dict[str, tuple[str, Recommender, int, int]] = {
-    "topics-static, TopPop fitted each step": ("topics-static", TopPop(by="mean"), 1, 40),
-    "topics-dynamic, TopPop fitted each step": ("topics-dynamic", TopPop(by="mean"), 1, 40),
+    "topics-static, TopPop fitted each step": ("topics-static", TopPop(by="mean"), 1, 20),
+    "topics-dynamic, TopPop fitted each step": ("topics-dynamic", TopPop(by="mean"), 1, 20),
     "topics-dynamic, SGD MF fitted once": ("topics-dynamic", BiasedMF(factors=16, epochs=3), 0, 20),
     "topics-dynamic, ALS fitted once": ("topics-dynamic", ALS(factors=16, iterations=3), 0, 20),
     "latent-dynamic, TopPop fitted each step": ("latent-dynamic", TopPop(by="mean"), 1, 20),
