@@ -150,7 +150,7 @@ class TestTimes:
 
     def test_it_says_what_half_of_the_people_would_save_and_lose(self) -> None:
         (line,) = estimate(parsed()).advice
-        assert line.startswith("slow: users = 1000 instead of 2,000 takes about half of its 1,000 s")
+        assert line.startswith("slow: users = 1000 instead of 2,000 saves up to half of its 1,000 s")
         assert "wider by a factor of 1.4" in line
 
     def test_what_was_made_elsewhere_is_not_asked(self, tmp_path: Path, many: World) -> None:

@@ -387,6 +387,6 @@ def _advice(config: Configuration, steps: Sequence[StepEstimate], users: int) ->
             count = users if asked is None else asked
             if isinstance(count, int) and count > 1 and own > _ADVISED * total:
                 yield (
-                    f"{name}: {setting} = {math.ceil(count / 2)} instead of {count:,} takes about half of its "
+                    f"{name}: {setting} = {math.ceil(count / 2)} instead of {count:,} saves up to half of its "
                     f"{own:,.0f} s, and its intervals are wider by a factor of 1.4."
                 )
