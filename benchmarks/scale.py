@@ -118,7 +118,8 @@ def taken(draw: np.random.Generator, chances: NDArray[np.float64], counts: NDArr
         items = np.minimum(np.searchsorted(cumulated, draw.random(len(users))), n_items - 1)
         found = np.unique(np.concatenate([found, users * n_items + items]))
         lacking = np.where(alone, 0, counts) - np.bincount(found // n_items, minlength=len(counts))
-    return np.sort(np.concatenate([found, *whole]))
+    together: NDArray[np.int64] = np.sort(np.concatenate([found, *whole]))
+    return together
 
 
 def generate(folder: Path, share: float) -> None:
