@@ -354,7 +354,7 @@ class Sampled(Engine):
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.workers: int = getattr(engine, "workers", 1)
+        self.workers: int = getattr(engine, "workers", 1) or 1
         self.left_out = 0.0
         """Seconds that the pieces would have taken that were not worked out."""
         self.inside = 0.0

@@ -107,7 +107,7 @@ _ANSWERED = pl.col("value").is_not_null()
 _LIFTS = pl.col("lift").filter(_ANSWERED & (pl.col("baseline") > 0))
 _SUMMED = {
     "value": pl.col("value").median(),
-    "baseline": pl.col("baseline").filter(_ANSWERED).median(),
+    "baseline": pl.col("baseline").filter(_ANSWERED).median().fill_null(np.nan),
     "lift": _LIFTS.median(),
     "lifted": _LIFTS.len(),
     "gap": (pl.col("upper") / pl.col("lower")).filter(pl.col("upper") > pl.col("lower")).log().max(),
