@@ -164,7 +164,7 @@ def aggregate_pairs(
             for group, members in zip(grouping.names, grouping.weights[users].T, strict=True):
                 ratios += _averages(own, statuses, members, grouping.by, group)
         else:
-            best, base = (np.nan_to_num(values) @ grouping.weights for values in (found.value, found.baseline))
+            best, base = (values @ grouping.weights for values in found.filled)
             counts = found.known.astype(np.float64) @ grouping.weights
             of_group = found.statuses(grouping.weights)
             for g, group in enumerate(grouping.names):
@@ -182,8 +182,8 @@ class _Matrices:
 
     def __init__(self, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> None:
         check_memory(
-            # Three that are kept with their marks, and one while one of them is summed.
-            35 * len(users) * log.n_items,
+            # Five that are kept with their marks, and one while one of them is summed.
+            51 * len(users) * log.n_items,
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
@@ -191,6 +191,7 @@ class _Matrices:
         known, names = answered(pairs), ("value", "baseline", "lift")
         self.value, self.baseline, self.lift = _spread_out(_places(known, *ids), shape, (known[name] for name in names))
         self.known = ~np.isnan(self.value)
+        self.filled = tuple(np.where(self.known, matrix, 0.0) for matrix in (self.value, self.baseline))
         self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
         own = known.select("user", "candidates").unique("user")
         of_user = pl.DataFrame(ids[0].alias("user")).join(own, on="user", how="left", maintain_order="left")
@@ -219,8 +220,8 @@ class _Matrices:
             "discovery": (self.value > cut).sum(axis=1) / counts,
             "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
             "log_lift": np.where(np.isfinite(logs), logs, np.nan) / lifts,
-            "availability": np.nansum(self.value, axis=1) / counts,
-            "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
+            "availability": self.filled[0].sum(axis=1) / counts,
+            "baseline_availability": self.filled[1].sum(axis=1) / counts,
         }
 
     def items(self, log: Interactions) -> pl.DataFrame:
@@ -228,9 +229,9 @@ class _Matrices:
         users = np.count_nonzero(self.known, axis=0)
         counts = np.where(users > 0, users, np.nan)
         columns = {
-            "availability": np.nansum(self.value, axis=0) / counts,
-            "baseline_availability": np.nansum(self.baseline, axis=0) / counts,
-            "best": np.where(users > 0, np.nan_to_num(self.value, nan=-np.inf).max(axis=0), np.nan),
+            "availability": self.filled[0].sum(axis=0) / counts,
+            "baseline_availability": self.filled[1].sum(axis=0) / counts,
+            "best": np.where(users > 0, self.filled[0].max(axis=0), np.nan),
         }
         means = {name: pl.Series(values).fill_nan(None) for name, values in columns.items()}
         return item_table(log).with_columns(users=users, **means)

@@ -40,6 +40,8 @@ _PSI = (math.exp(-_REACH) + _REACH - 1) / _REACH**2
 _NARROW = 1e-9
 _SAFETY = 1 + 1e-6
 _TINY = 1e-200
+# How well the quadratic is minimised, beside what is asked: what is left is part of the gap.
+_INNER = 0.05
 
 
 @final
@@ -89,7 +91,7 @@ class Curvature:
         kept = _PSI * torch.exp(-self._radius[owner] * along.square().sum(dim=1).sqrt())
         quadratic = (2 * kept)[:, None, None] * hessian
         flat = torch.finfo(points.dtype).eps * quadratic.diagonal(dim1=1, dim2=2).amax(dim=1) + _TINY
-        found = minimize_box_quadratics(quadratic, residual, points, flat, 0.01 * tol)
+        found = minimize_box_quadratics(quadratic, residual, points, flat, _INNER * tol)
         step = found - points
         change = torch.bmm(quadratic, step.unsqueeze(2)).squeeze(2)
         slope = residual + change
