@@ -63,9 +63,7 @@ def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
     return out
 
 
-def affine_rank_of(
-    slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor
-) -> IntArray:
+def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor) -> IntArray:
     """(rows,): `rank_of` for the scores `slope @ point + intercept` at each row's own point (rows, actions).
 
     `slope` is (columns, actions). In single precision, which takes a third of the time; a row in which another score is

@@ -72,7 +72,7 @@ class Curvature:
         white, wide = self._white[owner], self._wide[owner]
         turned = white.mT @ hessian @ white
         turned.diagonal(dim1=1, dim2=2).add_(~wide)
-        return self._radius[owner].square() * _inverse_trace(turned)
+        return self._radius[owner].square() * inverse_trace(turned)
 
     def gap(
         self,
@@ -100,7 +100,7 @@ class Curvature:
         return torch.where(4 * depth < least, depth, torch.inf)
 
 
-def _inverse_trace(matrices: Tensor) -> Tensor:
+def inverse_trace(matrices: Tensor) -> Tensor:
     """(rows,): the trace of the inverse of each of `matrices` (rows, K, K); infinite where one is not positive."""
     if matrices.device.type == "cpu":
         trace = matrices.new_empty(len(matrices))

@@ -122,7 +122,7 @@ class _Solver:
         require(there, "device", self.device, "'cpu': torch finds no CUDA device here")
         if self._kind == "cuda":
             with _first_use:
-                # Torch loads its linear algebra for a GPU when it is first used, and fails if two threads do so at once.
+                # Torch loads its linear algebra for a GPU at the first use, and fails if two threads do so at once.
                 torch.linalg.cholesky(torch.eye(1, device=self.device))
         check_positive("beta", self.beta)
         check_positive("tol", self.tol)

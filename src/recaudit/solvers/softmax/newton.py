@@ -133,7 +133,7 @@ class _Pool(NamedTuple):
     def best_for(self, slopes: Tensor, owner: Tensor, family: LogSumExp) -> Tensor:
         """(rows,): the position of the known point with the lowest g(u) - b.u, for each row b of `slopes`."""
         known, rows = Ragged(self.owner, family.problems), Ragged(owner, family.problems)
-        # Several targets end in the same corner, with Hessians of their own: the first goes first, not what rounding says.
+        # Several targets end in the same corner, with Hessians of their own: the first counts, not what rounding says.
         value, points = known.pad(self.value + _LATER * known.slot, torch.inf).unsqueeze(1), known.pad(self.u)
         wanted = rows.pad(slopes)
         best = torch.empty(wanted.shape[:2], dtype=torch.long, device=wanted.device)
