@@ -10,7 +10,7 @@ from recaudit.arrays import FloatArray
 from recaudit.solvers.softmax.moments import exponential, first_moments
 
 
-@numba.njit
+@numba.njit(cache=False)
 def each(values: FloatArray) -> FloatArray:
     return np.array([exponential(value) for value in values])
 

@@ -72,7 +72,8 @@ class Curvature:
         white, wide = self._white[owner], self._wide[owner]
         turned = white.mT @ hessian @ white
         turned.diagonal(dim1=1, dim2=2).add_(~wide)
-        return self._radius[owner].square() * inverse_trace(turned)
+        radius: Tensor = self._radius[owner]
+        return radius.square() * inverse_trace(turned)
 
     def gap(
         self,

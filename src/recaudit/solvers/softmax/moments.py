@@ -64,7 +64,7 @@ def exponential(x: float) -> float:
     r = (x - whole * _LOG_HIGH) - whole * _LOG_LOW
     high = ((((_C11 * r + _C10) * r + _C9) * r + _C8) * r + _C7) * r + _C6
     power = (((((high * r + _C5) * r + _C4) * r + _C3) * r + _C2) * r + 1.0) * r + 1.0
-    return _double(_bits(power) + (_bits(shifted) << 52))
+    return _double(_bits(power) + (_bits(shifted) << 52))  # type: ignore[call-arg]  # numba hands the context in
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
