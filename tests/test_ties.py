@@ -107,9 +107,9 @@ def test_ranks_at_points_of_ones_own_are_those_of_the_scores_there() -> None:
     slope[::2] = slope[1::2]
     intercept[:20] = intercept[20:40] * (1 + 0.1 * TIE)
     slope[:20] = slope[20:40]
-    given = [torch.from_numpy(part) for part in (slope, intercept, draw.uniform(1, 5, (300, 3)))]
+    points, level, slopes = (torch.from_numpy(part) for part in (draw.uniform(1, 5, (300, 3)), intercept, slope))
     own = torch.from_numpy(draw.integers(0, 400, 300))
 
-    expected = rank_of(torch.addmm(given[1], given[2], given[0].T), own)
+    expected = rank_of(torch.addmm(level, points, slopes.T), own)
 
-    np.testing.assert_array_equal(affine_rank_of(*given, own), expected)
+    np.testing.assert_array_equal(affine_rank_of(slopes, level, points, own), expected)

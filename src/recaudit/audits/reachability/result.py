@@ -123,7 +123,8 @@ def _places(pairs: pl.DataFrame, users: pl.Series, items: pl.Series) -> IntArray
     runs = pairs["user"].rle().struct.unnest()
     row = runs["value"].replace_strict(users, np.arange(len(users)), return_dtype=pl.Int64).to_numpy()
     column = pairs["item"].replace_strict(items, np.arange(len(items)), return_dtype=pl.Int64).to_numpy()
-    return np.repeat(row * len(items), runs["len"].to_numpy()) + column
+    found: IntArray = np.repeat(row * len(items), runs["len"].to_numpy()) + column
+    return found
 
 
 def _spread_out(places: IntArray, shape: tuple[int, int], columns: Iterable[pl.Series]) -> list[FloatArray]:
