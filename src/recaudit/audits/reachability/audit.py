@@ -50,9 +50,9 @@ PAIR_BYTES = 135
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
-_DEVICE_USERS = 256
-"""On an accelerator: millions of pairs, which keep it busy."""
-_DEVICE_THREADS = 4
+_DEVICE_USERS = 28 * USERS
+"""On an accelerator: more than a million pairs of a few thousand items, which keep it busy."""
+_DEVICE_THREADS = 3
 """While one block is solved there, others are made ready for it, or made into rows."""
 
 

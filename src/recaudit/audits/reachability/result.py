@@ -133,7 +133,8 @@ def _places(pairs: pl.DataFrame, users: pl.Series, items: pl.Series) -> IntArray
     runs = pairs["user"].rle().struct.unnest()
     row = runs["value"].replace_strict(users, np.arange(len(users)), return_dtype=pl.Int64).to_numpy()
     column = pairs["item"].replace_strict(items, np.arange(len(items)), return_dtype=pl.Int64).to_numpy()
-    return np.repeat(row * len(items), runs["len"].to_numpy()) + column
+    found: IntArray = np.repeat(row * len(items), runs["len"].to_numpy()) + column
+    return found
 
 
 def _spread_out(places: IntArray, shape: tuple[int, int], columns: Iterable[pl.Series]) -> list[FloatArray]:
@@ -209,7 +210,7 @@ class _Totals:
     statuses: StatusArray  # (users,)
     of_groups: list[_OfGroups]
     of_items: FloatArray  # (3, items): how many answers, the sum of best chances and of those without strategy
-    best: FloatArray  # (items,): -inf without an answer
+    best: FloatArray  # (items,): 0 without an answer
 
     @classmethod
     def of(
@@ -220,15 +221,15 @@ class _Totals:
         marks = [mark.sum(axis=0) for mark in (found.bounded, found.known, found.failed)]
         of_groups: list[_OfGroups] = [
             (
-                np.nan_to_num(found.value) @ grouping.weights,
-                np.nan_to_num(found.baseline) @ grouping.weights,
+                found.filled[0] @ grouping.weights,
+                found.filled[1] @ grouping.weights,
                 found.known.astype(np.float64) @ grouping.weights,
                 np.stack([mark @ grouping.weights for mark in marks]),
             )
             for grouping in slices
         ]
-        sums = [np.count_nonzero(found.known, axis=0), *(np.nansum(m, axis=0) for m in (found.value, found.baseline))]
-        best = np.nan_to_num(found.value, nan=-np.inf).max(axis=0)
+        sums = [np.count_nonzero(found.known, axis=0), *(matrix.sum(axis=0) for matrix in found.filled)]
+        best = found.filled[0].max(axis=0)
         return cls(found.own(audit.threshold), found.statuses(), of_groups, np.stack(sums), best)
 
     @classmethod
@@ -271,8 +272,8 @@ class _Matrices:
 
     def __init__(self, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> None:
         check_memory(
-            # Three that are kept with their marks, and one while one of them is summed.
-            35 * len(users) * log.n_items,
+            # Five that are kept with their marks, and one while one of them is summed.
+            51 * len(users) * log.n_items,
             f"Averaging over {len(users):,} users and {log.n_items:,} items",
             "Ask about a sample of users (users=...).",
         )
@@ -280,6 +281,7 @@ class _Matrices:
         known, names = answered(pairs), ("value", "baseline", "lift")
         self.value, self.baseline, self.lift = _spread_out(_places(known, *ids), shape, (known[name] for name in names))
         self.known = ~np.isnan(self.value)
+        self.filled = tuple(np.where(self.known, matrix, 0.0) for matrix in (self.value, self.baseline))
         self.bounded, self.failed = (marked(pairs, *ids, status) for status in (Status.BOUNDED, Status.FAILED))
         own = known.select("user", "candidates").unique("user")
         of_user = pl.DataFrame(ids[0].alias("user")).join(own, on="user", how="left", maintain_order="left")
@@ -305,8 +307,8 @@ class _Matrices:
             "discovery": (self.value > cut).sum(axis=1) / counts,
             "baseline_discovery": (self.baseline > cut).sum(axis=1) / counts,
             "log_lift": np.where(np.isfinite(logs), logs, np.nan) / lifts,
-            "availability": np.nansum(self.value, axis=1) / counts,
-            "baseline_availability": np.nansum(self.baseline, axis=1) / counts,
+            "availability": self.filled[0].sum(axis=1) / counts,
+            "baseline_availability": self.filled[1].sum(axis=1) / counts,
         }
 
 

@@ -120,7 +120,7 @@ class CellObjective:
         """(rows,): no target of these rows exceeds this in the cell, from its centre; -inf for those rated on the way.
         What is reached at the centre and at some vertices is offered to `best`."""
         known = self.evaluate(self._first_points, hessian=False)
-        targets = _Rows(self, rows)
+        targets = _CellTargets(self, rows)
         values = targets.values(known)
         place = values.argmax(axis=1)
         self._offer(best, rows, values[np.arange(len(rows)), place], known.points[place])
@@ -128,7 +128,7 @@ class CellObjective:
 
     def solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
         """(rows,): these targets do not exceed this in the cell, within `tol` of the best value of each anywhere."""
-        targets, aim = _Rows(self, rows), max(tol / 2 - 3 * self.rounding, self.rounding)
+        targets, aim = _CellTargets(self, rows), max(tol / 2 - 3 * self.rounding, self.rounding)
         known = self.evaluate(self._first_points, hessian=True)
         values = targets.values(known)
         at = values.argmax(axis=1)
@@ -196,7 +196,7 @@ class CellObjective:
 
 
 @final
-class _Rows:
+class _CellTargets:
     """Some targets of a cell."""
 
     def __init__(self, cell: CellObjective, rows: IntArray) -> None:
