@@ -58,7 +58,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp
-	for script in models reachability agency agency_future folding folding_metric calibration bayes simulation neural compare gate_error; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in models reachability agency agency_future sparse folding folding_metric calibration bayes simulation neural compare gate_error; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf .venv .venv-lenskit runs

@@ -59,6 +59,11 @@ class ReachabilityResult(Result):
             tables["example"] = example
         found = cls(audit, tables, rng=rng, facts=facts)
         found.facts["statuses"] = found.counts()
+        widths = bound_widths(pairs)
+        if len(widths):
+            # Of the bounded pairs, in log-probability.
+            median, most = np.quantile(widths, [0.5, 0.9], method="higher").tolist()
+            found.facts["widths"] = {"pairs": len(widths), "median": median, "90%": most}
         return found
 
     def counts(self) -> dict[str, int]:
@@ -97,10 +102,15 @@ class ReachabilityResult(Result):
             apart = known.filter(pl.col("upper") > pl.col("lower"))
             with np.errstate(divide="ignore"):  # infinite where nothing was reached
                 gap = np.max(np.log(apart["upper"].to_numpy() / apart["lower"].to_numpy()), initial=0.0)
+            widths = self.facts.get("widths")
+            between = (
+                f", of {widths['pairs']:,} bounded pairs {widths['median']:.2g} in the median and" if widths else ""
+            )
+            between += f" {widths['90%']:.2g} at the 90th percentile" if widths else ""
             lines += [
                 f"  best probability  median {value:.3g}, without strategy {baseline:.3g}",
                 f"  lift              {told}{only}",
-                f"  widest bounds     {gap:.1e} in log-probability",
+                f"  widest bounds     {gap:.1e} in log-probability{between}",
             ]
         return "\n".join(lines)
 
@@ -133,6 +143,12 @@ def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Stat
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
     """The pairs that have a value; the frame itself, not a copy of its millions of rows, where all have."""
     return pairs.filter(pl.col("value").is_not_null()) if pairs["value"].null_count() else pairs
+
+
+def bound_widths(pairs: pl.DataFrame) -> FloatArray:
+    """(bounded pairs of which something was reached,): log(upper / lower)."""
+    bounded = pairs.filter((pl.col("status") == Status.BOUNDED.value) & (pl.col("lower") > 0))
+    return np.asarray(np.log(bounded["upper"].to_numpy() / bounded["lower"].to_numpy()))
 
 
 def aggregate_pairs(
