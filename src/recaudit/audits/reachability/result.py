@@ -13,7 +13,7 @@ from scipy import stats
 
 from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
-from recaudit.audits.spill import Rows, parts_of
+from recaudit.audits.spill import Rows, lazily, parts_of
 from recaudit.data.interactions import Interactions
 from recaudit.machine import check_memory
 from recaudit.metrics.groupings import Grouping, groupings
@@ -60,6 +60,11 @@ class ReachabilityResult(Result):
             tables["example"] = example
         found = cls(audit, tables, rng=rng, facts=facts)
         found.facts["statuses"] = found.counts()
+        widths = bound_widths(pairs)
+        if len(widths):
+            # Of the bounded pairs, in log-probability.
+            median, most = np.quantile(widths, [0.5, 0.9], method="higher").tolist()
+            found.facts["widths"] = {"pairs": len(widths), "median": median, "90%": most}
         return found
 
     def counts(self) -> dict[str, int]:
@@ -95,10 +100,14 @@ class ReachabilityResult(Result):
         if row["known"]:
             lift = f"median {row['lift']:.3g}" if row["lifted"] else "none: nothing is shown without strategy"
             only = f" of {row['lifted']:,} pairs with a baseline above 0" if 0 < row["lifted"] < row["known"] else ""
+            widths, between = self.facts.get("widths"), ""
+            if widths:
+                between = f", of {widths['pairs']:,} bounded pairs {widths['median']:.2g} in the median"
+                between += f" and {widths['90%']:.2g} at the 90th percentile"
             lines += [
                 f"  best probability  median {row['value']:.3g}, without strategy {row['baseline']:.3g}",
                 f"  lift              {lift}{only}",
-                f"  widest bounds     {row['gap'] or 0.0:.1e} in log-probability",
+                f"  widest bounds     {row['gap'] or 0.0:.1e} in log-probability{between}",
             ]
         return "\n".join(lines)
 
@@ -157,6 +166,13 @@ def marked(pairs: pl.DataFrame, users: pl.Series, items: pl.Series, status: Stat
 def answered(pairs: pl.DataFrame) -> pl.DataFrame:
     """The pairs that have a value; the frame itself, not a copy of its millions of rows, where all have."""
     return pairs.filter(pl.col("value").is_not_null()) if pairs["value"].null_count() else pairs
+
+
+def bound_widths(pairs: Rows) -> FloatArray:
+    """(bounded pairs of which something was reached,): log(upper / lower)."""
+    bounded = (pl.col("status") == Status.BOUNDED.value) & (pl.col("lower") > 0)
+    apart = lazily(pairs).filter(bounded).select((pl.col("upper") / pl.col("lower")).log()).collect()
+    return apart.to_series().to_numpy()
 
 
 def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pairs: Rows, rng: int) -> dict[str, Any]:
