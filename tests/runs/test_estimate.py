@@ -115,10 +115,11 @@ class TestTimes:
         assert told["slow"] == pytest.approx(manifest.steps[0].seconds, rel=1e-6)
 
     def test_a_sample_takes_no_longer_among_more_people(self) -> None:
-        told = seconds(estimate(parsed(CONFIG + "users = 20\n")))
-        assert told["slow"] == pytest.approx(0.25 + 0.5 * 20, rel=1e-6)
+        told = seconds(estimate(parsed(CONFIG + "users = 20\n")))["slow"]
+        assert told is not None
+        assert 0.25 + 0.5 * 20 <= told <= 0.5 * 20 + 0.25 * 2000 / 128
 
-    def test_what_the_small_slice_settles_is_not_timed_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_the_large_slice_settles_is_not_timed_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[int] = []
         real = SlowAudit.measure
 
@@ -130,7 +131,7 @@ class TestTimes:
         monkeypatch.setattr(SlowAudit, "measure", measure)
         told = seconds(estimate(parsed(CONFIG + "users = 20\noutside = 0.01\n")))
         assert told["slow"] == pytest.approx(0.5 * 20, rel=0.05)
-        assert set(seen) == {32}
+        assert set(seen) == {128}
 
     def test_people_asked_about_by_name_are_in_every_slice(self, many: World, tmp_path: Path) -> None:
         ids = [str(many.data.user_ids[-1]), str(many.data.user_ids[0])]

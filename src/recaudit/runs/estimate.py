@@ -40,6 +40,8 @@ SLICES = 1 / 64, 1 / 16
 """Shares of the users that steps are timed on."""
 USERS = (32, 1024), (128, 4096)
 """The fewest and the most users of each slice."""
+_LARGE_FIRST = (1, 0)
+"""The order of the slices: a model of more people is more like the whole one, and may settle a time alone."""
 _ITEMS = 1 / 4, 1 / 2
 """Shares of the items, for fits that grow with the catalogue."""
 _LINEAR = 1.25
@@ -113,7 +115,7 @@ def estimate_steps(
     """What is left of the run; `done` are the (model, audit) that need not be done again.
 
     Memory that the machine does not have is refused here, before anything is asked for. A run that takes less than
-    `enough` seconds even if all of its time grows with the users is timed on the small slice alone.
+    `enough` seconds even if all of its time grows with the users is timed on the large slice alone.
     """
     begun = time.perf_counter()
     left = {
@@ -125,7 +127,7 @@ def estimate_steps(
         _check_room(model, left[model.label], split.train)
     timed, known = [_ModelTimes(config, model, left[model.label], split.train) for model in models], set[object]()
     found: list[StepEstimate] = []
-    for which in (0, 1):
+    for which in _LARGE_FIRST:
         part = _Slice.of(config, data, split, which)
         with warnings.catch_warnings(action="ignore"):  # they are about slices
             for own in track(timed, "Estimate", len(timed)):
@@ -256,8 +258,8 @@ class _ModelTimes:
             return settled
         asked = self._asked(step)
         whole = min(asked, users) if asked > _size(users, 0) else users
-        shares = [min(1.0, _size(users, which) / whole) for which in range(len(taken))]
-        return grown(shares, [own.seconds for own in taken])
+        shares = [min(1.0, _size(users, which) / whole) for which in _LARGE_FIRST[: len(taken)]]
+        return grown(shares[::-1], [own.seconds for own in taken][::-1])
 
     def _asked(self, step: str) -> int:
         """How many people an audit draws; 0 for all."""
@@ -266,16 +268,16 @@ class _ModelTimes:
         return max((count for count in counts if isinstance(count, int)), default=0)
 
     def _settled(self, step: str) -> float | None:
-        """The time of an audit of a sample that the small slice holds, if all that may grow with the users is little.
+        """The time of an audit of a sample that the large slice holds, if all that may grow with the users is little.
 
         Its maps are over the sample, and take as long in the whole; what is outside of them grows with the users at
         most.
         """
-        users, small = self.train.n_users, _size(self.train.n_users, 0)
-        if not self.taken[step] or not 0 < self._asked(step) <= small:
+        users, large = self.train.n_users, _size(self.train.n_users, 1)
+        if not self.taken[step] or not 0 < self._asked(step) <= large:
             return None
         least, outside = self.taken[step][0]
-        most = least + outside * (users / small - 1)
+        most = least + outside * (users / large - 1)
         return (least + most) / 2 if most <= _CLOSE * least else None
 
 
