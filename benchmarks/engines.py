@@ -18,7 +18,7 @@ import numpy as np
 import recaudit as ra
 from recaudit.arrays import FloatArray
 from recaudit.audits.reachability.audit import USERS
-from recaudit.engines import Engine, Processes, Ray, Threads
+from recaudit.engines import Engine, Ray, Threads
 
 CORES = 2
 BLOCKS = 400
@@ -47,10 +47,7 @@ def drained(answers: Iterator[object]) -> None:
 def cost(name: str, engine: Engine) -> tuple[float, float]:
     """Seconds to start, and for an empty block; printed, with those of a block that answers with a megabyte."""
     start = seconds(lambda: drained(engine.map(nothing, range(CORES))))
-    again = start if isinstance(engine, Processes) else 0.0  # which start for every map
-    empty, large = (
-        (seconds(partial(drained, engine.map(work, range(BLOCKS)))) - again) / BLOCKS for work in (nothing, megabyte)
-    )
+    empty, large = (seconds(partial(drained, engine.map(work, range(BLOCKS)))) / BLOCKS for work in (nothing, megabyte))
     print(f"{name:<10} {start:9.2f} {empty * 1e3:16.2f} {large * 1e3:15.2f}", flush=True)
     return start, empty
 
@@ -76,7 +73,6 @@ def main(wanted: float) -> None:
     fixed, each = ray_start - start, ray_block - block
     more = f"{fixed:.1f} s once and {each * 1e3:.2f} ms for each of {count:,.0f} blocks"
     print(f"over five minutes: {more}, {(fixed + count * each) / FIVE_MINUTES:.1%} more than threads", flush=True)
-    cost("processes", Processes(CORES))
 
 
 if __name__ == "__main__":
