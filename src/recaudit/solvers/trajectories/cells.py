@@ -120,7 +120,7 @@ class CellObjective:
         """(rows,): no target of these rows exceeds this in the cell, from its centre; -inf for those rated on the way.
         What is reached at the centre and at some vertices is offered to `best`."""
         known = self.evaluate(self._first_points, hessian=False)
-        targets = _Rows(self, rows)
+        targets = _CellTargets(self, rows)
         values = targets.values(known)
         place = values.argmax(axis=1)
         self._offer(best, rows, values[np.arange(len(rows)), place], known.points[place])
@@ -134,7 +134,7 @@ class CellObjective:
         centre = self.evaluate(self._first_points[:1], hessian=True)
         scores = self.level.numpy(), self.columns.numpy()
         groups = group_items(*scores, centre.gradient[0], centre.hessian[0], self.vertices)
-        targets, needed = _Rows(self, rows), best.lower[rows] + tol - self.rounding
+        targets, needed = _CellTargets(self, rows), best.lower[rows] + tol - self.rounding
         bounds = rule_out(*groups, self.vertices, targets.level, targets.slopes, needed) + self.rounding
         left = np.flatnonzero(bounds > needed + self.rounding)
         if len(left):
@@ -142,7 +142,7 @@ class CellObjective:
         return np.asarray(bounds)
 
     def _solve(self, rows: IntArray, best: BestRollOuts, tol: float) -> FloatArray:
-        targets, aim = _Rows(self, rows), max(tol / 2 - 3 * self.rounding, self.rounding)
+        targets, aim = _CellTargets(self, rows), max(tol / 2 - 3 * self.rounding, self.rounding)
         known = self.evaluate(self._first_points, hessian=True)
         values = targets.values(known)
         at = values.argmax(axis=1)
@@ -211,7 +211,7 @@ class CellObjective:
 
 
 @final
-class _Rows:
+class _CellTargets:
     """Some targets of a cell."""
 
     def __init__(self, cell: CellObjective, rows: IntArray) -> None:
