@@ -113,3 +113,12 @@ def test_ranks_at_points_of_ones_own_are_those_of_the_scores_there() -> None:
     expected = rank_of(torch.addmm(level, points, slopes.T), own)
 
     np.testing.assert_array_equal(affine_rank_of(slopes, level, points, own), expected)
+
+
+@pytest.mark.parametrize("links", [3, 40, 200])
+def test_a_chain_of_ties_has_one_order_however_long_it_is(links: int) -> None:
+    scores = [5.0, *(3.0 * (1 - 0.9 * TIE * link) for link in range(links)), 1.0]
+    shuffled = [scores[place] for place in np.random.default_rng(0).permutation(len(scores))]
+    expected = [by_hand(shuffled).index(item) + 1 for item in range(len(scores))]
+    row = torch.tensor([shuffled], dtype=torch.float64)
+    assert rank_of(row.expand(len(scores), -1), torch.arange(len(scores))).tolist() == expected

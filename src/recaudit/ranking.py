@@ -13,8 +13,10 @@ from recaudit.ties import TIE
 _FEW = 64
 """Up to so many places are filled in one pass over the scores; for more, sorting them all is quicker."""
 
-_ROWS = 64
-"""Rows whose scores are compared together: with a few thousand items they stay in a core's cache."""
+_ROWS, _SCORES = 64, 1 << 18
+"""Rows whose scores are compared together, and scores, so that they stay in a core's cache."""
+_LINKS = 50
+"""So many links of a chain of ties are looked for one after the other; for longer ones all scores are sorted."""
 _SINGLE = 2.0**-22
 """Four times the rounding of single precision: of two scores, each in its parts and in their sum."""
 SingleArray = NDArray[np.float32]
@@ -57,17 +59,19 @@ def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:
     near = np.count_nonzero((scores >= own - gap).numpy(), axis=1)
     # Only an item that has another one within the gap can be tied.
     tied = np.flatnonzero(near > out)
-    if len(tied):
-        rows = scores[torch.from_numpy(tied)]
-        out[tied] = ranks(rows, torch.ones_like(rows, dtype=torch.bool))[np.arange(len(tied)), items.numpy()[tied]]
+    for row in tied:
+        place = _rank_of_tied(scores[row].numpy(), int(items[row]), float(gap[row, 0]))
+        out[row] = (
+            place or ranks(scores[None, row], torch.ones_like(scores[None, row], dtype=torch.bool))[0, items[row]]
+        )
     return out
 
 
 def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.Tensor, items: torch.Tensor) -> IntArray:
     """(rows,): `rank_of` for the scores `slope @ point + intercept` at each row's own point (rows, actions).
 
-    `slope` is (columns, actions). In single precision, which takes a third of the time; a row in which another score is
-    as near to its own as single precision can tell, or as a tie, is looked at again.
+    `slope` is (columns, actions). In single precision, which takes a third of the time; scores that are as near to a
+    row's own as single precision can tell are computed again, and a row that may have a tie is looked at anew.
     """
     low, high = points.amin(dim=0), points.amax(dim=0)
     middle, half = (low + high) / 2, (high - low) / 2
@@ -75,31 +79,79 @@ def affine_rank_of(slope: torch.Tensor, intercept: torch.Tensor, points: torch.T
     offsets, sizes = level - level.mean(), slope.abs()
     # Nothing in the sum that makes a score, less the mean one, is larger than the first, and no score than the second.
     part, largest = offsets.abs() + sizes @ half, intercept.abs() + sizes @ torch.maximum(low.abs(), high.abs())
-    near = _SINGLE * (slope.shape[1] + 8) * float(part.max()) + 4 * TIE * float(largest.max())
+    gap = 2 * TIE * float(largest.max())
+    near = _SINGLE * (slope.shape[1] + 8) * float(part.max()) + 2 * gap
     single = offsets.float(), (points - middle).float(), slope.T.contiguous().float()
-    out, unsure = np.empty(len(points), dtype=np.int64), np.empty(len(points), dtype=np.bool_)
-    for start in range(0, len(points), _ROWS):
-        rows = slice(start, start + _ROWS)
+    whole = slope.contiguous().numpy(), intercept.contiguous().numpy(), points.contiguous().numpy(), items.numpy()
+    out = np.empty(len(points), dtype=np.int64)
+    height = max(1, min(_ROWS, _SCORES // len(slope)))
+    for start in range(0, len(points), height):
+        rows = slice(start, start + height)
         scores = torch.addmm(single[0], single[1][rows], single[2])
-        own = scores.gather(1, items[rows, None])[:, 0]
-        _count(scores.numpy(), own.numpy(), near, out[rows], unsure[rows])
-    again = torch.from_numpy(np.flatnonzero(unsure))
+        _ranks_near(scores.numpy(), near, gap, *whole[:2], whole[2][rows], whole[3][rows], out[rows])
+    again = np.flatnonzero(out == 0)
     if len(again):
-        out[unsure] = rank_of(torch.addmm(intercept, points[again], slope.T), items[again])
+        some = torch.from_numpy(again)
+        out[again] = rank_of(torch.addmm(intercept, points[some], slope.T), items[some])
     return out
 
 
 @njit(nogil=True, cache=True)
-def _count(scores: SingleArray, own: SingleArray, near: float, rank: IntArray, unsure: BoolArray) -> None:
-    """Of each row: one more than how many scores are above its own by more than `near`; whether others are as near."""
+def _ranks_near(
+    scores: SingleArray,
+    near: float,
+    gap: float,
+    slope: FloatArray,
+    intercept: FloatArray,
+    points: FloatArray,
+    items: IntArray,
+    out: IntArray,
+) -> None:
+    """Of each row the rank of its item, 0 where another score is within the `gap`: those that are farther than `near`
+    from its own in single precision are above or below, the others are computed in double."""
     for row in range(len(scores)):
-        values, high, low = scores[row], np.float32(own[row] + near), np.float32(own[row] - near)
+        values, item = scores[row], items[row]
+        high, low = np.float32(values[item] + near), np.float32(values[item] - near)
         above, within = 0, 0
         for column in range(len(values)):
             above += values[column] > high
             within += values[column] >= low
-        rank[row] = above + 1
-        unsure[row] = within > above + 1
+        out[row] = above + 1
+        if within == above + 1:
+            continue
+        own = intercept[item] + np.dot(slope[item], points[row])
+        for column in range(len(values)):
+            if column != item and low <= values[column] <= high:
+                other = intercept[column] + np.dot(slope[column], points[row])
+                if abs(other - own) <= gap:
+                    out[row] = 0
+                    break
+                out[row] += other > own
+
+
+@njit(nogil=True, cache=True)
+def _rank_of_tied(values: FloatArray, item: int, gap: float) -> int:
+    """The rank of an item that others are tied with: those above its chain of ties, and those of it that come first.
+
+    0 for a chain of more than `_LINKS` links.
+    """
+    low = high = values[item]
+    for _ in range(_LINKS):
+        above, before, lower, higher = 0, 0, low, high
+        for column in range(len(values)):
+            value = values[column]
+            if value > high:
+                above += 1
+                if _tied(value, high, gap):
+                    higher = max(higher, value)
+            elif value >= low:
+                before += column < item
+            elif _tied(low, value, gap):
+                lower = min(lower, value)
+        if lower == low and higher == high:
+            return above + before + 1
+        low, high = lower, higher
+    return 0
 
 
 @njit(nogil=True, cache=True)

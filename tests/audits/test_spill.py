@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 
 import recaudit as ra
 from recaudit.audits import spill
+from recaudit.audits.reachability import result as reachability_result
 from recaudit.audits.reachability.result import ReachabilityResult
 from recaudit.audits.result import Result
 from recaudit.audits.spill import SpilledRows, gathered, lazily, parts_of
@@ -68,6 +69,7 @@ def test_reachability_has_the_same_numbers_through_files(
     model = ra.models.ALS(factors=3, iterations=3).fit(world.data)
     asked: dict[str, Any] = {"users": 33, "samples": 20, "refits": 0}
     held = ra.reachability(model, **asked)
+    _ = held.tables  # they are made when they are first looked at
     monkeypatch.setattr(spill, "MOST_ROWS", 500)
     monkeypatch.setattr(spill, "_FILE", 100)
     spilled = ra.reachability(model, **asked)
@@ -76,7 +78,50 @@ def test_reachability_has_the_same_numbers_through_files(
     for name, table in held.tables.items():
         assert_frame_equal(spilled.tables[name], table, rel_tol=1e-12)
     assert spilled.summary() == held.summary()
+    monkeypatch.setattr(reachability_result, "MOST_CELLS", 7 * world.data.n_items)  # the parts are cut once more
+    cut = ra.reachability(model, **asked)
+    for name, table in held.tables.items():
+        assert_frame_equal(cut.tables[name], table, rel_tol=1e-12)
     spilled.save(tmp_path / "kept")
     again = Result.load(tmp_path / "kept")
     assert isinstance(again, ReachabilityResult)
     assert_frame_equal(again.pairs, held.pairs)
+
+
+def test_few_targets_of_many_people_are_averaged_a_few_people_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ra.models.ALS(factors=3, iterations=3).fit(world.data)
+    asked: dict[str, Any] = {"targets": 3, "samples": 20, "refits": 0}
+    held = ra.reachability(model, **asked)
+    _ = held.tables  # they are made when they are first looked at
+    monkeypatch.setattr(reachability_result, "MOST_CELLS", 5 * world.data.n_items)
+    sizes = list[int]()
+    made = reachability_result._Matrices.__init__
+
+    def noted(self: Any, log: Any, users: Any, pairs: Any) -> None:
+        sizes.append(len(users))
+        made(self, log, users, pairs)
+
+    monkeypatch.setattr(reachability_result._Matrices, "__init__", noted)
+    few = ra.reachability(model, **asked)
+    for name, table in held.tables.items():
+        assert_frame_equal(few.tables[name], table, rel_tol=1e-12)
+    assert sizes == [5] * 24
+
+
+def test_memory_is_that_of_the_people_who_are_drawn_and_the_targets_that_are_asked_about(world: World) -> None:
+    data = world.data
+    everything = ra.Reachability().memory(data)
+    assert ra.Reachability(users=data.n_users // 2).memory(data) * 2 == everything - data.n_users % 2 * (
+        everything // data.n_users
+    )
+    assert ra.Reachability(users=tuple(data.user_ids[:10])).memory(data) == ra.Reachability(users=10).memory(data)
+    assert ra.Reachability(targets=1).memory(data) < everything
+
+    class Large:
+        n_users, n_items = 162_541, 59_047
+
+    large: Any = Large()
+    assert ra.Reachability(targets=500).memory(large) < 3 * 10**9
+    assert ra.Reachability(users="all").memory(large) < 5 * 10**9  # the rest is in files

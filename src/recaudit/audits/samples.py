@@ -59,6 +59,15 @@ def resolve_users(
     return _resolved(some, data.user_keys, data.users_at, rng, label)
 
 
+def count_of(some: SomeIds, everybody: int, effort: Effort | None = None) -> int:
+    """How many users or items these are at most, of so many: what `resolve_users` finds, before anything is drawn."""
+    if some is None and effort is not None:
+        return effort.people(everybody)
+    if some is None or some == EVERYBODY:
+        return everybody
+    return min(everybody, some if isinstance(some, int | np.integer) else len(tuple(some)))
+
+
 def stratified(data: Interactions, count: int, rng: int, label: str) -> IntArray:
     """So many users, ascending: from each quartile of history its share, rounded up or down at random.
 

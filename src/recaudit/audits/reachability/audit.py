@@ -18,7 +18,7 @@ from recaudit.audits.logs import audited, rating_facts
 from recaudit.audits.reachability.ask import AskActions, AskFuture, AskMethod
 from recaudit.audits.reachability.definitions import REACHABILITY
 from recaudit.audits.reachability.pairs import Method
-from recaudit.audits.reachability.result import ReachabilityResult
+from recaudit.audits.reachability.result import CELL_BYTES, MOST_CELLS, ReachabilityResult
 from recaudit.audits.reachability.search import SearchActions, SearchFuture, SearchMethod
 from recaudit.audits.reachability.solve import SolveActions, SolveFuture, idle_device
 from recaudit.audits.recipe import Max, Own, Probability, Recipe, Value
@@ -30,11 +30,12 @@ from recaudit.audits.samples import (
     Baseline,
     Candidates,
     Effort,
+    count_of,
     draw_facts,
     resolve_items,
     resolve_users,
 )
-from recaudit.audits.spill import Rows, gathered, lazily
+from recaudit.audits.spill import MOST_ROWS, Rows, gathered, lazily
 from recaudit.data.interactions import Interactions
 from recaudit.engines import Serial
 from recaudit.engines.base import blocks, with_workers
@@ -45,8 +46,8 @@ from recaudit.models.response import AffineResponse, OpaqueResponse
 from recaudit.policies import AnyPolicy, Softmax
 from recaudit.specification import Count, Number, Some
 
-PAIR_BYTES = 135
-"""That a pair takes at most: 65 in its table, 35 in the matrices, and as much as a column while they are made."""
+PAIR_BYTES = 84
+"""That a pair takes at most: 65 in its table, and as much as a column or two while that is made."""
 USERS = 16
 """Users solved together on a CPU: their responses fit in the cache's neighbourhood, and progress is visible."""
 
@@ -127,9 +128,14 @@ class Reachability(RuleAudit):
         return self.baseline or ("factual" if isinstance(self.actions, Past) else "scores")
 
     def memory(self, data: Interactions) -> int:
-        """The table of pairs, and the matrices that they are averaged in."""
-        users = self.users if isinstance(self.users, int) else len(self.users or ()) or data.n_users
-        return PAIR_BYTES * min(users, data.n_users) * data.n_items
+        """The table of pairs, as far as it is not in files, and the matrices that they are averaged in."""
+        targets = count_of(self.targets, data.n_items)
+        users = count_of(self.users, data.n_users, self._effort(targets, data))
+        return PAIR_BYTES * min(users * targets, MOST_ROWS) + CELL_BYTES * min(users * data.n_items, MOST_CELLS)
+
+    def _effort(self, targets: int, data: Interactions) -> Effort:
+        """Every target is looked at beside all items."""
+        return Effort(targets * data.n_items, MOST_SCORES, DRAWN_SCORES)
 
     def _exact(self, model: FittedModel) -> bool:
         """Whether an exact solver answers for known action items."""
@@ -152,8 +158,7 @@ class Reachability(RuleAudit):
         model, log = audited(subject, self.actions, rng)
         method = self.method(model, log, rng, context.device)
         targets = log.n_items if method.targets is None else len(method.targets)
-        effort = Effort(targets * log.n_items, MOST_SCORES, DRAWN_SCORES)
-        users = resolve_users(self.users, log, rng, effort=effort)
+        users = resolve_users(self.users, log, rng, effort=self._effort(targets, log))
         if isinstance(method, SearchMethod):
             method.check_pairs(users)
         facts = {"baseline": self.resolved_baseline, **rating_facts(model, log, self.actions, users, rng)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, final
@@ -15,7 +15,6 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray, StatusArray
 from recaudit.audits.result import Result, Table
 from recaudit.audits.spill import Rows, lazily, parts_of
 from recaudit.data.interactions import Interactions
-from recaudit.machine import check_memory
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
     from recaudit.audits.reachability.audit import Reachability
 
 STATUS = pl.Enum([status.value for status in Status])
+MOST_CELLS, CELL_BYTES = 25_000_000, 51
+"""Of the matrices of users and items that pairs are averaged in, of some users at a time: how many cells one has, all
+users and items of MovieLens 1M, and the bytes of all: five that are kept with their marks, and one while it is summed.
+"""
 
 
 @final
@@ -183,10 +186,10 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     """
     sliced = groupings(log, audit.by)
     of_items = [grouping for grouping in sliced if grouping.over == "items"]
-    # A part has all pairs of its users, and the parts are in the order of users.
     found = _Totals.joined(
-        _Totals.of(audit, log, users if part is pairs else _people(log, part), part, of_items)
-        for part in parts_of(pairs)
+        _Totals.of(audit, log, some, own, of_items)
+        for part in parts_of(pairs)  # it has all pairs of its users, and the parts are in the order of users
+        for some, own in _few_people(log, users if part is pairs else _people(log, part), part)
     )
     own, statuses = found.own, found.statuses
     ratios = _averages(own, statuses, np.ones(len(users)))
@@ -205,6 +208,18 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     ids = log.user_ids.gather(users)
     people = user_table(ids, own).with_columns(ratings=pl.Series(log.user_counts[users]))
     return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
+
+
+def _few_people(log: Interactions, users: IntArray, pairs: pl.DataFrame) -> Iterator[tuple[IntArray, pl.DataFrame]]:
+    """These users and their pairs, so few at a time that a matrix of them and all items has at most `MOST_CELLS`."""
+    step = max(1, MOST_CELLS // log.n_items)
+    if len(users) <= step:
+        yield users, pairs
+        return
+    runs = pairs["user"].rle().struct.unnest()
+    place = np.repeat(np.searchsorted(users, log.users_at(runs["value"])), runs["len"])
+    for start in range(0, len(users), step):
+        yield users[start : start + step], pairs.filter((place >= start) & (place < start + step))
 
 
 def _people(log: Interactions, pairs: pl.DataFrame) -> IntArray:
@@ -287,12 +302,6 @@ class _Matrices:
     """What pairs come to, (asked users, items) each, NaN where there is no answer."""
 
     def __init__(self, log: Interactions, users: IntArray, pairs: pl.DataFrame) -> None:
-        check_memory(
-            # Five that are kept with their marks, and one while one of them is summed.
-            51 * len(users) * log.n_items,
-            f"Averaging over {len(users):,} users and {log.n_items:,} items",
-            "Ask about a sample of users (users=...).",
-        )
         ids, shape = (log.user_ids.gather(users), log.item_ids), (len(users), log.n_items)
         known, names = answered(pairs), ("value", "baseline", "lift")
         self.value, self.baseline, self.lift = _spread_out(_places(known, *ids), shape, (known[name] for name in names))
