@@ -51,6 +51,10 @@ class Recommender(Specification, ABC):
         """Bytes that fitting this log takes at most, beside the log; 0 for little: a few numbers a user or item."""
         return 0
 
+    def shrunk(self, share: float) -> Recommender:
+        """The same for a catalogue of which this share is left; here as it is, no setting counts items."""
+        return self
+
     def warm_fit(self, model: FittedModel, data: Interactions, rng: int = 0) -> FittedModel:
         """Start from a model that this configuration fitted, now that the log has grown; here, from scratch."""
         return self.fit(data, rng)

@@ -2,9 +2,9 @@
 
 A step is timed on two slices of users, a small one and one of four times as many, with the whole catalogue. What grows
 with users is then told from what does not: `a + b x` where the time grows no faster than the slice, a power of x where
-it does (pairs of users). A recommender whose fit grows with the catalogue is timed on slices of items instead. Within
-an audit the first pieces of a map are worked out, and the others take as long as those did and give the same answers:
-what follows a map is timed at its full size.
+it does (pairs of users). A recommender whose fit grows with the catalogue is timed on slices of items instead, with all
+users, and so are the audits of it. Within an audit the first pieces of a map are worked out, and the others take as
+long as those did and give the same answers: what follows a map is timed at its full size.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import cycle, islice
 from typing import NamedTuple, final
 
@@ -23,13 +23,13 @@ import numpy as np
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Audit, Subject
 from recaudit.audits.samples import resolve_users
+from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
 from recaudit.data.splits import Split
 from recaudit.engines import Engine, track
 from recaudit.engines.base import Answer, Piece
 from recaudit.errors import NotSupportedError, RecauditError
 from recaudit.machine import check_memory
-from recaudit.models.base import Recommender
 from recaudit.models.checks import check_device
 from recaudit.runs.configuration import Configuration
 from recaudit.runs.recommenders import Model
@@ -38,12 +38,13 @@ FIT = "fit"
 """The step that makes a model."""
 SLICES = 1 / 64, 1 / 16
 """Shares of the users that steps are timed on."""
-USERS = (32, 1024), (128, 4096)
+USERS = (32, 512), (128, 2048)
 """The fewest and the most users of each slice."""
+ITEMS = 1 / 8, 1 / 4
+"""Shares of the items, for recommenders that grow with the catalogue; both of at least so many items:"""
+FEWEST_ITEMS = 200
 _LARGE_FIRST = (1, 0)
 """The order of the slices: a model of more people is more like the whole one, and may settle a time alone."""
-_ITEMS = 1 / 4, 1 / 2
-"""Shares of the items, for fits that grow with the catalogue."""
 _LINEAR = 1.25
 """A measured power up to this is rounding: time that grows with the slice."""
 _ADVISED = 0.1
@@ -122,10 +123,13 @@ def estimate_steps(
     timed, known = [_ModelTimes(config, model, own, split.train) for model, own in _left(config, done)], set[object]()
     found: list[StepEstimate] = []
     for which in _LARGE_FIRST:
-        part = _Slice.of(config, data, split, which)
+        parts = {
+            "users": cache(partial(_Slice.of, config, data, split, which)),
+            "items": cache(partial(_Slice.of_items, data, split, which)),
+        }
         with warnings.catch_warnings(action="ignore"):  # they are about slices
             for own in track(timed, "Estimate", len(timed)):
-                own.take(part, known)
+                own.take(parts, known)
         found = [step for own in timed for step in own.steps()]
         if sum(step.seconds or 0.0 for step in found) < enough:
             break
@@ -156,11 +160,13 @@ def _left(config: Configuration, done: Collection[tuple[str, str]]) -> list[tupl
 @final
 @dataclass(frozen=True, eq=False)
 class _Slice:
-    """A part of the run's people."""
+    """A part of the run's people, or of its catalogue."""
 
     data: Interactions
     train: Interactions
     test: Interactions
+    share: float
+    """Of the people, or of the items."""
 
     @classmethod
     def of(cls, config: Configuration, data: Interactions, split: Split, which: int) -> _Slice:
@@ -169,7 +175,15 @@ class _Slice:
         named = [getattr(audit, name) for audit in config.audits.values() for name in audit.drawn]
         ids = {one for some in named if isinstance(some, tuple) for one in some}
         users = np.union1d(drawn, np.flatnonzero([one in ids for one in data.user_ids])) if ids else drawn
-        return cls(*(people(log, users) for log in (data, *split)))
+        return cls(*(people(log, users) for log in (data, *split)), _size(data.n_users, which) / data.n_users)
+
+    @classmethod
+    def of_items(cls, data: Interactions, split: Split, which: int) -> _Slice:
+        # By popularity every fourth, every eighth: as dense as the whole.
+        count = min(data.n_items, max(FEWEST_ITEMS, round(ITEMS[which] * data.n_items)))
+        order = np.argsort(-data.item_counts, kind="stable")
+        items = np.sort(order[np.arange(count) * data.n_items // count])
+        return cls(*(catalogue(log, items) for log in (data, *split)), count / data.n_items)
 
 
 def people(log: Interactions, users: IntArray) -> Interactions:
@@ -188,11 +202,19 @@ def people(log: Interactions, users: IntArray) -> Interactions:
 
 
 def catalogue(log: Interactions, items: IntArray) -> Interactions:
-    """The log of these items (positions, ascending) alone; all users stay, and what items are about is left out."""
-    kept = np.isin(log.items, items)
-    cut = log.subset(kept)
-    place = np.searchsorted(items, cut.items).astype(np.int32)
-    return replace(cut, item_ids=log.item_ids.gather(items), items=place, titles=None, category_systems=()).frozen()
+    """The log of these items (positions, ascending) alone; all users stay."""
+    place = np.full(log.n_items, -1, dtype=np.int32)
+    place[items] = np.arange(len(items))
+    cut = log.subset(place[log.items] >= 0)
+    return replace(
+        cut,
+        item_ids=log.item_ids.gather(items),
+        items=place[cut.items],
+        titles=None if log.titles is None else log.titles.gather(items),
+        category_systems=tuple(
+            (name, Categories(system.names, system.weights[items])) for name, system in log.category_systems
+        ),
+    ).frozen()
 
 
 class _Taken(NamedTuple):
@@ -210,17 +232,19 @@ class _ModelTimes:
     def __init__(self, config: Configuration, model: Model, audits: dict[str, Audit], train: Interactions) -> None:
         self.config, self.model, self.audits, self.train = config, model, audits, train
         self.taken: dict[str, list[_Taken]] = {step: [] for step in (FIT, *audits)}
+        self.shares: list[float] = []
         self.refused: dict[str, RecauditError] = {}
-        self.by_items: float | None = None
 
-    def take(self, part: _Slice, known: set[object]) -> None:
+    def take(self, parts: Mapping[str, Callable[[], _Slice]], known: set[object]) -> None:
         """Time the fit and the audits; what was made elsewhere is neither fitted nor asked.
 
         The first time of anything takes longer, by what is compiled: what is not `known` is timed again.
         """
-        recommender = self.model.recommender
-        if recommender.given:
+        if self.model.recommender.given:
             return
+        part = parts[self.model.recommender.grows_with]()
+        recommender = self.model.recommender.shrunk(part.share) if self._by_items else self.model.recommender
+        self.shares.append(part.share)
 
         def again(*what: object) -> float:
             new = what not in known
@@ -230,8 +254,6 @@ class _ModelTimes:
         fit = partial(recommender.fit, part.train, rng=self.config.seed)
         seconds, fitted = _timed(fit, again(type(recommender)))
         self.taken[FIT].append(_Taken(seconds, seconds))
-        if recommender.grows_with == "items" and self.by_items is None:
-            self.by_items = _fit_by_items(recommender, self.train, self.config.seed)
         subject = Subject(fitted, recommender, part.data, part.test)
         for name, audit in self.audits.items():
             if name in self.refused or self._settled(name) is not None:
@@ -240,6 +262,10 @@ class _ModelTimes:
                 self.taken[name].append(_audited(self.config, audit, subject, again(name, type(fitted))))
             except RecauditError as error:
                 self.refused[name] = error
+
+    @property
+    def _by_items(self) -> bool:
+        return self.model.recommender.grows_with == "items"
 
     def steps(self) -> Iterator[StepEstimate]:
         """What the times so far come to."""
@@ -257,14 +283,13 @@ class _ModelTimes:
             yield StepEstimate(self.model.label, step, seconds, memory[step], why)
 
     def _seconds(self, step: str, taken: Sequence[_Taken]) -> float:
-        users = self.train.n_users
-        if step == FIT and self.by_items is not None:
-            return self.by_items
+        if self._by_items:
+            return grown(self.shares[: len(taken)][::-1], [own.seconds for own in taken][::-1], most=3.0)
         if (settled := self._settled(step)) is not None:
             return settled
-        asked = self._asked(step)
+        users, asked = self.train.n_users, self._asked(step)
         whole = min(asked, users) if asked > _size(users, 0) else users
-        shares = [min(1.0, _size(users, which) / whole) for which in _LARGE_FIRST[: len(taken)]]
+        shares = [min(1.0, share * users / whole) for share in self.shares[: len(taken)]]
         return grown(shares[::-1], [own.seconds for own in taken][::-1])
 
     def _asked(self, step: str) -> int:
@@ -280,7 +305,7 @@ class _ModelTimes:
         most.
         """
         users, large = self.train.n_users, _size(self.train.n_users, 1)
-        if not self.taken[step] or not 0 < self._asked(step) <= large:
+        if self._by_items or not self.taken[step] or not 0 < self._asked(step) <= large:
             return None
         least, outside = self.taken[step][0]
         most = least + outside * (users / large - 1)
@@ -296,16 +321,6 @@ _CLOSE = 1.6
 def _size(users: int, which: int) -> int:
     """How many people are drawn for a slice."""
     return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
-
-
-def _fit_by_items(recommender: Recommender, train: Interactions, seed: int) -> float:
-    order = np.argsort(-train.item_counts, kind="stable")
-    times = []
-    for share in _ITEMS:
-        # Every second, every fourth by popularity: as dense as the whole.
-        part = catalogue(train, np.sort(order[:: round(1 / share)]))
-        times.append(_timed(partial(recommender.fit, part, rng=seed), _JITTER)[0])
-    return grown(_ITEMS, times, most=3.0)
 
 
 def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> _Taken:

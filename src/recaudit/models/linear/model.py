@@ -56,6 +56,10 @@ class EASE(Recommender):
         """A matrix of the users or the items, whichever are fewer."""
         return 8 * min(data.n_users, self.items or data.n_items, data.n_items) ** 2
 
+    def shrunk(self, share: float) -> EASE:
+        """See `Recommender`."""
+        return self if self.items is None else self.model_copy(update={"items": max(1, round(share * self.items))})
+
     def fit(self, data: Interactions, rng: int = 0) -> LinearModel:
         """Invert one matrix. Nothing is drawn: `rng` has no effect."""
         check_data(data)
