@@ -58,6 +58,7 @@ ALONE = 50
 
 CONFIG = """# Written by benchmarks/scale.py
 seed = 0
+engine = {kind = "threads"}
 
 [data]
 file = "ratings.parquet"

@@ -11,7 +11,7 @@ from recaudit.arrays import BoolArray, FloatArray, IntArray
 from recaudit.ties import TIE
 
 _FEW = 64
-"""Up to so many places are filled in one pass over the scores; for more, sorting them all is quicker."""
+"""Up to so many places are filled in one pass over the scores; for more, the last of them is found first."""
 
 _ROWS, _SCORES = 64, 1 << 18
 """Rows whose scores are compared together, and scores, so that they stay in a core's cache."""
@@ -164,6 +164,9 @@ def _top(scores: FloatArray, allowed: BoolArray, n: int) -> IntArray:
         chosen = _highest(values, allowed[row], n + 1)
         if n > _FEW or (len(chosen) > n and _tied(values[chosen[n - 1]], values[chosen[n]], gap)):
             chosen = np.flatnonzero(allowed[row])
+            if n < len(chosen):
+                own = values[chosen]
+                chosen = chosen[own >= _lowest_tied(own, np.partition(own, len(own) - n)[len(own) - n], gap)]
             chosen = chosen[np.argsort(-values[chosen])]
         start = 0
         for end in range(1, len(chosen) + 1):
@@ -181,7 +184,7 @@ def _top(scores: FloatArray, allowed: BoolArray, n: int) -> IntArray:
 
 @njit(nogil=True, cache=True)
 def _highest(values: FloatArray, allowed: BoolArray, n: int) -> IntArray:
-    """Positions of the n highest, best first, by insertion; none where that would take longer than sorting."""
+    """Positions of the n highest, best first, by insertion; none where that would take longer than finding the last."""
     best = np.empty(n if n <= _FEW + 1 else 0, dtype=np.int64)
     filled = 0
     for column in range(len(values) if len(best) else 0):
@@ -197,6 +200,20 @@ def _highest(values: FloatArray, allowed: BoolArray, n: int) -> IntArray:
             best[position] = best[position - 1]
         best[place] = column
     return best[:filled]
+
+
+@njit(nogil=True, cache=True)
+def _lowest_tied(values: FloatArray, low: float, gap: float) -> float:
+    """The last of the chain of ties that goes down from `low`; minus infinity if it has more than `_LINKS` links."""
+    for _ in range(_LINKS):
+        lower = low
+        for value in values:
+            if value < lower and _tied(low, value, gap):
+                lower = value
+        if lower == low:
+            return low
+        low = lower
+    return -np.inf
 
 
 @njit(nogil=True, cache=True)

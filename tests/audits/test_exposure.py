@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy import stats
 
 import recaudit as ra
 from recaudit.audits.lists.exposure import _centred_ranks, gini
 from recaudit.data import Interactions
 from recaudit.data.splits import Split
-from recaudit.models import ALS, from_factors
+from recaudit.models import ALS, FittedModel, ItemKNN, from_factors
 from recaudit.policies import Softmax
 
 
@@ -134,3 +135,43 @@ class TestRecommend:
     def test_unknown_user(self, model: Any) -> None:
         with pytest.raises(ra.errors.DataError, match="user-9999"):
             ra.recommend(model, users=["user-9999"])
+
+
+class TestListsThatAreKnown:
+    """Audit after audit looks at the same lists: they are made once."""
+
+    def scored(self, monkeypatch: pytest.MonkeyPatch, model: FittedModel) -> list[int]:
+        users = list[int]()
+        real = type(model).scores
+
+        def scores(self: Any, asked: Any) -> Any:
+            users.extend(asked)
+            return real(self, asked)
+
+        monkeypatch.setattr(type(model), "scores", scores)
+        return users
+
+    def test_of_a_model_of_ours_they_are_made_once(self, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+        fresh = [ItemKNN().fit(split.train) for _ in range(3)]
+        alone = ra.calibration(fresh[2], k=12), ra.exposure(fresh[1], k=12), ra.exposure(fresh[0], k=7)
+        users = self.scored(monkeypatch, model := ItemKNN().fit(split.train))
+        ra.accuracy(model, split.test, k=12)
+        together = ra.calibration(model, k=12), ra.exposure(model, k=12), ra.exposure(model, k=7)
+        assert len(users) == split.train.n_users
+        for one, other in zip(alone, together, strict=True):
+            assert_frame_equal(one.frame, other.frame)
+
+    def test_others_are_made_where_policy_or_length_differ(self, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+        users = self.scored(monkeypatch, model := ItemKNN().fit(split.train))
+        first = ra.exposure(model, k=5)
+        for more in (ra.exposure(model, k=6), ra.exposure(model, k=5, policy=Softmax())):
+            assert more.summary() != first.summary()
+        assert len(users) == 3 * split.train.n_users
+
+    def test_a_model_of_somebody_else_is_looked_at_each_time(
+        self, split: Split, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        users = self.scored(monkeypatch, model := ItemKNN().fit(split.train).from_elsewhere())
+        ra.exposure(model)
+        ra.exposure(model)
+        assert len(users) == 2 * split.train.n_users

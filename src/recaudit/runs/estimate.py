@@ -22,6 +22,7 @@ import numpy as np
 
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Audit, Subject
+from recaudit.audits.lists.recommend import know_lists, known_lists
 from recaudit.audits.samples import resolve_users
 from recaudit.data.categories import Categories
 from recaudit.data.interactions import Interactions
@@ -175,7 +176,8 @@ class _Slice:
         named = [getattr(audit, name) for audit in config.audits.values() for name in audit.drawn]
         ids = {one for some in named if isinstance(some, tuple) for one in some}
         users = np.union1d(drawn, np.flatnonzero([one in ids for one in data.user_ids])) if ids else drawn
-        return cls(*(people(log, users) for log in (data, *split)), _size(data.n_users, which) / data.n_users)
+        whole, train, test = (people(log, users) for log in (data, *split))
+        return cls(whole, train, test, _size(data.n_users, which) / data.n_users)
 
     @classmethod
     def of_items(cls, data: Interactions, split: Split, which: int) -> _Slice:
@@ -183,7 +185,8 @@ class _Slice:
         count = min(data.n_items, max(FEWEST_ITEMS, round(ITEMS[which] * data.n_items)))
         order = np.argsort(-data.item_counts, kind="stable")
         items = np.sort(order[np.arange(count) * data.n_items // count])
-        return cls(*(catalogue(log, items) for log in (data, *split)), count / data.n_items)
+        whole, train, test = (catalogue(log, items) for log in (data, *split))
+        return cls(whole, train, test, count / data.n_items)
 
 
 def people(log: Interactions, users: IntArray) -> Interactions:
@@ -325,9 +328,12 @@ def _size(users: int, which: int) -> int:
 
 def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> _Taken:
     """What an audit of a slice takes, its maps worked out in part."""
-    device = "cpu" if audit.idle(subject.model) else config.device
+    device, model = "cpu" if audit.idle(subject.model) else config.device, subject.model
+    assert model is not None
+    before = known_lists(model)
 
     def run(engine: Engine) -> Engine:
+        know_lists(model, before)  # those that the same audit made the first time are to be made again
         _ = audit.run(subject, rng=config.seed, engine=engine, device=device).tables
         return engine
 

@@ -79,14 +79,20 @@ class Accuracy(ListAudit):
         memory = MemoryCheck.of(model.data, test, context.rng) if model.foreign else None
         recommend = Recommend(model, self.policy, self.k, context.rng)
         work, pieces = partial(_found, test, recommend, memory), recommend.pieces(asked)
-        parts: list[tuple[IntArray, FloatArray, IntArray]] = []
+        held_out = int(test.user_counts[asked].sum())
+        rank, predicted = np.empty(held_out, dtype=np.int64), np.empty(held_out)
+        lists = np.empty((len(asked), self.k), dtype=np.int64)
+        row = rating = 0
         failed: dict[int, str] = {}
         known: Ranked | None = None
         for at, told, shown, failures, ranked in context.engine.map(work, pieces, "accuracy"):
-            parts.append((at, told, shown))
+            own, held = slice(row, row + len(shown)), slice(rating, rating + len(at))
+            rank[held], predicted[held], lists[own] = at, told, shown
+            row, rating = own.stop, held.stop
             failed |= failures
             known = ranked if known is None or ranked is None else known.joined(ranked)
-        rank, predicted, lists = map(np.concatenate, zip(*parts, strict=True))
+        if len(asked) == model.data.n_users:
+            recommend.remember(lists)
         # Who has no list, or for whom the system failed, has nothing to measure: excluded, and no zero.
         answered = (lists != NO_LIST).all(axis=1)
         kept = np.repeat(answered, test.user_counts[asked])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,11 @@ LONGEST = 1_000_000
 """Most places of a list."""
 _LONG = 1000
 """Longer lists are made of all scores."""
+
+
+_KNOWN: WeakKeyDictionary[FittedModel, dict[ListPolicy, IntArray]] = WeakKeyDictionary()
+"""The longest lists of everybody by model and policy: audit after audit looks at the same ones. They go with the model.
+"""
 
 
 @final
@@ -130,9 +136,35 @@ class Recommend:
         items[(own == NO_LIST).any(axis=1)] = NO_LIST
         return items
 
+    @property
+    def known(self) -> IntArray | None:
+        """The lists of everybody (users, n), where they were made before."""
+        known = _KNOWN.get(self.model, {}).get(self.policy) if self._settled else None
+        return known[:, : self.n] if known is not None and self.n <= known.shape[1] else None
+
+    def remember(self, lists: IntArray) -> None:
+        """So that who asks for these lists of everybody (users, n) next, or for their beginning, has them."""
+        if self._settled and self.known is None:
+            _KNOWN.setdefault(self.model, {})[self.policy] = lists.copy()
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the lists follow from the model alone, and it is ours: nobody else changes it."""
+        return isinstance(self.policy, Policy) and self.policy.certain and not self.model.foreign
+
     @cached_property
     def _lister(self) -> Lister:
         return self.policy.lister(self.model.data)  # once for all blocks
+
+
+def known_lists(model: FittedModel) -> dict[ListPolicy, IntArray]:
+    """The lists of everybody that were made of this model, by policy."""
+    return dict(_KNOWN.get(model, {}))
+
+
+def know_lists(model: FittedModel, lists: dict[ListPolicy, IntArray]) -> None:
+    """As if these, and no others, had been made."""
+    _KNOWN[model] = dict(lists)
 
 
 def _scores_of(lists: IntArray, scores: torch.Tensor) -> FloatArray:
@@ -201,10 +233,17 @@ def lists_of(
     asked = np.isin(everybody, asked_users(model, everybody))
     failed: dict[int, str] = {}
     work = Recommend(model, policy, n, rng)
-    found = list(engine.map(work.items, work.pieces(everybody[asked]), label))
-    for _, without in found:
+    if (known := work.known) is not None:
+        return known[everybody], {}
+    at, start = np.flatnonzero(asked), 0
+    for some, without in engine.map(work.items, work.pieces(everybody[asked]), label):
+        # Into what is there already: what is kept of each block would lie between the places of its scores, which
+        # the next block could then not take.
+        lists[at[start : start + len(some)]] = some
+        start += len(some)
         failed |= without
-    lists[asked] = np.concatenate([np.empty((0, n), dtype=np.int64), *(some for some, _ in found)])
+    if users is None:
+        work.remember(lists)
     return lists, asking_facts(model, everybody, failed) | list_facts(model, everybody[asked], lists[asked])
 
 
