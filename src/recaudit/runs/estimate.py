@@ -19,6 +19,7 @@ from itertools import cycle, islice
 from typing import NamedTuple, final
 
 import numpy as np
+from numba.core import event
 
 from recaudit.arrays import IntArray
 from recaudit.audits.audit import Audit, Subject
@@ -121,7 +122,7 @@ def estimate_steps(
     """
     begun = time.perf_counter()
     check_room(config, split.train, done)
-    timed, known = [_ModelTimes(config, model, own, split.train) for model, own in _left(config, done)], set[object]()
+    timed = [_ModelTimes(config, model, own, split.train) for model, own in _left(config, done)]
     found: list[StepEstimate] = []
     for which in _LARGE_FIRST:
         parts = {
@@ -130,7 +131,7 @@ def estimate_steps(
         }
         with warnings.catch_warnings(action="ignore"):  # they are about slices
             for own in track(timed, "Estimate", len(timed)):
-                own.take(parts, known)
+                own.take(parts)
         found = [step for own in timed for step in own.steps()]
         if sum(step.seconds or 0.0 for step in found) < enough:
             break
@@ -238,31 +239,23 @@ class _ModelTimes:
         self.shares: list[float] = []
         self.refused: dict[str, RecauditError] = {}
 
-    def take(self, parts: Mapping[str, Callable[[], _Slice]], known: set[object]) -> None:
-        """Time the fit and the audits; what was made elsewhere is neither fitted nor asked.
-
-        The first time of anything takes longer, by what is compiled: what is not `known` is timed again.
-        """
+    def take(self, parts: Mapping[str, Callable[[], _Slice]]) -> None:
+        """Time the fit and the audits; what was made elsewhere is neither fitted nor asked."""
         if self.model.recommender.given:
             return
         part = parts[self.model.recommender.grows_with]()
         recommender = self.model.recommender.shrunk(part.share) if self._by_items else self.model.recommender
         self.shares.append(part.share)
 
-        def again(*what: object) -> float:
-            new = what not in known
-            known.add(what)
-            return _COMPILED if new else _JITTER
-
         fit = partial(recommender.fit, part.train, rng=self.config.seed)
-        seconds, fitted = _timed(fit, again(type(recommender)))
+        seconds, fitted = _timed(fit)
         self.taken[FIT].append(_Taken(seconds, seconds))
         subject = Subject(fitted, recommender, part.data, part.test)
         for name, audit in self.audits.items():
             if name in self.refused or self._settled(name) is not None:
                 continue
             try:
-                self.taken[name].append(_audited(self.config, audit, subject, again(name, type(fitted))))
+                self.taken[name].append(_audited(self.config, audit, subject))
             except RecauditError as error:
                 self.refused[name] = error
 
@@ -315,8 +308,8 @@ class _ModelTimes:
         return (least + most) / 2 if most <= _CLOSE * least else None
 
 
-_COMPILED, _JITTER = 10.0, 0.1
-"""Seconds from which work is timed once: beside them compiling, or chance, does not count."""
+_JITTER = 0.1
+"""Seconds from which work is timed once: beside them chance does not count."""
 _CLOSE = 1.6
 """Bounds on a time that are no further apart need no second slice."""
 
@@ -326,7 +319,7 @@ def _size(users: int, which: int) -> int:
     return int(min(np.clip(SLICES[which] * users, *USERS[which]), users))
 
 
-def _audited(config: Configuration, audit: Audit, subject: Subject, again: float) -> _Taken:
+def _audited(config: Configuration, audit: Audit, subject: Subject) -> _Taken:
     """What an audit of a slice takes, its maps worked out in part."""
     device, model = "cpu" if audit.idle(subject.model) else config.device, subject.model
     assert model is not None
@@ -338,22 +331,23 @@ def _audited(config: Configuration, audit: Audit, subject: Subject, again: float
         return engine
 
     try:
-        seconds, engine = _timed(lambda: run(Sampled(config.engine)), again)
+        seconds, engine = _timed(lambda: run(Sampled(config.engine)))
     except RecauditError:
         raise
     except Exception:  # an audit that holds answers against pieces: it is timed as it is
-        seconds, engine = _timed(partial(run, config.engine), again)
+        seconds, engine = _timed(partial(run, config.engine))
     if not isinstance(engine, Sampled):
         return _Taken(seconds, seconds)
     return _Taken(seconds + engine.left_out, max(0.0, seconds - engine.inside))
 
 
-def _timed(work: Callable[[], Answer], again: float) -> tuple[float, Answer]:
-    """Seconds and the answer; the second time, where the first took less than `again`."""
-    start = time.perf_counter()
-    answer = work()
-    seconds = time.perf_counter() - start
-    if seconds >= again:
+def _timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
+    """Seconds and the answer; the second time, where the first was short, or something was compiled meanwhile."""
+    with event.install_recorder("numba:compile") as compiled:
+        start = time.perf_counter()
+        answer = work()
+        seconds = time.perf_counter() - start
+    if seconds >= _JITTER and not compiled.buffer:
         return seconds, answer
     start = time.perf_counter()
     answer = work()
