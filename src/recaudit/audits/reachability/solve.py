@@ -24,6 +24,7 @@ from recaudit.ranking import affine_rank_of, rank_of
 from recaudit.seeding import derive
 from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
+from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.search import Box
 from recaudit.solvers.softmax.logsumexp import Ragged
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
@@ -91,27 +92,31 @@ def _ranks_after(question: Question, answer: Solution) -> IntArray:
 
 
 def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int], ends: list[int]) -> IntArray:
-    """The same where the scores are, some users at a time; ties, which are rare, are left to `rank_of`."""
+    """The same where the scores are; ties, which are rare, are left to `rank_of`."""
     slope, intercept = question.slope, question.intercept
     owner, item = question.targets.to(slope.device).nonzero().unbind(dim=1)
     users, items, _ = slope.shape
     farthest = max(abs(question.ratings.low), abs(question.ratings.high))
     sizes = intercept.masked_fill(intercept.isinf(), 0.0).abs() + farthest * slope.abs().sum(dim=2)
-    gap = 2 * TIE * sizes.amax(dim=1)[:, None, None]
-    rank, tied = torch.empty_like(item), torch.empty_like(item, dtype=torch.bool)
+    gap = 2 * TIE * sizes.amax(dim=1)
+    above, near = torch.empty_like(item), torch.empty_like(item)
+    if count := kernel("ranks", slope.device, slope.shape[2]):
+        given = (slope.mT.contiguous(), intercept.contiguous(), gap, points.contiguous(), item, owner)
+        count(*given, above, near, len(item), items)
+        users = 0
     height = max(1, _SCORES_ON_DEVICE // (items * items))
-    for first in range(0, users, height):
+    for first in range(0, users, height):  # without a kernel, some users at a time
         block = slice(first, min(first + height, users))
         pairs = slice(starts[block.start], ends[block.stop - 1])
         if pairs.start == pairs.stop:
             continue
         rows = Ragged(owner[pairs] - first, block.stop - first)
         scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
-        own = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2))
-        above = (scores > own + gap[block]).sum(dim=2) + 1
-        rank[pairs], tied[pairs] = rows.unpad(above), rows.unpad((scores >= own - gap[block]).sum(dim=2) > above)
-    found = rank.cpu().numpy()
-    for pair in tied.nonzero()[:, 0].tolist():
+        own, apart = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2)), gap[block, None, None]
+        above[pairs] = rows.unpad((scores > own + apart).sum(dim=2))
+        near[pairs] = rows.unpad((scores >= own - apart).sum(dim=2))
+    found: IntArray = (above + 1).cpu().numpy()
+    for pair in (near > above + 1).nonzero()[:, 0].tolist():
         at = intercept[owner[pair]] + slope[owner[pair]] @ points[pair]
         among = torch.isfinite(at).nonzero()[:, 0]
         place = torch.searchsorted(among, item[pair : pair + 1])

@@ -18,11 +18,13 @@ A_j = beta (|c_j - c_leader| + |b_j - b_leader|.(|middle| + half)), its `size`.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
+from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.softmax.curvature import Curvature
 from recaudit.solvers.softmax.moments import first_moments
 
@@ -133,11 +135,14 @@ class LogSumExp:
             self.block = min(self.block, _CPU_BLOCK)
         self._rows_at_once = max(1, self.block // (self.problems * self.items))
         self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
-        self._buffer = slopes.new_empty(self.problems * self.items * self._rows_at_once)
         self.curvature = Curvature(slopes, ~scores.offsets.isinf())
         reach = slopes.abs().sum(dim=2)
         self.spread = self._spread(reach)
         self.rounding, self.own_rounding = self._rounding(reach)
+
+    @cached_property
+    def _buffer(self) -> Tensor:
+        return self.slopes.new_empty(self.problems * self.items * self._rows_at_once)
 
     def cooled(self, factor: float) -> LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
@@ -148,8 +153,11 @@ class LogSumExp:
         first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
         if owner is None:
             owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
-        one_pass = points.device.type == "cpu" and self.spread <= _SAFE_SPREAD and not (hessian and self.problems > 1)
-        how = self._in_one_pass if one_pass else self._in_passes
+        how, safe = self._in_passes, self.spread <= _SAFE_SPREAD
+        if safe and points.device.type == "cpu" and not (hessian and self.problems > 1):
+            how = self._in_one_pass
+        elif safe and kernel("moments", points.device, self.actions, second=hessian):
+            how = self._on_device
         moments, second, peak = how(points, owner, hessian)
         total = moments[:, :1]
         gradient, value = moments[:, 1:] / total, total[:, 0].log() + peak
@@ -184,6 +192,17 @@ class LogSumExp:
             some = weights[: part.stop - start]
             first_moments(slopes, offsets, at[part], of[part], moments[part].numpy(), some.numpy())
             second[part] = self._second_moments(some.T[None])[0].T
+        return moments, second, 0.0
+
+    def _on_device(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, float]:
+        """As `_in_one_pass`, by the kernel of a GPU, for any number of problems."""
+        rows = len(points)
+        moments = points.new_empty(rows, 1 + self.actions)
+        second = points.new_empty(rows if hessian else 0, len(self._pair_rows))
+        on_device = kernel("moments", points.device, self.actions, second=hessian)
+        assert on_device is not None
+        given = (self._first, self._finite_offsets, self._mean, points.contiguous(), owner)
+        on_device(*given, moments, second, rows, self.items)
         return moments, second, 0.0
 
     def _in_passes(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, Tensor]:
