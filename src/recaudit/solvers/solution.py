@@ -56,5 +56,6 @@ def no_solutions(columns: int) -> Solution:
 
 def concatenate(parts: Sequence[AnySolution]) -> AnySolution:
     """The solutions of `parts`, one or more of one type, in their order."""
-    columns = ([getattr(part, field.name) for part in parts] for field in fields(parts[0]))
-    return type(parts[0])(*(np.concatenate(column) for column in columns))
+    some = [part for part in parts if len(part.value)] or parts[:1]
+    columns = ([getattr(part, field.name) for part in some] for field in fields(some[0]))
+    return some[0] if len(some) == 1 else type(some[0])(*(np.concatenate(column) for column in columns))

@@ -27,6 +27,7 @@ from recaudit.solvers.batches import run_on_cores
 from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.search import Box
 from recaudit.solvers.softmax.logsumexp import Ragged
+from recaudit.solvers.softmax.maximize import maximize_softmax_there
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.status import Status
@@ -60,9 +61,11 @@ class SolveActions(Method):
             audit.tolerance,
             self.device,
         )
-        answer = best_response(audit.policy, question)
-        before, rank = self._baseline_scores(users, items, response), _ranks_after(question, answer)
-        acted = np.repeat(items, solvable.sum(axis=1), axis=0) if audit.best_actions else items[:0]
+        answer, best = best_response(audit.policy, question)
+        before, rank = self._baseline_scores(users, items, response).to(self.device), _ranks_after(question, best)
+        acted = items[:0]
+        if audit.best_actions:
+            answer, acted = replace(answer, actions=best.cpu().numpy()), np.repeat(items, solvable.sum(axis=1), axis=0)
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
@@ -74,16 +77,16 @@ class SolveActions(Method):
         return torch.einsum("uik,uk->ui", slope, aligned(given)) + intercept
 
 
-def _ranks_after(question: Question, answer: Solution) -> IntArray:
-    """(pairs,): the target's rank among the candidates at its own best action."""
+def _ranks_after(question: Question, best: torch.Tensor) -> IntArray:
+    """(pairs,): the target's rank among the candidates at its own `best` action (pairs, actions)."""
     counts = question.targets.sum(dim=1)
     ends = counts.cumsum(0).tolist()
     starts = [0, *ends[:-1]]
     if question.slope.device.type != "cpu":
-        return _ranks_on_device(question, aligned(answer.actions).to(question.device), starts, ends)
+        return _ranks_on_device(question, best.to(question.device), starts, ends)
 
     def of_user(user: int) -> IntArray:
-        points = aligned(answer.actions[starts[user] : ends[user]])
+        points = aligned(best[starts[user] : ends[user]])
         slope, intercept, own = question.of_user(user)
         return affine_rank_of(slope, intercept, points, own)
 
@@ -146,8 +149,18 @@ class Question:
         return self.slope[user, candidates], self.intercept[user, candidates], places
 
 
-def best_response(policy: Policy, question: Question) -> Solution:
-    """The largest log-probability of each target, with bounds: which solver answers for which policy and ratings."""
+def best_response(policy: Policy, question: Question) -> tuple[Solution, torch.Tensor]:
+    """The largest log-probability of each target, with bounds, and the actions that reach it (pairs, actions)."""
+    if isinstance(policy, Softmax) and isinstance(question.ratings, Interval) and question.slate == 1:
+        asked = (question.slope, question.intercept, question.targets, policy.beta)
+        ends = (question.ratings.low, question.ratings.high)
+        return maximize_softmax_there(*asked, *ends, question.tolerance, device=question.device)
+    found = _by_user(policy, question)
+    return found, torch.from_numpy(found.actions)
+
+
+def _by_user(policy: Policy, question: Question) -> Solution:
+    """Which solver answers for which policy and ratings, one user after the other."""
     match policy, question.ratings:
         case Softmax(), Interval() if question.slate > 1:
             return _user_by_user(partial(_slate, policy.beta), question)
@@ -155,11 +168,6 @@ def best_response(policy: Policy, question: Question) -> Solution:
             raise NotSupportedError(
                 f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
                 f"with {question.ratings!r}."
-            )
-        case Softmax(), Interval():
-            scores, ends = (question.slope, question.intercept), (question.ratings.low, question.ratings.high)
-            return solvers.maximize_softmax_batch(
-                *scores, question.targets, policy.beta, *ends, question.tolerance, device=question.device, actions=True
             )
         case Softmax(), Stars():
             return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)
