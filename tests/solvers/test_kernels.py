@@ -42,7 +42,7 @@ def run(folder: Path, name: str, actions: int, together: int, *arguments: Tensor
     (folder / f"{name}.cpp").write_text(CUDA + code)
     assert COMPILER is not None
     command = [COMPILER, "-O1", "-w", "-shared", "-fPIC", f"{name}.cpp", "-o", f"{name}.so"]
-    subprocess.run(command, cwd=folder, check=True)  # noqa: S603
+    subprocess.run(command, cwd=folder, check=True)
     library = ctypes.CDLL(str(folder / f"{name}.so"))
     given = [ctypes.c_void_p(one.data_ptr()) if isinstance(one, Tensor) else ctypes.c_int(one) for one in arguments]
     rows = next(one for one in arguments if isinstance(one, int))
@@ -110,7 +110,9 @@ def test_ranks(tmp_path: Path) -> None:
     run(tmp_path, "ranks", 3, 4, slope.mT.contiguous(), intercept, gaps, points, own, owner, above, near, 11, 30)
 
     truth = [
-        affine_rank_of(slope[u][intercept[u].isfinite()], intercept[u][intercept[u].isfinite()], points[rows], own[rows])
+        affine_rank_of(
+            slope[u][intercept[u].isfinite()], intercept[u][intercept[u].isfinite()], points[rows], own[rows]
+        )
         for u, rows in enumerate((slice(0, 5), slice(5, 11)))
     ]
     assert (above + 1)[[0, 1, 2, 3, 4, 5, 7, 8, 9, 10]].tolist() == [*truth[0], truth[1][0], *truth[1][2:]]

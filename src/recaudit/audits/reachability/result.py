@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, final
@@ -19,6 +19,7 @@ from recaudit.machine import check_memory
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
+from recaudit.solvers.batches import run_on_cores
 from recaudit.status import Status
 from recaudit.ties import TIE
 
@@ -183,10 +184,12 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     """
     sliced = groupings(log, audit.by)
     of_items = [grouping for grouping in sliced if grouping.over == "items"]
-    # A part has all pairs of its users, and the parts are in the order of users.
     found = _Totals.joined(
-        _Totals.of(audit, log, users if part is pairs else _people(log, part), part, of_items)
+        total
         for part in parts_of(pairs)
+        for total in run_on_cores(
+            lambda some: _Totals.of(audit, log, *some, of_items), _cut(log, part, users if part is pairs else users[:0])
+        )
     )
     own, statuses = found.own, found.statuses
     ratios = _averages(own, statuses, np.ones(len(users)))
@@ -207,9 +210,20 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
 
 
-def _people(log: Interactions, pairs: pl.DataFrame) -> IntArray:
-    """The positions of those whom these pairs are of, in their order."""
-    return log.users_at(pairs["user"].rle().struct.field("value"))
+def _cut(log: Interactions, pairs: pl.DataFrame, asked: IntArray) -> Iterator[tuple[IntArray, pl.DataFrame]]:
+    """Some of the users and all of their pairs, in the order of users; all `asked` at once if some have no pair."""
+    runs = pairs["user"].rle().struct.unnest()
+    people, starts = log.users_at(runs["value"]), np.append(0, runs["len"].cum_sum())
+    if len(people) < len(asked):
+        yield asked, pairs
+        return
+    for first in range(0, len(people), _PART):
+        some = people[first : first + _PART]
+        yield some, pairs.slice(starts[first], starts[first + len(some)] - starts[first])
+
+
+_PART = 256
+"""Users whose pairs are summed up together, a matrix of a few thousand items each: so small that they stay near."""
 
 
 _OfGroups = tuple[FloatArray, FloatArray, FloatArray, FloatArray]

@@ -191,16 +191,19 @@ class _Solver:
         tol = tolerance_beside(self.tol, allowance)
         found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
         reached = (family.offsets[owner, places] - found.value).clamp(max=0.0)
-        value, gap, rounding = (part.cpu().numpy() for part in (reached, found.gap, allowance))
         # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
-        known = np.isfinite(value) & np.isfinite(gap) & np.isfinite(rounding)
-        least = np.where(known, value - rounding, -np.inf)
-        most = np.where(known, np.minimum(value + gap + rounding, 0.0), 0.0)
-        status = status_of(least, most, self.tol, failed=~known)
+        known = reached.isfinite() & found.gap.isfinite() & allowance.isfinite()
+        bounds = (
+            torch.where(known, reached, torch.nan),
+            torch.where(known, reached - allowance, -torch.inf),
+            torch.where(known, (reached + found.gap + allowance).clamp(max=0.0), 0.0),
+        )
+        value, least, most = (part.cpu().numpy() for part in bounds)
+        status = status_of(least, most, self.tol, failed=np.isnan(value))
         rows = owner if self.actions else owner[:0]
         actions = middle[rows] + half[rows] * found.points[: len(rows)]
         actions = torch.minimum(torch.maximum(actions, lower[rows]), upper[rows])
-        value, evaluations = np.where(known, value, np.nan), found.evaluations.cpu().numpy()
+        evaluations = found.evaluations.cpu().numpy()
         return Solution(value, least, most, status, np.empty((0, actions.shape[1])), evaluations), actions
 
 
