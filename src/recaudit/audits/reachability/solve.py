@@ -102,22 +102,21 @@ def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int]
     farthest = max(abs(question.ratings.low), abs(question.ratings.high))
     sizes = intercept.masked_fill(intercept.isinf(), 0.0).abs() + farthest * slope.abs().sum(dim=2)
     gap = 2 * TIE * sizes.amax(dim=1)
-    above, near = torch.empty_like(item), torch.empty_like(item)
+    above, near = item.new_empty(len(item)), item.new_empty(len(item))
     if count := kernel("ranks", slope.device, slope.shape[2]):
-        given = (slope.mT.contiguous(), intercept.contiguous(), gap, points.contiguous(), item, owner)
-        count(*given, above, near, len(item), items)
-        users = 0
-    height = max(1, _SCORES_ON_DEVICE // (items * items))
-    for first in range(0, users, height):  # without a kernel, some users at a time
-        block = slice(first, min(first + height, users))
-        pairs = slice(starts[block.start], ends[block.stop - 1])
-        if pairs.start == pairs.stop:
-            continue
-        rows = Ragged(owner[pairs] - first, block.stop - first)
-        scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
-        own, apart = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2)), gap[block, None, None]
-        above[pairs] = rows.unpad((scores > own + apart).sum(dim=2))
-        near[pairs] = rows.unpad((scores >= own - apart).sum(dim=2))
+        count(slope.mT, intercept, gap, points, item, owner, above, near, len(item), items)
+    else:  # some users at a time
+        height = max(1, _SCORES_ON_DEVICE // (items * items))
+        for first in range(0, users, height):
+            block = slice(first, min(first + height, users))
+            pairs = slice(starts[block.start], ends[block.stop - 1])
+            if pairs.start == pairs.stop:
+                continue
+            rows = Ragged(owner[pairs] - first, block.stop - first)
+            scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
+            own, apart = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2)), gap[block, None, None]
+            above[pairs] = rows.unpad((scores > own + apart).sum(dim=2))
+            near[pairs] = rows.unpad((scores >= own - apart).sum(dim=2))
     found: IntArray = (above + 1).cpu().numpy()
     for pair in (near > above + 1).nonzero()[:, 0].tolist():
         at = intercept[owner[pair]] + slope[owner[pair]] @ points[pair]

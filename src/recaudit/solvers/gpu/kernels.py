@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 Kernel = Callable[..., None]
-"""Takes contiguous arrays on its device, then counts, of which the first is that of rows."""
+"""Takes arrays on its device, results last and contiguous, then counts, of which the first is that of rows."""
 
 MOST_ACTIONS = 12
 """Beyond, a thread's numbers no longer fit into its registers."""
@@ -50,10 +50,11 @@ def _compiled(name: str, device: int, actions: int, second: bool) -> Kernel | No
     of_block = threads if name in ("box", "traces") else threads // _WARP * together
 
     def launch(*arguments: Tensor | int) -> None:
-        rows = next(count for count in arguments if isinstance(count, int))
+        given = [part.contiguous() if isinstance(part, Tensor) else part for part in arguments]
+        rows = next(count for count in given if isinstance(count, int))
         if rows:
             with torch.cuda.device(device):
-                compiled(grid=(math.ceil(rows / of_block), 1, 1), block=(threads, 1, 1), args=[*arguments])
+                compiled(grid=(math.ceil(rows / of_block), 1, 1), block=(threads, 1, 1), args=given)
 
     return launch
 

@@ -27,13 +27,13 @@ def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, d
     (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 (rows,)."""
     rows, size = points.shape
     result = points.new_empty(rows, size)
-    arrays = [part.contiguous() for part in (hessian, gradient, points, damping, tol)]
+    given = (hessian, gradient, points, damping, tol)
     if points.device.type == "cpu":
-        _minimize_each(*(part.numpy() for part in arrays), result.numpy())
+        _minimize_each(*(part.contiguous().numpy() for part in given), result.numpy())
     elif on_device := kernel("box", points.device, size):
-        on_device(*arrays, result, rows)
+        on_device(*given, result, rows)
     else:
-        return minimize_together(hessian, gradient, points, damping, tol)
+        return minimize_together(*given)
     return result
 
 

@@ -112,7 +112,7 @@ def inverse_trace(matrices: Tensor) -> Tensor:
         _inverse_traces(matrices.contiguous().numpy(), trace.numpy())
         return trace
     if on_device := kernel("traces", matrices.device, size):
-        on_device(matrices.contiguous(), trace, rows)
+        on_device(matrices, trace, rows)
         return trace
     factor, failed = torch.linalg.cholesky_ex(matrices)
     unit = torch.eye(size, dtype=matrices.dtype, device=matrices.device)

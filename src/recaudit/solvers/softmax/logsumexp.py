@@ -153,12 +153,17 @@ class LogSumExp:
         first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
         if owner is None:
             owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
-        how, safe = self._in_passes, self.spread <= _SAFE_SPREAD
+        safe, on_device = self.spread <= _SAFE_SPREAD, kernel("moments", points.device, self.actions, second=hessian)
+        peak: Tensor | float = 0.0
         if safe and points.device.type == "cpu" and not (hessian and self.problems > 1):
-            how = self._in_one_pass
-        elif safe and kernel("moments", points.device, self.actions, second=hessian):
-            how = self._on_device
-        moments, second, peak = how(points, owner, hessian)
+            moments, second = self._in_one_pass(points, owner, hessian)
+        elif safe and on_device:
+            moments = points.new_empty(len(points), 1 + self.actions)
+            second = points.new_empty(len(points) if hessian else 0, len(self._pair_rows))
+            given = (self._first, self._finite_offsets, self._mean, points, owner)
+            on_device(*given, moments, second, len(points), self.items)
+        else:
+            moments, second, peak = self._in_passes(points, owner, hessian)
         total = moments[:, :1]
         gradient, value = moments[:, 1:] / total, total[:, 0].log() + peak
         if not hessian:
@@ -175,16 +180,15 @@ class LogSumExp:
         terms = torch.finfo(moments.dtype).eps * self.actions * (self.items + self.actions + 16)
         return moments * (terms + 8 * self.rounding[owner, None]) + 4 * terms * self._largest[owner].square()
 
-    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, float]:
-        """On a CPU, the first moments (rows, 1 + K), the second ones (rows, K (K + 1) / 2) of a single problem, and the
-        exponent that was taken out of them: none."""
+    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor]:
+        """On a CPU, the first moments (rows, 1 + K) and the second ones (rows, K (K + 1) / 2) of a single problem."""
         moments, second = points.new_empty(len(points), 1 + self.actions), points.new_empty(0)
         slopes, offsets, at, of = (
             part.numpy() for part in (self._first[:, 1:], self._finite_offsets, points.contiguous(), owner)
         )
         if not hessian:
             first_moments(slopes, offsets, at, of, moments.numpy(), second.view(0, self.items).numpy())
-            return moments, second, 0.0
+            return moments, second
         second, height = points.new_empty(len(points), len(self._pair_rows)), self._rows_at_once
         weights = self._buffer[: height * self.items].view(height, self.items)
         for start in range(0, len(points), height):
@@ -192,21 +196,11 @@ class LogSumExp:
             some = weights[: part.stop - start]
             first_moments(slopes, offsets, at[part], of[part], moments[part].numpy(), some.numpy())
             second[part] = self._second_moments(some.T[None])[0].T
-        return moments, second, 0.0
-
-    def _on_device(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, float]:
-        """As `_in_one_pass`, by the kernel of a GPU, for any number of problems."""
-        rows = len(points)
-        moments = points.new_empty(rows, 1 + self.actions)
-        second = points.new_empty(rows if hessian else 0, len(self._pair_rows))
-        on_device = kernel("moments", points.device, self.actions, second=hessian)
-        assert on_device is not None
-        given = (self._first, self._finite_offsets, self._mean, points.contiguous(), owner)
-        on_device(*given, moments, second, rows, self.items)
-        return moments, second, 0.0
+        return moments, second
 
     def _in_passes(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """As `_in_one_pass`, on any device, for any number of problems and any spread."""
+        """As `_in_one_pass`, on any device, for any number of problems and any spread; and the exponents (rows,) that
+        were taken out."""
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
         first = block.new_empty(self.problems, 1 + self.actions, rows.width)
