@@ -31,11 +31,11 @@ def kernel(name: str, device: torch.device, actions: int, *, second: bool = Fals
     none."""
     if device.type != "cuda" or actions > MOST_ACTIONS:
         return None
-    return _compiled(name, torch.cuda.current_device() if device.index is None else device.index, actions, second)
+    return _compiled(name, device, actions, second)
 
 
 @cache
-def _compiled(name: str, device: int, actions: int, second: bool) -> Kernel | None:
+def _compiled(name: str, device: torch.device, actions: int, second: bool) -> Kernel | None:
     compile_kernel = getattr(torch.cuda, "_compile_kernel", None)
     if compile_kernel is None or torch.version.hip:
         return None

@@ -29,7 +29,8 @@ def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, d
     result = points.new_empty(rows, size)
     given = (hessian, gradient, points, damping, tol)
     if points.device.type == "cpu":
-        _minimize_each(*(part.contiguous().numpy() for part in given), result.numpy())
+        H, r, u, d, gap = (part.contiguous().numpy() for part in given)
+        _minimize_each(H, r, u, d, gap, result.numpy())
     elif on_device := kernel("box", points.device, size):
         on_device(*given, result, rows)
     else:
