@@ -17,7 +17,7 @@ from recaudit.interventions import NextK
 from recaudit.models import SgdStep, from_factors
 from recaudit.models.neighbour.similarity import Similarity, nearest
 from recaudit.policies import EpsilonGreedy, Top1, top_items
-from recaudit.ranking import affine_rank_of, rank_of, ranks
+from recaudit.ranking import affine_rank_of, rank_of, ranks, ranks_by_sorting
 from recaudit.ties import TIE
 
 
@@ -47,6 +47,14 @@ def test_lists_and_places_follow_the_rule(scores: list[float], n: int) -> None:
     assert Top1().log_probabilities(row, everything)[0].argmax() == order[0]
     shown = EpsilonGreedy(epsilon=0.1).log_probabilities(row, everything)[0].exp()
     assert shown[order[0]] == pytest.approx(0.9 if len(scores) > 1 else 1.0)
+
+
+@given(st.lists(st.tuples(nearly | st.just(-np.inf), st.booleans()), min_size=1, max_size=60))
+def test_places_by_sorting_are_the_same(row: list[tuple[float, bool]]) -> None:
+    scores = torch.tensor([[score for score, _ in row]] * 2, dtype=torch.float64)
+    allowed = torch.tensor([[may for _, may in row], [True] * len(row)])
+
+    assert (ranks_by_sorting(scores, allowed) == ranks(scores, allowed)).all()
 
 
 @pytest.fixture(scope="module")

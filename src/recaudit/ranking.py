@@ -35,6 +35,8 @@ def ranks(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False) 
 
     With `shared`, tied items all have the place of the first of them.
     """
+    if scores.device.type != "cpu" and not shared:
+        return ranks_by_sorting(scores, allowed)
     order = top_items(scores, allowed, scores.shape[1])
     row, index = np.nonzero(order >= 0)
     place = index
@@ -47,6 +49,18 @@ def ranks(scores: torch.Tensor, allowed: torch.Tensor, *, shared: bool = False) 
     out = np.repeat(allowed.sum(dim=1, keepdim=True).numpy() + 1, scores.shape[1], axis=1)
     out[row, order[row, index]] = place + 1
     return out
+
+
+def ranks_by_sorting(scores: torch.Tensor, allowed: torch.Tensor) -> IntArray:
+    """`ranks` where the scores are: all rows are sorted at once, by score and then, within a tie, by position."""
+    gap = TIE * scores.abs().masked_fill(~(allowed & scores.isfinite()), 0.0).amax(dim=1, keepdim=True)
+    values, order = scores.masked_fill(~allowed, -torch.inf).sort(dim=1, descending=True)
+    higher, lower = values[:, :-1], values[:, 1:]
+    apart = (higher != lower) & (higher - lower > gap)
+    group = torch.zeros_like(order).scatter(1, order[:, 1:], apart.cumsum(dim=1)).masked_fill(~allowed, len(order.T))
+    place = torch.arange(1, len(order.T) + 1, device=scores.device).expand_as(order)
+    out = torch.empty_like(order).scatter(1, group.argsort(dim=1, stable=True), place)
+    return torch.where(allowed, out, allowed.sum(dim=1, keepdim=True) + 1).cpu().numpy()
 
 
 def rank_of(scores: torch.Tensor, items: torch.Tensor) -> IntArray:

@@ -39,6 +39,8 @@ def status_of(lower: FloatArray, upper: FloatArray, tol: float, failed: BoolArra
     """(n,): solved where the bounds are at most `tol` apart, bounded where they are not, failed where `failed`."""
     with np.errstate(invalid="ignore"):  # infinite bounds that are equal have no difference
         close = (upper - lower <= tol) | (upper == lower)
+    if np.all(close) and not np.any(failed):  # mostly, and choosing strings is slow
+        return np.full(close.shape, Status.SOLVED.value, dtype=f"<U{len(Status.BOUNDED.value)}")
     return np.where(failed, Status.FAILED.value, np.where(close, Status.SOLVED.value, Status.BOUNDED.value))
 
 
@@ -56,5 +58,6 @@ def no_solutions(columns: int) -> Solution:
 
 def concatenate(parts: Sequence[AnySolution]) -> AnySolution:
     """The solutions of `parts`, one or more of one type, in their order."""
-    columns = ([getattr(part, field.name) for part in parts] for field in fields(parts[0]))
-    return type(parts[0])(*(np.concatenate(column) for column in columns))
+    some = [part for part in parts if len(part.value)] or parts[:1]
+    columns = ([getattr(part, field.name) for part in some] for field in fields(some[0]))
+    return some[0] if len(some) == 1 else type(some[0])(*(np.concatenate(column) for column in columns))

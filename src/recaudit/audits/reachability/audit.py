@@ -12,6 +12,7 @@ from typing import Annotated, Literal, final
 import polars as pl
 from pydantic import Field
 
+from recaudit.arithmetic import core_count
 from recaudit.audits.asking import system_facts
 from recaudit.audits.audit import Context, Subject, Verb
 from recaudit.audits.logs import audited, rating_facts
@@ -131,7 +132,8 @@ class Reachability(RuleAudit):
         """The table of pairs, as far as it is not in files, and the matrices that they are averaged in."""
         targets = count_of(self.targets, data.n_items)
         users = count_of(self.users, data.n_users, self._effort(targets, data))
-        return PAIR_BYTES * min(users * targets, MOST_ROWS) + CELL_BYTES * min(users * data.n_items, MOST_CELLS)
+        matrices = CELL_BYTES * core_count() * max(data.n_items, min(users * data.n_items, MOST_CELLS))
+        return PAIR_BYTES * min(users * targets, MOST_ROWS) + matrices
 
     def _effort(self, targets: int, data: Interactions) -> Effort:
         """Every target is looked at beside all items."""

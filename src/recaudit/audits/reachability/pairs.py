@@ -123,13 +123,13 @@ class Method(ABC):
         pairs: `answer`, the `rank` at it (pairs,) and the positions of the `acted` items (pairs, actions), -1 for none.
         NaN, what is not known, is null in the frame.
         """
-        asked, allowed = self.asked(candidates), torch.from_numpy(candidates)
+        asked, allowed = self.asked(candidates), torch.from_numpy(candidates).to(before.device)
         row, item = np.nonzero(asked)
         solved = solvable[asked]
         if before.isnan().any():
             start, gain = np.full(len(row), np.nan), np.full(len(rank), np.nan)
         else:
-            start = self.log_probabilities(before, allowed).numpy()[asked]
+            start = self.log_probabilities(before, allowed).cpu().numpy()[asked]
             gain = (ranks(before, allowed)[solvable] - rank).astype(np.float64)
         if self.audit.slate > 1:
             with np.errstate(divide="ignore"):

@@ -18,6 +18,7 @@ from recaudit.data.interactions import Interactions
 from recaudit.metrics.groupings import Grouping, groupings
 from recaudit.metrics.intervals import Ratio, mean, standing
 from recaudit.metrics.tables import item_table, user_table
+from recaudit.solvers.batches import run_on_cores
 from recaudit.status import Status
 from recaudit.ties import TIE
 
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from recaudit.audits.reachability.audit import Reachability
 
 STATUS = pl.Enum([status.value for status in Status])
-MOST_CELLS, CELL_BYTES = 25_000_000, 51
-"""Of the matrices of users and items that pairs are averaged in, of some users at a time: how many cells one has, all
-users and items of MovieLens 1M, and the bytes of all: five that are kept with their marks, and one while it is summed.
-"""
+MOST_CELLS, CELL_BYTES = 1 << 20, 51
+"""Of the matrices of users and items that pairs are averaged in, of some users at a time: how many cells one has, so
+few that they stay near, and the bytes of all: five that are kept with their marks, and one while it is summed."""
+_TOGETHER = 32
+"""How many of such parts are worked on before their sums are added up."""
 
 
 @final
@@ -187,9 +189,10 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     sliced = groupings(log, audit.by)
     of_items = [grouping for grouping in sliced if grouping.over == "items"]
     found = _Totals.joined(
-        _Totals.of(audit, log, some, own, of_items)
+        total
         for part in parts_of(pairs)  # it has all pairs of its users, and the parts are in the order of users
-        for some, own in _few_people(log, users if part is pairs else _people(log, part), part)
+        for some in _few_people(log, users if part is pairs else _people(log, part), part)
+        for total in run_on_cores(lambda own: _Totals.of(audit, log, *own, of_items), some)
     )
     own, statuses = found.own, found.statuses
     ratios = _averages(own, statuses, np.ones(len(users)))
@@ -210,16 +213,23 @@ def aggregate_pairs(audit: Reachability, log: Interactions, users: IntArray, pai
     return audit.aggregated(ratios, log, rng, users) | {"users": people, "items": found.items(log)}
 
 
-def _few_people(log: Interactions, users: IntArray, pairs: pl.DataFrame) -> Iterator[tuple[IntArray, pl.DataFrame]]:
-    """These users and their pairs, so few at a time that a matrix of them and all items has at most `MOST_CELLS`."""
-    step = max(1, MOST_CELLS // log.n_items)
-    if len(users) <= step:
-        yield users, pairs
-        return
+def _few_people(
+    log: Interactions, users: IntArray, pairs: pl.DataFrame
+) -> Iterator[list[tuple[IntArray, pl.DataFrame]]]:
+    """Some users and their pairs, so few that a matrix of them and all items has about `MOST_CELLS`; some at a time."""
     runs = pairs["user"].rle().struct.unnest()
-    place = np.repeat(np.searchsorted(users, log.users_at(runs["value"])), runs["len"])
-    for start in range(0, len(users), step):
-        yield users[start : start + step], pairs.filter((place >= start) & (place < start + step))
+    place, ends = np.searchsorted(users, log.users_at(runs["value"])), np.append(0, runs["len"].cum_sum())
+    in_order, step = (np.diff(place) > 0).all(), max(1, MOST_CELLS // log.n_items)
+
+    def own(start: int) -> pl.DataFrame:
+        if not in_order:
+            return pairs.filter(np.repeat((start <= place) & (place < start + step), runs["len"]))
+        first, last = ends[np.searchsorted(place, [start, start + step])]
+        return pairs.slice(first, last - first)
+
+    starts = range(0, len(users), step)
+    for some in (starts[at : at + _TOGETHER] for at in range(0, len(starts), _TOGETHER)):
+        yield [(users[start : start + step], own(start)) for start in some]
 
 
 def _people(log: Interactions, pairs: pl.DataFrame) -> IntArray:
@@ -266,7 +276,11 @@ class _Totals:
     @classmethod
     def joined(cls, parts: Iterable[_Totals]) -> _Totals:
         """Of all users from those of parts, in their order."""
-        each = list(parts)
+        each: list[_Totals] = []
+        of_items, best, nothing = np.zeros(()), np.zeros(()), np.zeros(0)
+        for part in parts:  # of items as it goes: each part has all of them
+            of_items, best = of_items + part.of_items, np.maximum(best, part.best)
+            each.append(replace(part, of_items=nothing, best=nothing))
         joined: list[_OfGroups] = [
             (
                 np.concatenate([one[0] for one in some]),
@@ -280,8 +294,8 @@ class _Totals:
             {name: np.concatenate([part.own[name] for part in each]) for name in each[0].own},
             np.concatenate([part.statuses for part in each]),
             joined,
-            np.sum([part.of_items for part in each], axis=0),
-            np.max([part.best for part in each], axis=0),
+            of_items,
+            best,
         )
 
     def items(self, log: Interactions) -> pl.DataFrame:

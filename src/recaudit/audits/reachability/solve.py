@@ -24,8 +24,10 @@ from recaudit.ranking import affine_rank_of, rank_of
 from recaudit.seeding import derive
 from recaudit.solvers import trajectories
 from recaudit.solvers.batches import run_on_cores
+from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.search import Box
 from recaudit.solvers.softmax.logsumexp import Ragged
+from recaudit.solvers.softmax.maximize import maximize_softmax_there
 from recaudit.solvers.solution import Solution, concatenate, no_solutions, status_of
 from recaudit.solvers.trajectories import AscentSettings, DrawSettings, RollOutProblem, TrajectorySolution
 from recaudit.status import Status
@@ -59,9 +61,11 @@ class SolveActions(Method):
             audit.tolerance,
             self.device,
         )
-        answer = best_response(audit.policy, question)
-        before, rank = self._baseline_scores(users, items, response), _ranks_after(question, answer)
-        acted = np.repeat(items, solvable.sum(axis=1), axis=0) if audit.best_actions else items[:0]
+        answer, best = best_response(audit.policy, question)
+        before, rank = self._baseline_scores(users, items, response).to(self.device), _ranks_after(question, best)
+        acted = items[:0]
+        if audit.best_actions:
+            answer, acted = replace(answer, actions=best.cpu().numpy()), np.repeat(items, solvable.sum(axis=1), axis=0)
         return self.frame(users, candidates, solvable, before, answer, rank, acted)
 
     def _baseline_scores(self, users: IntArray, items: IntArray, response: AffineResponses) -> torch.Tensor:
@@ -73,16 +77,16 @@ class SolveActions(Method):
         return torch.einsum("uik,uk->ui", slope, aligned(given)) + intercept
 
 
-def _ranks_after(question: Question, answer: Solution) -> IntArray:
-    """(pairs,): the target's rank among the candidates at its own best action."""
+def _ranks_after(question: Question, best: torch.Tensor) -> IntArray:
+    """(pairs,): the target's rank among the candidates at its own `best` action (pairs, actions)."""
     counts = question.targets.sum(dim=1)
     ends = counts.cumsum(0).tolist()
     starts = [0, *ends[:-1]]
     if question.slope.device.type != "cpu":
-        return _ranks_on_device(question, aligned(answer.actions).to(question.device), starts, ends)
+        return _ranks_on_device(question, best.to(question.device), starts, ends)
 
     def of_user(user: int) -> IntArray:
-        points = aligned(answer.actions[starts[user] : ends[user]])
+        points = aligned(best[starts[user] : ends[user]])
         slope, intercept, own = question.of_user(user)
         return affine_rank_of(slope, intercept, points, own)
 
@@ -91,27 +95,30 @@ def _ranks_after(question: Question, answer: Solution) -> IntArray:
 
 
 def _ranks_on_device(question: Question, points: torch.Tensor, starts: list[int], ends: list[int]) -> IntArray:
-    """The same where the scores are, some users at a time; ties, which are rare, are left to `rank_of`."""
+    """The same where the scores are; ties, which are rare, are left to `rank_of`."""
     slope, intercept = question.slope, question.intercept
     owner, item = question.targets.to(slope.device).nonzero().unbind(dim=1)
     users, items, _ = slope.shape
     farthest = max(abs(question.ratings.low), abs(question.ratings.high))
     sizes = intercept.masked_fill(intercept.isinf(), 0.0).abs() + farthest * slope.abs().sum(dim=2)
-    gap = 2 * TIE * sizes.amax(dim=1)[:, None, None]
-    rank, tied = torch.empty_like(item), torch.empty_like(item, dtype=torch.bool)
-    height = max(1, _SCORES_ON_DEVICE // (items * items))
-    for first in range(0, users, height):
-        block = slice(first, min(first + height, users))
-        pairs = slice(starts[block.start], ends[block.stop - 1])
-        if pairs.start == pairs.stop:
-            continue
-        rows = Ragged(owner[pairs] - first, block.stop - first)
-        scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
-        own = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2))
-        above = (scores > own + gap[block]).sum(dim=2) + 1
-        rank[pairs], tied[pairs] = rows.unpad(above), rows.unpad((scores >= own - gap[block]).sum(dim=2) > above)
-    found = rank.cpu().numpy()
-    for pair in tied.nonzero()[:, 0].tolist():
+    gap = 2 * TIE * sizes.amax(dim=1)
+    above, near = item.new_empty(len(item)), item.new_empty(len(item))
+    if count := kernel("ranks", slope.device, slope.shape[2]):
+        count(slope.mT, intercept, gap, points, item, owner, above, near, len(item), items)
+    else:  # some users at a time
+        height = max(1, _SCORES_ON_DEVICE // (items * items))
+        for first in range(0, users, height):
+            block = slice(first, min(first + height, users))
+            pairs = slice(starts[block.start], ends[block.stop - 1])
+            if pairs.start == pairs.stop:
+                continue
+            rows = Ragged(owner[pairs] - first, block.stop - first)
+            scores = torch.baddbmm(intercept[block].unsqueeze(1), rows.pad(points[pairs]), slope[block].mT)
+            own, apart = scores.gather(2, rows.pad(item[pairs]).unsqueeze(2)), gap[block, None, None]
+            above[pairs] = rows.unpad((scores > own + apart).sum(dim=2))
+            near[pairs] = rows.unpad((scores >= own - apart).sum(dim=2))
+    found: IntArray = (above + 1).cpu().numpy()
+    for pair in (near > above + 1).nonzero()[:, 0].tolist():
         at = intercept[owner[pair]] + slope[owner[pair]] @ points[pair]
         among = torch.isfinite(at).nonzero()[:, 0]
         place = torch.searchsorted(among, item[pair : pair + 1])
@@ -141,8 +148,18 @@ class Question:
         return self.slope[user, candidates], self.intercept[user, candidates], places
 
 
-def best_response(policy: Policy, question: Question) -> Solution:
-    """The largest log-probability of each target, with bounds: which solver answers for which policy and ratings."""
+def best_response(policy: Policy, question: Question) -> tuple[Solution, torch.Tensor]:
+    """The largest log-probability of each target, with bounds, and the actions that reach it (pairs, actions)."""
+    if isinstance(policy, Softmax) and isinstance(question.ratings, Interval) and question.slate == 1:
+        asked = (question.slope, question.intercept, question.targets, policy.beta)
+        ends = (question.ratings.low, question.ratings.high)
+        return maximize_softmax_there(*asked, *ends, question.tolerance, device=question.device)
+    found = _by_user(policy, question)
+    return found, torch.from_numpy(found.actions)
+
+
+def _by_user(policy: Policy, question: Question) -> Solution:
+    """Which solver answers for which policy and ratings, one user after the other."""
     match policy, question.ratings:
         case Softmax(), Interval() if question.slate > 1:
             return _user_by_user(partial(_slate, policy.beta), question)
@@ -150,11 +167,6 @@ def best_response(policy: Policy, question: Question) -> Solution:
             raise NotSupportedError(
                 f"Slates of {question.slate} have bounds for Softmax and an Interval of ratings, not for {policy!r} "
                 f"with {question.ratings!r}."
-            )
-        case Softmax(), Interval():
-            scores, ends = (question.slope, question.intercept), (question.ratings.low, question.ratings.high)
-            return solvers.maximize_softmax_batch(
-                *scores, question.targets, policy.beta, *ends, question.tolerance, device=question.device, actions=True
             )
         case Softmax(), Stars():
             return _user_by_user(partial(_softmax_stars, policy.beta), question, on_cores=True)

@@ -1,9 +1,9 @@
 """Box-constrained quadratics: the step of a projected Newton method.
 
 minimise r.s + s^T (H + d I) s / 2 subject to -1 <= u + s <= 1, one small problem a target. Two sweeps of
-coordinate descent find most of the active bounds; Newton steps on the free coordinates do the rest. On a CPU each
-problem is a short sequential loop with its own active set, hence numba; on an accelerator the same steps are taken
-by all problems at once.
+coordinate descent find most of the active bounds; Newton steps on the free coordinates do the rest. Each problem is a
+short sequential loop with its own active set, hence numba on a CPU and a kernel (`gpu/box.cu`) on a GPU; where there is
+no kernel, the same steps are taken by all problems at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from recaudit.arrays import FloatArray, IntArray
+from recaudit.solvers.gpu.kernels import kernel
 
 # Newton steps on the free coordinates; what is still inexact then, the outer method corrects.
 _ROUNDS = 5
@@ -24,11 +25,16 @@ _ROUNDS = 5
 def minimize_box_quadratics(hessian: Tensor, gradient: Tensor, points: Tensor, damping: Tensor, tol: Tensor) -> Tensor:
     """(rows, K): the points u + s, with a duality gap of at most `tol` (rows,) unless the rounds run out; `hessian`
     (rows, K, K), `gradient` r (rows, K), `points` u (rows, K), `damping` d > 0 (rows,)."""
-    if points.device.type != "cpu":
-        return minimize_together(hessian, gradient, points, damping, tol)
-    result = torch.empty_like(points)
-    H, r, u, d, gap = (tensor.contiguous().numpy() for tensor in (hessian, gradient, points, damping, tol))
-    _minimize_each(H, r, u, d, gap, result.numpy())
+    rows, size = points.shape
+    result = points.new_empty(rows, size)
+    given = (hessian, gradient, points, damping, tol)
+    if points.device.type == "cpu":
+        H, r, u, d, gap = (part.contiguous().numpy() for part in given)
+        _minimize_each(H, r, u, d, gap, result.numpy())
+    elif on_device := kernel("box", points.device, size):
+        on_device(*given, result, rows)
+    else:
+        return minimize_together(*given)
     return result
 
 

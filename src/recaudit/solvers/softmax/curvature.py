@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from recaudit.arrays import FloatArray
+from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.softmax.box_qp import minimize_box_quadratics
 
 # D, and psi there.
@@ -105,12 +106,16 @@ class Curvature:
 
 def inverse_trace(matrices: Tensor) -> Tensor:
     """(rows,): the trace of the inverse of each of `matrices` (rows, K, K); infinite where one is not positive."""
+    rows, size, _ = matrices.shape
+    trace = matrices.new_empty(rows)
     if matrices.device.type == "cpu":
-        trace = matrices.new_empty(len(matrices))
         _inverse_traces(matrices.contiguous().numpy(), trace.numpy())
         return trace
+    if on_device := kernel("traces", matrices.device, size):
+        on_device(matrices, trace, rows)
+        return trace
     factor, failed = torch.linalg.cholesky_ex(matrices)
-    unit = torch.eye(matrices.shape[1], dtype=matrices.dtype, device=matrices.device)
+    unit = torch.eye(size, dtype=matrices.dtype, device=matrices.device)
     inverse = torch.linalg.solve_triangular(factor, unit.expand_as(factor), upper=False)
     trace = inverse.square().sum(dim=(1, 2))
     return torch.where((failed == 0) & torch.isfinite(trace), trace, torch.inf)

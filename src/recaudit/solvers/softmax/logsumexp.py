@@ -18,11 +18,13 @@ A_j = beta (|c_j - c_leader| + |b_j - b_leader|.(|middle| + half)), its `size`.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
+from recaudit.solvers.gpu.kernels import kernel
 from recaudit.solvers.softmax.curvature import Curvature
 from recaudit.solvers.softmax.moments import first_moments
 
@@ -133,11 +135,14 @@ class LogSumExp:
             self.block = min(self.block, _CPU_BLOCK)
         self._rows_at_once = max(1, self.block // (self.problems * self.items))
         self._items_at_once = max(1, work_bytes // (4 * _DOUBLE * self.problems * len(self._pair_rows)))
-        self._buffer = slopes.new_empty(self.problems * self.items * self._rows_at_once)
         self.curvature = Curvature(slopes, ~scores.offsets.isinf())
         reach = slopes.abs().sum(dim=2)
         self.spread = self._spread(reach)
         self.rounding, self.own_rounding = self._rounding(reach)
+
+    @cached_property
+    def _buffer(self) -> Tensor:
+        return self.slopes.new_empty(self.problems * self.items * self._rows_at_once)
 
     def cooled(self, factor: float) -> LogSumExp:
         """The same problems with every score multiplied by `factor`: a smaller beta."""
@@ -148,9 +153,17 @@ class LogSumExp:
         first. With p the softmax: gradient S^T p, Hessian S^T diag(p) S - (S^T p)(S^T p)^T, one matrix product each."""
         if owner is None:
             owner = torch.zeros(len(points), dtype=torch.long, device=points.device)
-        one_pass = points.device.type == "cpu" and self.spread <= _SAFE_SPREAD and not (hessian and self.problems > 1)
-        how = self._in_one_pass if one_pass else self._in_passes
-        moments, second, peak = how(points, owner, hessian)
+        safe, on_device = self.spread <= _SAFE_SPREAD, kernel("moments", points.device, self.actions, second=hessian)
+        peak: Tensor | float = 0.0
+        if safe and points.device.type == "cpu" and not (hessian and self.problems > 1):
+            moments, second = self._in_one_pass(points, owner, hessian)
+        elif safe and on_device:
+            moments = points.new_empty(len(points), 1 + self.actions)
+            second = points.new_empty(len(points) if hessian else 0, len(self._pair_rows))
+            given = (self._first, self._finite_offsets, self._mean, points, owner)
+            on_device(*given, moments, second, len(points), self.items)
+        else:
+            moments, second, peak = self._in_passes(points, owner, hessian)
         total = moments[:, :1]
         gradient, value = moments[:, 1:] / total, total[:, 0].log() + peak
         if not hessian:
@@ -167,16 +180,15 @@ class LogSumExp:
         terms = torch.finfo(moments.dtype).eps * self.actions * (self.items + self.actions + 16)
         return moments * (terms + 8 * self.rounding[owner, None]) + 4 * terms * self._largest[owner].square()
 
-    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, float]:
-        """On a CPU, the first moments (rows, 1 + K), the second ones (rows, K (K + 1) / 2) of a single problem, and the
-        exponent that was taken out of them: none."""
+    def _in_one_pass(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor]:
+        """On a CPU, the first moments (rows, 1 + K) and the second ones (rows, K (K + 1) / 2) of a single problem."""
         moments, second = points.new_empty(len(points), 1 + self.actions), points.new_empty(0)
         slopes, offsets, at, of = (
             part.numpy() for part in (self._first[:, 1:], self._finite_offsets, points.contiguous(), owner)
         )
         if not hessian:
             first_moments(slopes, offsets, at, of, moments.numpy(), second.view(0, self.items).numpy())
-            return moments, second, 0.0
+            return moments, second
         second, height = points.new_empty(len(points), len(self._pair_rows)), self._rows_at_once
         weights = self._buffer[: height * self.items].view(height, self.items)
         for start in range(0, len(points), height):
@@ -184,10 +196,11 @@ class LogSumExp:
             some = weights[: part.stop - start]
             first_moments(slopes, offsets, at[part], of[part], moments[part].numpy(), some.numpy())
             second[part] = self._second_moments(some.T[None])[0].T
-        return moments, second, 0.0
+        return moments, second
 
     def _in_passes(self, points: Tensor, owner: Tensor, hessian: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """As `_in_one_pass`, on any device, for any number of problems and any spread."""
+        """As `_in_one_pass`, on any device, for any number of problems and any spread; and the exponents (rows,) that
+        were taken out."""
         rows = Ragged(owner, self.problems)
         block = rows.pad(torch.cat([points, points.new_ones(len(points), 1)], dim=1)).mT
         first = block.new_empty(self.problems, 1 + self.actions, rows.width)

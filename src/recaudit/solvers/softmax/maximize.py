@@ -18,8 +18,7 @@ exp(z_j), and the slate is the first n to arrive.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -69,7 +68,8 @@ def maximize_softmax(
     positions = as_positions("targets", targets, len(intercept)).to(slope.device)
     ends = as_box(lower, upper, (1, slope.shape[1]), slope.device)
     solver = _Solver(beta, tol, device, memory_limit, max_steps, actions)
-    return solver.solve(slope[None], intercept[None], torch.zeros_like(positions), positions, *ends)
+    found, best = solver.solve(slope[None], intercept[None], torch.zeros_like(positions), positions, *ends)
+    return replace(found, actions=best.cpu().numpy())
 
 
 def maximize_softmax_batch(
@@ -92,6 +92,28 @@ def maximize_softmax_batch(
     (problems, items): True where an item is a target; `lower`, `upper`: numbers, (K,) or (problems, K). Answers come in
     the order of the True entries. The rest of the batch moves one by rounding only, or within its bounds.
     """
+    asked = (slope, intercept, targets, beta, lower, upper, tol)
+    found, best = maximize_softmax_there(
+        *asked, device=device, memory_limit=memory_limit, max_steps=max_steps, actions=actions
+    )
+    return replace(found, actions=best.cpu().numpy())
+
+
+def maximize_softmax_there(
+    slope: Array,
+    intercept: Array,
+    targets: Array,
+    beta: float,
+    lower: Array,
+    upper: Array,
+    tol: float = 1e-6,
+    *,
+    device: str = "cpu",
+    memory_limit: int | None = None,
+    max_steps: int = 500,
+    actions: bool = True,
+) -> tuple[Solution, Tensor]:
+    """`maximize_softmax_batch` with the maximisers (pairs, K) left on the device, apart from the solution."""
     slope, intercept = as_scores(slope, intercept, batch=True)
     mask = targets if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
     received = f"an array of shape {tuple(mask.shape)} and type {mask.dtype}"
@@ -141,10 +163,10 @@ class _Solver:
 
     def solve(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
-    ) -> Solution:
-        """The targets `positions` (pairs,) of the problems `owner` (pairs,), ascending."""
+    ) -> tuple[Solution, Tensor]:
+        """The targets `positions` (pairs,) of the problems `owner` (pairs,), ascending; the maximisers apart."""
 
-        def solve_batch(batch: Batch) -> Solution:
+        def solve_batch(batch: Batch) -> tuple[Solution, Tensor]:
             rows, chosen = batch.pairs, torch.tensor(batch.problems, device=slope.device)
             local = torch.searchsorted(chosen, owner[rows])
             parts = (slope[chosen], intercept[chosen], local, positions[rows], lower[chosen], upper[chosen])
@@ -153,14 +175,13 @@ class _Solver:
         _, items, columns = slope.shape
         counts = torch.bincount(owner, minlength=len(slope)).tolist()
         batches = plan_batches(counts, items, columns, self._memory, on_cpu=self._kind == "cpu")
-        solved: Iterable[Solution] = map(solve_batch, batches)
-        if self._kind == "cpu":
-            solved = run_on_cores(solve_batch, batches)
-        return concatenate([no_solutions(columns), *solved])
+        solved = run_on_cores(solve_batch, batches) if self._kind == "cpu" else [solve_batch(one) for one in batches]
+        actions = torch.cat([slope.new_empty(0, columns, device=self.device), *(best for _, best in solved)])
+        return concatenate([no_solutions(columns), *(found for found, _ in solved)]), actions
 
     def _solve_batch(
         self, slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor, lower: Tensor, upper: Tensor
-    ) -> Solution:
+    ) -> tuple[Solution, Tensor]:
         half = (upper - lower) / 2
         middle = lower + half
         slope, intercept, places = _without_gaps(slope, intercept, owner, positions)
@@ -170,17 +191,20 @@ class _Solver:
         tol = tolerance_beside(self.tol, allowance)
         found = minimize(family, scores.slopes[owner, places], owner, tol, self.max_steps)
         reached = (family.offsets[owner, places] - found.value).clamp(max=0.0)
-        value, gap, rounding = (part.cpu().numpy() for part in (reached, found.gap, allowance))
         # Scores beyond what double precision holds give no value: such a target has failed, with trivial bounds.
-        known = np.isfinite(value) & np.isfinite(gap) & np.isfinite(rounding)
-        least = np.where(known, value - rounding, -np.inf)
-        most = np.where(known, np.minimum(value + gap + rounding, 0.0), 0.0)
-        status = status_of(least, most, self.tol, failed=~known)
+        known = reached.isfinite() & found.gap.isfinite() & allowance.isfinite()
+        bounds = (
+            torch.where(known, reached, torch.nan),
+            torch.where(known, reached - allowance, -torch.inf),
+            torch.where(known, (reached + found.gap + allowance).clamp(max=0.0), 0.0),
+        )
+        value, least, most = (part.cpu().numpy() for part in bounds)
+        status = status_of(least, most, self.tol, failed=np.isnan(value))
         rows = owner if self.actions else owner[:0]
         actions = middle[rows] + half[rows] * found.points[: len(rows)]
         actions = torch.minimum(torch.maximum(actions, lower[rows]), upper[rows])
-        value, evaluations = np.where(known, value, np.nan), found.evaluations.cpu().numpy()
-        return Solution(value, least, most, status, actions.cpu().numpy(), evaluations)
+        evaluations = found.evaluations.cpu().numpy()
+        return Solution(value, least, most, status, np.empty((0, actions.shape[1])), evaluations), actions
 
 
 def _without_gaps(slope: Tensor, intercept: Tensor, owner: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

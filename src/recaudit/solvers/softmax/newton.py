@@ -12,7 +12,6 @@ Four things keep the number of evaluations of g low:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple, final
 
@@ -92,10 +91,11 @@ def _minimize_from(
     each, centre = torch.arange(family.problems, device=owner.device), slopes.new_zeros(family.problems, family.actions)
     middle = family.evaluate(centre, each, hessian=True)
     pool = _Pool(each, centre, middle.value, middle.gradient, middle.hessian, *_anchored(family, each, centre, middle))
-    solved: list[_OpenTargets] = []
-    for wave in _waves(owner, family.problems):
-        pool = pool.joined(solved)
-        solved = []
+    solved: list[_Pool] | None = []
+    waves = _waves(owner, family.problems)
+    for wave in waves:
+        pool = pool.joined(solved or [])
+        solved = None if wave is waves[-1] else []
         nearest = pool.best_for(slopes[wave], owner[wave], family)
         targets = _OpenTargets.starting(wave, slopes[wave], tol[wave], pool, nearest)
         if warm is not None:
@@ -124,9 +124,9 @@ class _Pool(NamedTuple):
     curvature: Tensor
     stretch: Tensor
 
-    def joined(self, solved: list[_OpenTargets]) -> _Pool:
-        """With the points that were computed for these targets."""
-        columns = [torch.cat([getattr(part, name) for part in (self, *solved)]) for name in self._fields]
+    def joined(self, solved: list[_Pool]) -> _Pool:
+        """With more points."""
+        columns = [torch.cat(column) for column in zip(self, *solved, strict=True)]
         order = columns[0].argsort(stable=True)
         return _Pool(*(column[order] for column in columns))
 
@@ -193,15 +193,17 @@ class _OpenTargets:
         """The targets at these positions."""
         return _OpenTargets(*(getattr(self, field.name).index_select(0, index) for field in fields(self)))
 
-    def without_done(self, found: BoxMinima, solved: list[_OpenTargets]) -> _OpenTargets:
+    def without_done(self, found: BoxMinima, solved: list[_Pool] | None) -> _OpenTargets:
         """Those that are not done. The others are recorded in `found`, and points that were computed for them kept in
-        `solved`."""
+        `solved`, unless nobody starts from them any more (None)."""
         done = self.gap <= self.tol
         places = done.nonzero().squeeze(1)
         if not len(places):
             return self
         _record(found, self, places)
-        solved.append(self.take((done & (self.evaluations > 0)).nonzero().squeeze(1)))
+        if solved is not None:
+            computed = (done & (self.evaluations > 0)).nonzero().squeeze(1)
+            solved.append(_Pool(*(getattr(self, name).index_select(0, computed) for name in _Pool._fields)))
         return self.take((~done).nonzero().squeeze(1))
 
     def try_points(self, family: LogSumExp, points: Tensor) -> None:
@@ -316,14 +318,11 @@ def _record(found: BoxMinima, targets: _OpenTargets, places: Tensor | slice = sl
         known[rows] = new[places]
 
 
-def _waves(owner: Tensor, problems: int) -> Iterator[Tensor]:
+def _waves(owner: Tensor, problems: int) -> list[Tensor]:
     """Row positions in the order of solution: few of each problem, then more, then the rest; multiples of the golden
     ratio spread each wave evenly over a problem's rows."""
     counts = torch.bincount(owner, minlength=problems)
     position = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
     rank = ((position + 1).double() * _GOLDEN).frac() * counts[owner]
     wave = torch.bucketize(rank, torch.tensor(_WAVES, device=owner.device).cumsum(0), right=True)
-    for number in range(len(_WAVES) + 1):
-        rows = (wave == number).nonzero().squeeze(1)
-        if len(rows):
-            yield rows
+    return [rows for number in range(len(_WAVES) + 1) if len(rows := (wave == number).nonzero().squeeze(1))]
