@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from recaudit.audits.instability.audit import Instability as Instability
     from recaudit.audits.instability.audit import instability as instability
     from recaudit.audits.instability.result import InstabilityResult as InstabilityResult
+    from recaudit.audits.recourse.audit import Recourse as Recourse
+    from recaudit.audits.recourse.audit import recourse as recourse
+    from recaudit.audits.recourse.result import RecourseResult as RecourseResult
     from recaudit.audits.lists.accuracy import Accuracy as Accuracy
     from recaudit.audits.lists.accuracy import accuracy as accuracy
     from recaudit.audits.lists.exposure import Exposure as Exposure
@@ -107,6 +110,8 @@ _NAMES = {
     "audits.reachability.audit": ("Reachability", "reachability"),
     "audits.reachability.result": ("ReachabilityResult",),
     "audits.instability.result": ("InstabilityResult",),
+    "audits.recourse.audit": ("Recourse", "recourse"),
+    "audits.recourse.result": ("RecourseResult",),
     "audits.result": ("Result",),
     "data": ("datasets", "splits"),
     "data.interactions": ("Interactions",),

@@ -36,6 +36,8 @@ ROUNDING = 1e-10
 """A log-probability or a divergence that misses by less is taken to be reached."""
 _LIKELY, _AT_LEAST, _AT_MOST, _CALIBRATED = range(4)
 _HALVINGS = 40
+_LOOKS = 20
+"""A look at a list takes as long as so many looks at an item's place, and counts as many of the budget."""
 
 
 def likely_effort(
@@ -47,6 +49,11 @@ def likely_effort(
     """
     lead, delta = beta * (scores - scores[target]), beta * (slope - slope[target])
     return _outcome_effort(_LIKELY, delta, lead, choices, budget, limit=-np.log(least))
+
+
+def item_chance(scores: FloatArray, target: int, beta: float) -> float:
+    """The log-probability of an item of `scores` (items,)."""
+    return float(log_chance(beta * (scores - scores[target])))
 
 
 def share_effort(
@@ -100,7 +107,7 @@ def _list_effort(
     possible = scores + width >= np.sort(scores - width)[-n] - slack
     asked["weights"] = np.ascontiguousarray(asked["weights"][possible])
     numbers = (np.ascontiguousarray(apart[possible]), scores[possible])
-    return _outcome_effort(kind, *numbers, choices, budget, n=n, slack=slack, **asked)
+    return _outcome_effort(kind, *numbers, choices, max(1, budget // _LOOKS), n=n, slack=slack, **asked)
 
 
 def _outcome_effort(
@@ -241,8 +248,8 @@ def _look_at_list(
     for j in range(items):
         low[j] = values[j] - filled(bounds[0][start, j], bounds[1][start, j], left)
         high[j] = values[j] + filled(bounds[2][start, j], bounds[3][start, j], left)
-    entry = np.sort(low)[items - n] - slack
-    safe = np.sort(high)[items - n - 1] + slack if items > n else -np.inf
+    entry = np.partition(low, items - n)[items - n] - slack
+    safe = np.partition(high, items - n - 1)[items - n - 1] + slack if items > n else -np.inf
     inside, maybe = low > safe, high >= entry
     places = n - inside.sum()
     most, least = np.zeros(genres), np.zeros(genres)

@@ -168,7 +168,7 @@ class _Programs:
 
 
 @final
-class Place(Wanted):
+class PlaceProgram(Wanted):
     """An item among the first n, or out of them; a 0-1 variable for each rival that may stay where it should not be."""
 
     def __init__(
@@ -210,7 +210,7 @@ class Place(Wanted):
 
 
 @final
-class Likely(Wanted):
+class ChanceProgram(Wanted):
     """An item's softmax probability at least so much: the tangents of its convex -log."""
 
     whole = np.zeros(0)
@@ -242,16 +242,24 @@ class Likely(Wanted):
 
 
 @final
-class Composed(Wanted):
+class ListProgram(Wanted):
     """A list of n with at least or at most so much of a category, or near enough to the interests.
 
-    Its variables: a threshold, and for each item that can be in the list whether it is, above the threshold.
+    Its variables: a threshold, and for each item that can be in the list whether it is, above the threshold. `holds`
+    says whether a list (items,) is as it should be; `cuts`, of what is in a list (1 or 0 for each item), which sums of
+    weights (items,) over any list as it should be are at most how large.
     """
 
     def __init__(
-        self, slope: FloatArray, scores: FloatArray, n: int, free: FreeRatings, held: Callable[[IntArray], bool]
+        self,
+        slope: FloatArray,
+        scores: FloatArray,
+        n: int,
+        free: FreeRatings,
+        holds: Callable[[IntArray], bool],
+        cuts: Callable[[FloatArray], list[tuple[FloatArray, float]]],
     ) -> None:
-        self._slope, self._scores, self._n, self._held = slope, scores, n, held
+        self._slope, self._scores, self._n, self._holds, self._cuts = slope, scores, n, holds, cuts
         apart = slope - slope[np.argsort(-scores, kind="stable")[: 5 * n]].mean(axis=0)
         width = np.abs(apart) @ free.largest
         self._size = float((np.abs(scores) + np.abs(slope) @ free.largest).max())
@@ -263,17 +271,22 @@ class Composed(Wanted):
         self.whole = np.append(0.0, np.ones(len(self.items)))
         self._limits: list[tuple[FloatArray, float]] = []
 
-    def limit(self, weights: FloatArray, most: float) -> None:
-        """`weights` (items that can be in the list,), added up over the list, are at most `most`."""
-        self._limits.append((weights, most))
-
     def reached(self, moves: FloatArray) -> bool:
         """See `Wanted`."""
-        return self._held(first_items(self._scores + self._slope @ moves, self._n))
+        return self._holds(first_items(self._scores + self._slope @ moves, self._n))
 
     def learn(self, moves: FloatArray, values: FloatArray, margin: float) -> bool:
-        """See `Wanted`: all rows are known from the start."""
-        return False
+        """See `Wanted`: what the list of the solution holds too much of."""
+        inside = np.zeros(len(self._scores))
+        # Before there is a list, the one as things are.
+        chosen = values[1:] > 0.5
+        if chosen.sum() == self._n:
+            inside[self.items[chosen]] = 1.0
+        else:
+            inside[first_items(self._scores, self._n)] = 1.0
+        more = [(weights[self.items], most) for weights, most in self._cuts(inside) if weights @ inside > most + 1e-9]
+        self._limits += more
+        return bool(more)
 
     def rows(self, margin: float) -> list[Row]:
         """See `Wanted`."""
